@@ -1,0 +1,5 @@
+"""Publish statistics about people with the least noise that a privacy budget allows."""
+
+from osgt.noise import OSGT, DiscreteOSGT
+
+__all__ = ["OSGT", "DiscreteOSGT"]
