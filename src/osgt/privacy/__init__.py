@@ -1,0 +1,1 @@
+"""What a law gives away: exact privacy accounting."""

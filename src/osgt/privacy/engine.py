@@ -1,0 +1,185 @@
+"""δ and ε of a composition: rigorous upper bounds from tilted laws of the privacy loss on a grid.
+
+With the tilted composed masses t(l), the factor exp(Λ) that was divided out, and u = l - ε,
+
+    δ(ε) = exp(Λ - θε) · Σ over u > 0 of t(l)·exp(-θu)(1 - exp(-u)).
+
+The tilt θ is the saddle point at which losses near ε are typical, so that window and rounding errors are relative to δ
+itself, whatever its size. Coordinates that give little away are cut on a finer grid, composed four at a time and
+handed to the grid of twice the step, so that the cost grows with the logarithm of their number.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from osgt.noise.mills import Floats
+from osgt.privacy.cells import UNIT
+from osgt.privacy.cumulant import Cumulant
+from osgt.privacy.grid import GridLaw, coarsen, compose, cut
+from osgt.privacy.pair import POSITION_ERROR, Pair
+
+#: Upper bounds below this are returned as this: the smallest normal float.
+TINY = float(np.finfo(np.float64).tiny)
+
+#: Tilted mass that a coordinate may leave outside its window, over all coordinates.
+_CUT_TOLERANCE = 1e-10
+
+#: Coordinates that differ in spread by less than this share a grid.
+_SHARED_GRID = 4.0
+
+#: coordinates·θ beyond which the rounding of differences of tails would be felt in δ.
+_PRECISE = 1e6
+
+_GROUP = 4
+_MOST_CELLS = 2**18
+_REFINEMENTS = 3
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The tilted law of the composed loss, and what it says about δ."""
+
+    law: GridLaw
+    theta: float
+    log_factor: float
+    log_beyond: float
+    loss_error: float
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on δ(ε)."""
+        log_bound = self.log_delta(epsilon)
+        return min(max(math.exp(min(log_bound, 0.0)), TINY), 1.0)
+
+    def log_delta(self, epsilon: float) -> float:
+        """Logarithm of the upper bound on δ(ε); may exceed 0."""
+        law, theta = self.law, self.theta
+        epsilon -= self.loss_error  # losses are exact to this: the true ones may be so much higher
+        first = max(math.floor(epsilon / law.step) + 1 - law.start, 0)
+        last = min(len(law.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * law.step)) + 1)
+        u = (law.start + np.arange(first, last)) * law.step - epsilon
+        weights = np.exp(-theta * u) * -np.expm1(-u)
+        inside = float(law.masses[first:last] @ weights)
+        beyond = float(np.sum(law.masses[last:])) * math.exp(-60.0)
+        total = inside + beyond + law.lost * largest_weight(theta)
+        if total <= 0:
+            return self.log_beyond
+        log_total = math.log(total) + self.log_factor - theta * epsilon
+        # The factor is a sum of logarithms: its own rounding, and that of the product with θ.
+        log_total += 8 * UNIT * (abs(self.log_factor) + theta * abs(epsilon) + 8.0)
+        return float(np.logaddexp(log_total, self.log_beyond))
+
+    def slack(self, epsilon: float) -> float:
+        """Estimate of (bound - δ)/δ: half the variance that the grid has added times the density of the loss at ε."""
+        law, theta = self.law, self.theta
+        reach = max(3.0 * math.sqrt(law.spread), law.step)
+        centre = epsilon / law.step - law.start
+        low, high = (math.floor(centre - reach / law.step), math.ceil(centre + reach / law.step))
+        near = np.arange(max(low, 0), min(high + 1, len(law.masses)))
+        if len(near) == 0:
+            return 0.0
+        u = (law.start + near) * law.step - epsilon
+        density = float(law.masses[near] @ np.exp(-theta * u)) / ((high - low) * law.step)
+        log_density = math.log(density) + self.log_factor - theta * epsilon if density > 0 else -math.inf
+        return 0.5 * law.spread * math.exp(min(log_density - self.log_delta(epsilon), 300.0))
+
+
+def largest_weight(theta: float) -> float:
+    """max over u ≥ 0 of exp(-θu)(1 - exp(-u)) = θ^θ/(1 + θ)^(1 + θ)."""
+    if theta == 0:
+        return 1.0
+    return math.exp(-theta * math.log1p(1.0 / theta)) / (1.0 + theta)
+
+
+def composed(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float) -> Composed:
+    """The composed loss around the ε that belongs to θ, on a grid fine enough for the slack."""
+    epsilon, _ = cumulant.log_delta_estimate(theta)
+    result, fineness = None, 1.0
+    for _ in range(_REFINEMENTS):
+        finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
+        if result is not None and finer.slack(epsilon) >= result.slack(epsilon):
+            break
+        result = finer
+        excess = result.slack(max(epsilon, 0.0)) / slack
+        if excess <= 0.7 or cells >= _MOST_CELLS:
+            break
+        fineness *= 0.5 / excess
+    assert result is not None
+    return result
+
+
+def _composed(
+    cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
+) -> tuple[Composed, int]:
+    _, means, variances, mass = cumulant.tilted(theta)
+    counts = np.asarray(coordinates, dtype=np.float64)
+    variance = float(counts @ variances)
+    deviation = math.sqrt(variance)
+    # Grid steps in proportion to each part's share of the deviation. A cut adds step²/6 of variance a coordinate, a
+    # coarser grid half a step² a law, and δ rises by half the added variance times θ(1 + θ).
+    own = np.maximum(np.sqrt(variances), deviation / np.sqrt(2 * _SHARED_GRID * counts * len(pairs)))
+    levels = np.ceil(np.log2(np.maximum(deviation / (_SHARED_GRID * own), 1.0))).astype(int)
+    curvature = theta * (1.0 + theta) + 1.0 / variance
+    added = curvature * float(np.sum(counts * 0.25**levels * (1 / 12 + levels / 16)))
+    step = min(math.sqrt(0.5 * slack / added), 0.05 * deviation)
+    tolerance = _CUT_TOLERANCE / float(np.sum(counts))
+    windows = [cumulant.window(i, mass, tolerance) for i in range(len(pairs))]
+    widest = max((high - low) / step * 2.0**level for (low, high), level in zip(windows, levels, strict=True))
+    widest = max(widest, 14 * deviation / step)
+    step *= max(widest / _MOST_CELLS, 1.0)
+    step = _aligned(step, pairs, counts * variances, levels)
+    pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(levels)) + 1)]
+    log_factor, log_beyond, loss_error = 0.0, -math.inf, 0.0
+    for pair, n, level, (low, high) in zip(pairs, coordinates, levels, windows, strict=True):
+        law, factor, beyond = cut(pair, step / 2.0**level, theta, low, high, precise=n * theta > _PRECISE)
+        pools[level].append((law, n))
+        log_factor += n * factor
+        log_beyond = float(np.logaddexp(log_beyond, math.log(n) + beyond))
+        loss_error += n * POSITION_ERROR * (pair.kink + max(abs(low), abs(high)))
+    for level in range(len(pools) - 1, 0, -1):
+        pools[level - 1] += _merged(pools[level], theta)
+    laws, copies = zip(*pools[0], strict=True)
+    return Composed(compose(list(laws), list(copies)), theta, log_factor, log_beyond, loss_error), int(widest)
+
+
+def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) -> float:
+    """A step not larger than the one given that puts the kink of the weightiest part on the grid.
+
+    Near the Laplace end most of the loss sits at ±kink. On the grid exactly, it is not spread.
+    """
+    heaviest = int(np.argmax(weights))
+    pair, fine = pairs[heaviest], step / 2.0 ** int(levels[heaviest])
+    if not pair.kink > fine:
+        return step
+    number = math.ceil(pair.kink / fine)
+    if pair.discrete and pair.shift <= number:
+        number = math.ceil(number / pair.shift) * int(pair.shift)  # the other atoms of the discrete Laplace as well
+    return step * (pair.kink / number) / fine
+
+
+def _merged(pool: list[tuple[GridLaw, int]], theta: float) -> list[tuple[GridLaw, int]]:
+    """The laws of a pool, composed in fours and put on the grid of twice the step."""
+    coarser: list[tuple[GridLaw, int]] = []
+    rest: list[tuple[GridLaw, int]] = []
+    for law, copies in pool:
+        fours, ones = divmod(copies, _GROUP)
+        if fours:
+            coarser.append((coarsen(compose([law], [_GROUP]), theta), fours))
+        if ones:
+            rest.append((law, ones))
+    while rest:
+        group: list[tuple[GridLaw, int]] = []
+        while rest and sum(n for _, n in group) < _GROUP:
+            group.append(rest.pop())
+        laws, copies_ = zip(*group, strict=True)
+        coarser.append((coarsen(compose(list(laws), list(copies_)), theta), 1))
+    return coarser
+
+
+def delta(pairs: list[Pair], coordinates: list[int], epsilon: float, slack: float) -> float:
+    """Upper bound on δ(ε) of the composition."""
+    cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
+    theta = cumulant.tilt_for_epsilon(epsilon)
+    return composed(cumulant, pairs, coordinates, theta, slack).delta(epsilon)

@@ -1,0 +1,176 @@
+"""Laws of the privacy loss on a grid, tilted: cut from a pair, composed, made coarser.
+
+A law here is a row of P-masses at the losses (start + i)·step, each multiplied by exp(θ·loss) and divided by a common
+factor, so that the whole is near 1. Masses are never lost without a trace: what a step may have lost, or computed too
+small, is added up in `lost` as tilted mass. A tilted mass m counts at most m·C(θ) in the tilted δ, with
+C(θ) = max over u ≥ 0 of exp(-θu)(1 - exp(-u)), wherever it lies.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from osgt.noise.mills import Floats
+from osgt.privacy.cells import UNIT, split
+from osgt.privacy.pair import Pair
+
+#: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
+_FFT_ERROR = 8.0
+
+#: Tilted mass that may leave the window of one composition.
+_WINDOW_TOLERANCE = 1e-10
+
+_TAIL_CELLS = 60
+
+
+@dataclass(frozen=True)
+class GridLaw:
+    """Tilted masses of a loss at (start + i)·step."""
+
+    step: float
+    start: int
+    masses: Floats
+    lost: float
+    spread: float  # variance that the grid has added to the loss
+
+    def centred(self) -> tuple[Floats, float, float]:
+        """Losses less their mean; the mean; the variance."""
+        offsets = self.step * np.arange(len(self.masses))
+        total = float(np.sum(self.masses))
+        shift = float(self.masses @ offsets) / total
+        offsets -= shift
+        return offsets, self.start * self.step + shift, float(self.masses @ offsets**2) / total
+
+
+def cut(
+    pair: Pair, step: float, theta: float, low: float, high: float, *, precise: bool
+) -> tuple[GridLaw, float, float]:
+    """One coordinate's loss on the grid between `low` and `high`, dominating the true one.
+
+    Each cell between neighbouring grid losses hands its P-mass to the two grid points so that its P-mass and its
+    Q-mass are kept ("connecting the dots"). δ of any composition is E[g(loss)] with g convex in exp(-loss), so that
+    moving mass outward at constant mean of exp(-loss) can only raise it.
+
+    Returns
+    -------
+    law, log_factor, log_beyond
+        `masses · exp(log_factor)` are the tilted P-masses; exp(log_beyond) is the P-mass whose loss is taken as infinite.
+    """
+    first, last = math.floor(low / step), math.ceil(high / step)
+    if last * step >= pair.largest_loss:
+        last = math.ceil(pair.largest_loss / step)
+        strides = np.empty(0)
+    else:
+        # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.
+        strides = np.cumsum(np.ceil(max(last - first, 64) / 32 * 1.25 ** np.arange(_TAIL_CELLS)))
+    grid = np.concatenate([np.arange(first, last + 1), last + strides]) * step
+    edges = pair.edges(grid)
+    log_p, share = split(pair, edges, grid, precise=precise)
+    log_below = float(pair.log_masses(np.array([-np.inf, edges[0]]))[0][0])
+    lower, upper = grid[:-1], grid[1:]
+    exponent = log_p + theta * lower
+    # Mass below the window moves up to its lower end.
+    below = log_below + theta * float(lower[0])
+    top = max(float(np.max(exponent)), below)
+    mass = np.exp(exponent - top)
+    climb = np.exp(np.minimum(theta * (upper - lower), 600.0))
+    inside = last - first
+    masses = np.zeros(inside + 1)
+    masses[:-1] = mass[:inside] * (1.0 - share[:inside])
+    masses[1:] += mass[:inside] * share[:inside] * climb[:inside]
+    masses[0] += math.exp(below - top)
+    tail = mass[inside:] * (1.0 + share[inside:] * (climb[inside:] - 1.0))
+    total = float(np.sum(masses))
+    spread = float(mass[:inside] @ (share * (1.0 - share))[:inside]) * step**2 / total
+    lost = float(np.sum(tail)) / total
+    log_beyond = float(pair.log_tails(edges[-1:])[0]) if len(strides) else -np.inf
+    law = GridLaw(step, first, masses / total, lost, spread * 2 / 3)
+    return law, top + math.log(total), log_beyond
+
+
+def compose(laws: list[GridLaw], copies: list[int]) -> GridLaw:
+    """The law of the sum, by FFT, on a window that holds all but a bounded tilted mass."""
+    step = laws[0].step
+    centred = [law.centred() for law in laws]
+    mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
+    variance = sum(n * c[2] for n, c in zip(copies, centred, strict=True))
+    up, escaped = _reach(laws, copies, centred, variance, +1.0)
+    down, _ = _reach(laws, copies, centred, variance, -1.0)
+    base = math.floor((mean - down) / step) - 1
+    size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
+    size = max(size, 16)
+    product: Floats | None = None
+    for law, n in zip(laws, copies, strict=True):
+        factor = _power(fft.rfft(_fold(law.masses, size)), n)
+        product = factor if product is None else product * factor
+    start = sum(n * law.start for law, n in zip(laws, copies, strict=True))
+    masses = np.roll(fft.irfft(product, size), start - base)
+    # What wraps round from below the window lands higher: on the safe side. What wraps round from above lands lower:
+    # it is at most `escaped`. Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors.
+    norms = sum(n * float(np.linalg.norm(law.masses)) for law, n in zip(laws, copies, strict=True))
+    rounding = _FFT_ERROR * UNIT * math.log2(size) * (norms + float(np.linalg.norm(masses)))
+    lost = sum(n * law.lost for law, n in zip(laws, copies, strict=True))
+    spread = sum(n * law.spread for law, n in zip(laws, copies, strict=True))
+    np.maximum(masses, 0.0, out=masses)
+    return GridLaw(step, base, masses, lost + escaped + math.sqrt(size) * rounding, spread)
+
+
+def _reach(
+    laws: list[GridLaw], copies: list[int], centred: list[tuple[Floats, float, float]], variance: float, sign: float
+) -> tuple[float, float]:
+    """Distance d from the mean, and a Chernoff bound on the tilted mass of the sum that lies further on that side."""
+    limit = sum(n * float(np.max(sign * c[0])) for n, c in zip(copies, centred, strict=True))
+    distance = 6.8 * math.sqrt(variance)
+    for _ in range(40):
+        if distance >= limit or variance == 0:
+            break
+        rate = distance / variance
+        widest = max(float(np.max(np.abs(c[0]))) for c in centred)
+        rate = min(rate, 600.0 / widest)
+        log_bound = -rate * distance
+        for law, n, c in zip(laws, copies, centred, strict=True):
+            log_bound += n * math.log(float(law.masses @ np.exp(sign * rate * c[0])))
+        if log_bound <= math.log(_WINDOW_TOLERANCE):
+            return distance, math.exp(log_bound)
+        distance *= 1.25
+    return max(limit, 0.0), 0.0
+
+
+def coarsen(law: GridLaw, theta: float) -> GridLaw:
+    """The law on a grid of twice the step: odd points go to both neighbours, P-mass and Q-mass kept as in `cut`."""
+    masses, start, h = law.masses, law.start, law.step
+    if start % 2:
+        masses, start = np.concatenate([[0.0], masses]), start - 1
+    if len(masses) % 2 == 0:
+        masses = np.concatenate([masses, [0.0]])
+    even, odd = masses[0::2].copy(), masses[1::2]
+    up = 1.0 / (1.0 + math.exp(-h))
+    even[1:] += odd * (up * math.exp(theta * h))
+    even[:-1] += odd * ((1.0 - up) * math.exp(-theta * h))
+    spread = law.spread + float(np.sum(odd)) / max(float(np.sum(masses)), 0.5) * h**2
+    # A lost mass may have been moved like any other: allow for the largest growth of a tilted mass in this step.
+    growth = max(up * math.exp(theta * h) + (1.0 - up) * math.exp(-theta * h), 1.0)
+    return GridLaw(2 * h, start // 2, even, law.lost * growth, spread)
+
+
+def _fold(masses: Floats, size: int) -> Floats:
+    """Masses with their index taken modulo `size`."""
+    rows = -(-len(masses) // size)
+    padded = np.zeros(rows * size)
+    padded[: len(masses)] = masses
+    return padded.reshape(rows, size).sum(axis=0)
+
+
+def _power(values: Floats, n: int) -> Floats:
+    """values**n by repeated squaring."""
+    result: Floats | None = None
+    while n:
+        if n & 1:
+            result = values if result is None else result * values
+        n >>= 1
+        if n:
+            values = values * values
+    assert result is not None
+    return result

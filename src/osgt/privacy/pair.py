@@ -1,0 +1,148 @@
+"""What one coordinate gives away: the pair of laws that an observer has to tell apart.
+
+Take the noise with its sign turned, W = -Y. Without the person W follows the law itself (P), with the person the law
+moved down by the shift (Q). The log-likelihood ratio, the privacy loss
+
+    loss(w) = log dP/dQ (w) = U(|w + shift|) - U(|w|),
+
+is nondecreasing in w because the potential U is even and convex, and odd about w = -shift/2. Everything that the
+accounting needs follows from the loss and from the tails of the law.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.mills import Floats
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+
+#: Below this relative width of the interval, U(b) - U(a) loses digits and ∫U' does not.
+_NARROW = 0.1
+
+#: Far out, but far enough from overflow.
+_FAR = 1e300
+
+#: `position` is exact to this, relative to the loss asked for plus the kink; who uses it must allow for it.
+POSITION_ERROR = 4e-15
+
+_TABLE = 96
+_NEWTON_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One coordinate of noise and the most by which a person can move it."""
+
+    noise: OSGT | DiscreteOSGT
+    shift: float
+
+    @property
+    def discrete(self) -> bool:
+        """Whether W lives on the integers."""
+        return isinstance(self.noise, DiscreteOSGT)
+
+    def slope(self, y: Floats) -> Floats:
+        """U'(y) for y ≥ 0 (at 0: from the right)."""
+        return np.asarray(self.noise.potential.derivatives(y)[0], dtype=np.float64)
+
+    def loss(self, w: Floats) -> Floats:
+        """The privacy loss at w, accurate relative to itself however small it is."""
+        w = np.asarray(w, dtype=np.float64)
+        gap = np.clip(2.0 * w + self.shift, -self.shift, self.shift)  # |w + shift| - |w|
+        near = np.minimum(np.abs(w), np.abs(w + self.shift))
+        width = np.abs(gap)
+        far = near + width
+        potential = self.noise.potential
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.asarray(potential(far) - potential(near), dtype=np.float64)
+            narrow = width < _NARROW * far
+            if np.any(narrow):
+                a, d = near[narrow], width[narrow]
+                points = a[..., np.newaxis] + d[..., np.newaxis] * (0.5 + 0.5 * _NODES)
+                size = np.array(size)
+                size[narrow] = d * (self.slope(points) @ (0.5 * _WEIGHTS))
+        return np.asarray(np.copysign(size, gap), dtype=np.float64)
+
+    def loss_slope(self, w: Floats) -> Floats:
+        """Derivative of the loss in w."""
+        return np.sign(w + self.shift) * self.slope(np.abs(w + self.shift)) - np.sign(w) * self.slope(np.abs(w))
+
+    @cached_property
+    def kink(self) -> float:
+        """The loss at w = 0: U(shift). Near the Laplace end nearly half of P sits just above it."""
+        return float(self.loss(np.float64(0.0)))
+
+    @cached_property
+    def largest_loss(self) -> float:
+        """Supremum of the loss: finite only where U grows linearly in the end (the Laplace end)."""
+        near, far = (float(self.slope(np.float64(y))) for y in (0.5 * _FAR, _FAR))
+        return far * self.shift if far == near else math.inf
+
+    def position(self, loss: Floats) -> Floats:
+        """The largest w with loss(w) ≤ `loss`; ±inf beyond the range of the loss."""
+        loss = np.asarray(loss, dtype=np.float64)
+        size = np.abs(loss)
+        w = self._upper_position(size)
+        mirrored = np.where(np.isinf(w), -w, -self.shift - w)
+        return np.where(loss >= 0, w, mirrored)
+
+    def _upper_position(self, size: Floats) -> Floats:
+        """`position` for losses ≥ 0: interpolation in a table, then Newton's steps inside the table's cell."""
+        inside = size < self.largest_loss
+        target = np.where(inside, size, 0.0)
+        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.float64(0.0))))
+        most = float(np.max(target, initial=0.0))
+        while reach < _FAR and self.loss(np.float64(reach)) < most:
+            reach *= 2.0
+        table = np.concatenate(
+            [np.linspace(-0.5 * self.shift, 0.0, _TABLE), reach * np.linspace(0.0, 1.0, _TABLE)[1:] ** 2]
+        )
+        losses = np.maximum.accumulate(self.loss(table))
+        cell = np.clip(np.searchsorted(losses, target, side="right"), 1, len(table) - 1)
+        low, high = table[cell - 1], table[cell]
+        rise = losses[cell] - losses[cell - 1]
+        share = (target - losses[cell - 1]) / np.where(rise > 0, rise, 1.0)
+        w = low + np.clip(share, 0.0, 1.0) * (high - low)
+        for _ in range(_NEWTON_STEPS):
+            residual = target - self.loss(w)
+            if np.all(np.abs(residual) <= POSITION_ERROR * (target + self.kink)):
+                break
+            slope = self.loss_slope(w)
+            step = np.where(slope > 0, residual / np.where(slope > 0, slope, 1.0), 0.0)
+            moved = np.clip(w + step, low, high)
+            if np.array_equal(moved, w):
+                break
+            w = moved
+        return np.where(inside, w, np.inf)
+
+    def edges(self, losses: Floats) -> Floats:
+        """Cell edges: W in (edge, next edge] has its loss between the two given losses."""
+        w = self.position(losses)
+        return np.floor(w) if self.discrete else w
+
+    def log_tails(self, w: Floats) -> Floats:
+        """log P[W > w] for w ≥ 0, log P[W ≤ w] for w < 0: the smaller side, where nothing cancels."""
+        w = np.asarray(w, dtype=np.float64)
+        if not self.discrete:
+            return np.asarray(self.noise.logsf(np.abs(w)), dtype=np.float64)
+        outward, where = np.unique(np.where(w >= 0, w, -w - 1.0), return_inverse=True)  # many edges share an integer
+        return np.asarray(self.noise.logsf(outward), dtype=np.float64)[where.reshape(w.shape)]
+
+    def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
+        """Logarithms of the P-mass and of the Q-mass of each cell (edge, next edge]."""
+        return self._log_differences(edges), self._log_differences(edges + self.shift)
+
+    def _log_differences(self, w: Floats) -> Floats:
+        tail = self.log_tails(w)
+        upper = w >= 0
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            larger = np.where(upper[:-1], tail[:-1], tail[1:])
+            smaller = np.where(upper[:-1], tail[1:], tail[:-1])
+            within = larger + np.log(-np.expm1(np.minimum(smaller - larger, 0.0)))
+            across = np.log1p(-np.minimum(np.exp(tail[:-1]) + np.exp(tail[1:]), 1.0))
+        mass = np.where(upper[1:] & ~upper[:-1], across, within)
+        return np.where(np.isneginf(larger) & ~(upper[1:] & ~upper[:-1]), -np.inf, mass)
