@@ -28,7 +28,8 @@ def sketch(pair: Pair) -> tuple[Floats, Floats]:
         reach *= 1.5
     outward = scale * np.sinh(np.linspace(0.0, math.asinh(reach / scale), _CELLS_PER_SIDE))
     middle = np.linspace(-pair.shift, 0.0, _CELLS_PER_SIDE)
-    edges = np.unique(np.concatenate([-pair.shift - outward, middle, outward, -outward, outward - pair.shift]))
+    near = pair.shift * np.geomspace(1e-12, 1.0, 50)  # below the kink, where bounded losses pile up under a strong tilt
+    edges = np.unique(np.concatenate([-pair.shift - outward, middle, -near, outward, -outward, outward - pair.shift]))
     if pair.discrete:
         edges = np.unique(np.floor(edges))
     losses = pair.loss(edges)
@@ -79,11 +80,11 @@ class Cumulant:
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
         """The saddle point of exp(K(θ) - θε)/(θ(1 + θ)) on θ > 0: the tilt at which ε is typical."""
-        return _increasing_root(lambda theta: self._epsilon_at(theta) - epsilon)
+        return self._moderate(_increasing_root(lambda theta: self._epsilon_at(theta) - epsilon))
 
     def tilt_for_delta(self, log_delta: float) -> float:
         """The tilt at whose ε the saddle-point estimate of log δ is `log_delta`."""
-        return _increasing_root(lambda theta: log_delta - self.log_delta_estimate(theta)[1])
+        return self._moderate(_increasing_root(lambda theta: log_delta - self.log_delta_estimate(theta)[1]))
 
     def log_delta_estimate(self, theta: float) -> tuple[float, float]:
         """ε that belongs to the tilt, and the saddle-point estimate of log δ(ε)."""
@@ -92,6 +93,16 @@ class Cumulant:
         curvature = variance + theta**-2 + (1.0 + theta) ** -2
         log_delta = value - theta * epsilon - math.log(theta) - math.log1p(theta)
         return epsilon, log_delta - 0.5 * math.log(2 * math.pi * curvature)
+
+    def _moderate(self, theta: float) -> float:
+        """A smaller tilt where the given one leaves nothing but the largest loss (ε next to the end of a bounded loss)."""
+
+        def relative_variance(at: float) -> float:
+            return at**2 * self.summary(at)[2]
+
+        while (now := relative_variance(theta)) < 1e-4 and relative_variance(0.5 * theta) > now:
+            theta *= 0.5
+        return theta
 
     def _epsilon_at(self, theta: float) -> float:
         return self.summary(theta)[1] - 1.0 / theta - 1.0 / (1.0 + theta)

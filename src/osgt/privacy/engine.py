@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from osgt.noise.mills import Floats
 from osgt.privacy.cells import UNIT
 from osgt.privacy.cumulant import Cumulant
-from osgt.privacy.grid import GridLaw, coarsen, compose, cut
+from osgt.privacy.grid import GridLaw, coarsen, compose, cut, dot
 from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Upper bounds below this are returned as this: the smallest normal float.
@@ -61,7 +61,7 @@ class Composed:
         last = min(len(law.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * law.step)) + 1)
         u = (law.start + np.arange(first, last)) * law.step - epsilon
         weights = np.exp(-theta * u) * -np.expm1(-u)
-        inside = float(law.masses[first:last] @ weights)
+        inside = dot(law.masses[first:last], weights)
         beyond = float(np.sum(law.masses[last:])) * math.exp(-60.0)
         total = inside + beyond + law.lost * largest_weight(theta)
         if total <= 0:
@@ -70,6 +70,13 @@ class Composed:
         # The factor is a sum of logarithms: its own rounding, and that of the product with θ.
         log_total += 8 * UNIT * (abs(self.log_factor) + theta * abs(epsilon) + 8.0)
         return float(np.logaddexp(log_total, self.log_beyond))
+
+    def serves(self, epsilon: float, slack: float) -> bool:
+        """Whether the bound at ε is as close as the slack asks."""
+        log_lost = math.log(max(self.law.lost, TINY) * largest_weight(self.theta))
+        log_lost += self.log_factor - self.theta * epsilon
+        log_delta = self.log_delta(epsilon)
+        return max(log_lost, self.log_beyond) - log_delta < math.log(0.1 * slack) and self.slack(epsilon) < slack
 
     def slack(self, epsilon: float) -> float:
         """Estimate of (bound - δ)/δ: half the variance that the grid has added times the density of the loss at ε."""
@@ -81,7 +88,7 @@ class Composed:
         if len(near) == 0:
             return 0.0
         u = (law.start + near) * law.step - epsilon
-        density = float(law.masses[near] @ np.exp(-theta * u)) / ((high - low) * law.step)
+        density = dot(law.masses[near], np.exp(-theta * u)) / ((high - low) * law.step)
         log_density = math.log(density) + self.log_factor - theta * epsilon if density > 0 else -math.inf
         return 0.5 * law.spread * math.exp(min(log_density - self.log_delta(epsilon), 300.0))
 
@@ -93,20 +100,19 @@ def largest_weight(theta: float) -> float:
     return math.exp(-theta * math.log1p(1.0 / theta)) / (1.0 + theta)
 
 
-def composed(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float) -> Composed:
-    """The composed loss around the ε that belongs to θ, on a grid fine enough for the slack."""
-    epsilon, _ = cumulant.log_delta_estimate(theta)
-    result, fineness = None, 1.0
+def composed(
+    cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, epsilon: float, slack: float
+) -> Composed:
+    """The composed loss around ε, on a grid fine enough for the slack."""
+    result, cells = _composed(cumulant, pairs, coordinates, theta, slack)
+    fineness = 1.0
     for _ in range(_REFINEMENTS):
-        finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
-        if result is not None and finer.slack(epsilon) >= result.slack(epsilon):
-            break
-        result = finer
-        excess = result.slack(max(epsilon, 0.0)) / slack
-        if excess <= 0.7 or cells >= _MOST_CELLS:
+        excess = result.slack(epsilon) / slack
+        if excess <= 0.8 or cells >= _MOST_CELLS:
             break
         fineness *= 0.5 / excess
-    assert result is not None
+        finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
+        result = min(result, finer, key=lambda run: run.log_delta(epsilon))  # both are upper bounds
     return result
 
 
@@ -119,8 +125,9 @@ def _composed(
     deviation = math.sqrt(variance)
     # Grid steps in proportion to each part's share of the deviation. A cut adds step²/6 of variance a coordinate, a
     # coarser grid half a step² a law, and δ rises by half the added variance times θ(1 + θ).
-    own = np.maximum(np.sqrt(variances), deviation / np.sqrt(2 * _SHARED_GRID * counts * len(pairs)))
-    levels = np.ceil(np.log2(np.maximum(deviation / (_SHARED_GRID * own), 1.0))).astype(int)
+    own = np.maximum(np.sqrt(variances), deviation / np.sqrt(8 * counts * len(pairs)))
+    finer = deviation / own
+    levels = np.where(finer <= _SHARED_GRID, 0, np.ceil(np.log2(0.5 * finer))).astype(int)
     curvature = theta * (1.0 + theta) + 1.0 / variance
     added = curvature * float(np.sum(counts * 0.25**levels * (1 / 12 + levels / 16)))
     step = min(math.sqrt(0.5 * slack / added), 0.05 * deviation)
@@ -139,9 +146,9 @@ def _composed(
         log_beyond = float(np.logaddexp(log_beyond, math.log(n) + beyond))
         loss_error += n * POSITION_ERROR * (pair.kink + max(abs(low), abs(high)))
     for level in range(len(pools) - 1, 0, -1):
-        pools[level - 1] += _merged(pools[level], theta)
+        pools[level - 1] += _merged(pools[level], theta, tolerance)
     laws, copies = zip(*pools[0], strict=True)
-    return Composed(compose(list(laws), list(copies)), theta, log_factor, log_beyond, loss_error), int(widest)
+    return Composed(compose(list(laws), list(copies), _CUT_TOLERANCE), theta, log_factor, log_beyond, loss_error), int(widest)
 
 
 def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) -> float:
@@ -159,14 +166,14 @@ def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) ->
     return step * (pair.kink / number) / fine
 
 
-def _merged(pool: list[tuple[GridLaw, int]], theta: float) -> list[tuple[GridLaw, int]]:
+def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> list[tuple[GridLaw, int]]:
     """The laws of a pool, composed in fours and put on the grid of twice the step."""
     coarser: list[tuple[GridLaw, int]] = []
     rest: list[tuple[GridLaw, int]] = []
     for law, copies in pool:
         fours, ones = divmod(copies, _GROUP)
         if fours:
-            coarser.append((coarsen(compose([law], [_GROUP]), theta), fours))
+            coarser.append((coarsen(compose([law], [_GROUP], tolerance), theta), fours))
         if ones:
             rest.append((law, ones))
     while rest:
@@ -174,12 +181,50 @@ def _merged(pool: list[tuple[GridLaw, int]], theta: float) -> list[tuple[GridLaw
         while rest and sum(n for _, n in group) < _GROUP:
             group.append(rest.pop())
         laws, copies_ = zip(*group, strict=True)
-        coarser.append((coarsen(compose(list(laws), list(copies_)), theta), 1))
+        coarser.append((coarsen(compose(list(laws), list(copies_), tolerance), theta), 1))
     return coarser
 
 
-def delta(pairs: list[Pair], coordinates: list[int], epsilon: float, slack: float) -> float:
-    """Upper bound on δ(ε) of the composition."""
+def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float) -> Floats:
+    """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours."""
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
-    theta = cumulant.tilt_for_epsilon(epsilon)
-    return composed(cumulant, pairs, coordinates, theta, slack).delta(epsilon)
+    result = np.empty(len(epsilons))
+    run: Composed | None = None
+    for i in np.argsort(epsilons):
+        epsilon = float(epsilons[i])
+        if run is None or not run.serves(epsilon, slack):
+            run = composed(cumulant, pairs, coordinates, cumulant.tilt_for_epsilon(epsilon), epsilon, slack)
+        result[i] = run.delta(epsilon)
+    return result
+
+
+def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: float) -> float:
+    """An ε whose `deltas` bound is at most δ, and hardly larger than need be."""
+    cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
+    log_target = math.log(delta) - 0.3 * slack  # so that the check below, on a slightly different grid, passes
+    theta = cumulant.tilt_for_delta(log_target)
+    estimate = max(cumulant.log_delta_estimate(theta)[0], 0.0)
+    for _ in range(_REFINEMENTS):
+        run = composed(cumulant, pairs, coordinates, theta, estimate, slack)
+        found = _crossing(run, log_target, estimate)
+        if run.serves(found, slack):
+            break
+        theta, estimate = cumulant.tilt_for_epsilon(found), found
+    while deltas(pairs, coordinates, np.array([found]), slack)[0] > delta:
+        found += slack / theta + 4 * UNIT * found
+        theta *= 0.7
+    return found
+
+
+def _crossing(run: Composed, log_target: float, estimate: float) -> float:
+    """The ε ≥ 0 at which the bound of one composed loss meets the target."""
+    stride = 1.0 / run.theta
+    low = high = estimate
+    while low > 0 and run.log_delta(low) < log_target:
+        low, stride = max(low - stride, 0.0), 2 * stride
+    if run.log_delta(low) <= log_target:
+        return low
+    stride = 1.0 / run.theta
+    while run.log_delta(high) > log_target:
+        high, stride = high + stride, 2 * stride
+    return float(brentq(lambda e: run.log_delta(e) - log_target, low, high, xtol=1e-12 * high, rtol=1e-14))

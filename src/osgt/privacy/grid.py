@@ -19,9 +19,6 @@ from osgt.privacy.pair import Pair
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
 
-#: Tilted mass that may leave the window of one composition.
-_WINDOW_TOLERANCE = 1e-10
-
 _TAIL_CELLS = 60
 
 
@@ -39,9 +36,9 @@ class GridLaw:
         """Losses less their mean; the mean; the variance."""
         offsets = self.step * np.arange(len(self.masses))
         total = float(np.sum(self.masses))
-        shift = float(self.masses @ offsets) / total
+        shift = dot(self.masses, offsets) / total
         offsets -= shift
-        return offsets, self.start * self.step + shift, float(self.masses @ offsets**2) / total
+        return offsets, self.start * self.step + shift, dot(self.masses, offsets**2) / total
 
 
 def cut(
@@ -83,21 +80,21 @@ def cut(
     masses[0] += math.exp(below - top)
     tail = mass[inside:] * (1.0 + share[inside:] * (climb[inside:] - 1.0))
     total = float(np.sum(masses))
-    spread = float(mass[:inside] @ (share * (1.0 - share))[:inside]) * step**2 / total
+    spread = dot(mass[:inside], (share * (1.0 - share))[:inside]) * step**2 / total
     lost = float(np.sum(tail)) / total
     log_beyond = float(pair.log_tails(edges[-1:])[0]) if len(strides) else -np.inf
     law = GridLaw(step, first, masses / total, lost, spread * 2 / 3)
     return law, top + math.log(total), log_beyond
 
 
-def compose(laws: list[GridLaw], copies: list[int]) -> GridLaw:
-    """The law of the sum, by FFT, on a window that holds all but a bounded tilted mass."""
+def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw:
+    """The law of the sum, by FFT, on a window that holds all but `tolerance` of the tilted mass."""
     step = laws[0].step
     centred = [law.centred() for law in laws]
     mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
     variance = sum(n * c[2] for n, c in zip(copies, centred, strict=True))
-    up, escaped = _reach(laws, copies, centred, variance, +1.0)
-    down, _ = _reach(laws, copies, centred, variance, -1.0)
+    up, escaped = _reach(laws, copies, centred, variance, +1.0, tolerance)
+    down, _ = _reach(laws, copies, centred, variance, -1.0, tolerance)
     base = math.floor((mean - down) / step) - 1
     size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
     size = max(size, 16)
@@ -109,8 +106,8 @@ def compose(laws: list[GridLaw], copies: list[int]) -> GridLaw:
     masses = np.roll(fft.irfft(product, size), start - base)
     # What wraps round from below the window lands higher: on the safe side. What wraps round from above lands lower:
     # it is at most `escaped`. Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors.
-    norms = sum(n * float(np.linalg.norm(law.masses)) for law, n in zip(laws, copies, strict=True))
-    rounding = _FFT_ERROR * UNIT * math.log2(size) * (norms + float(np.linalg.norm(masses)))
+    norms = sum(n * math.sqrt(dot(law.masses, law.masses)) for law, n in zip(laws, copies, strict=True))
+    rounding = _FFT_ERROR * UNIT * math.log2(size) * (norms + math.sqrt(dot(masses, masses)))
     lost = sum(n * law.lost for law, n in zip(laws, copies, strict=True))
     spread = sum(n * law.spread for law, n in zip(laws, copies, strict=True))
     np.maximum(masses, 0.0, out=masses)
@@ -118,11 +115,16 @@ def compose(laws: list[GridLaw], copies: list[int]) -> GridLaw:
 
 
 def _reach(
-    laws: list[GridLaw], copies: list[int], centred: list[tuple[Floats, float, float]], variance: float, sign: float
+    laws: list[GridLaw],
+    copies: list[int],
+    centred: list[tuple[Floats, float, float]],
+    variance: float,
+    sign: float,
+    tolerance: float,
 ) -> tuple[float, float]:
     """Distance d from the mean, and a Chernoff bound on the tilted mass of the sum that lies further on that side."""
     limit = sum(n * float(np.max(sign * c[0])) for n, c in zip(copies, centred, strict=True))
-    distance = 6.8 * math.sqrt(variance)
+    distance = math.sqrt(-2.0 * math.log(tolerance) * variance)
     for _ in range(40):
         if distance >= limit or variance == 0:
             break
@@ -131,10 +133,10 @@ def _reach(
         rate = min(rate, 600.0 / widest)
         log_bound = -rate * distance
         for law, n, c in zip(laws, copies, centred, strict=True):
-            log_bound += n * math.log(float(law.masses @ np.exp(sign * rate * c[0])))
-        if log_bound <= math.log(_WINDOW_TOLERANCE):
+            log_bound += n * math.log(dot(law.masses, np.exp(sign * rate * c[0])))
+        if log_bound <= math.log(tolerance) + 1.0:
             return distance, math.exp(log_bound)
-        distance *= 1.25
+        distance *= 1.1
     return max(limit, 0.0), 0.0
 
 
@@ -153,6 +155,11 @@ def coarsen(law: GridLaw, theta: float) -> GridLaw:
     # A lost mass may have been moved like any other: allow for the largest growth of a tilted mass in this step.
     growth = max(up * math.exp(theta * h) + (1.0 - up) * math.exp(-theta * h), 1.0)
     return GridLaw(2 * h, start // 2, even, law.lost * growth, spread)
+
+
+def dot(a: Floats, b: Floats) -> float:
+    """Σ a·b without BLAS, whose threads cost more than they save on rows of this length."""
+    return float(np.sum(a * b))
 
 
 def _fold(masses: Floats, size: int) -> Floats:

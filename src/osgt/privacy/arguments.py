@@ -1,0 +1,88 @@
+"""Checks of what users pass, with errors that name the argument, its value and what is allowed."""
+
+import math
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.mills import Floats
+from osgt.noise.parameters import real_number
+
+
+def check_noise(noise: object) -> None:
+    """Raise unless `noise` is one of the laws."""
+    if not isinstance(noise, OSGT | DiscreteOSGT):
+        raise TypeError(f"noise must be an OSGT or a DiscreteOSGT, got {noise!r} of type {type(noise).__name__}")
+
+
+def positive(name: str, value: object) -> float:
+    """A finite number > 0."""
+    return real_number(name, value, positive=True)
+
+
+def shift(noise: OSGT | DiscreteOSGT, value: object) -> float:
+    """A shift > 0: an integer where the noise is on the integers."""
+    number = positive("shift", value)
+    if isinstance(noise, DiscreteOSGT) and (number != math.floor(number) or number > 2**53):
+        raise ValueError(f"shift must be an integer from 1 to 2**53 for a DiscreteOSGT, got {value!r}")
+    return number
+
+
+def count(name: str, value: object) -> int:
+    """An integer ≥ 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer ≥ 1, got {value!r} of type {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}")
+    return int(value)
+
+
+def slack(value: object) -> float:
+    """A relative slack."""
+    number = positive("slack", value)
+    if not 1e-9 <= number < 1:
+        raise ValueError(f"slack must be between 1e-9 and 1, got {value!r}")
+    return number
+
+
+def epsilons(value: ArrayLike) -> Floats:
+    """Numbers ε ≥ 0, finite."""
+    numbers = _numbers("epsilon", value)
+    _require(np.isfinite(numbers) & (numbers >= 0), "epsilon", numbers, "finite and ≥ 0")
+    return numbers
+
+
+def deltas(value: ArrayLike) -> Floats:
+    """Numbers δ in [0, 1)."""
+    numbers = _numbers("delta", value)
+    _require((numbers >= 0) & (numbers < 1), "delta", numbers, "in (0, 1), or 0 for pure differential privacy")
+    return numbers
+
+
+def orders(value: ArrayLike) -> Floats:
+    """Rényi orders α > 1, finite."""
+    numbers = _numbers("alpha", value)
+    _require(np.isfinite(numbers) & (numbers > 1), "alpha", numbers, "finite and > 1")
+    return numbers
+
+
+def probabilities(name: str, value: ArrayLike) -> Floats:
+    """Numbers in [0, 1]."""
+    numbers = _numbers(name, value)
+    _require((numbers >= 0) & (numbers <= 1), name, numbers, "in [0, 1]")
+    return numbers
+
+
+def _numbers(name: str, value: ArrayLike) -> Floats:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a number or an array of numbers, got {value!r}")
+    return array.astype(np.float64)
+
+
+def _require(allowed: Floats, name: str, numbers: Floats, words: str) -> None:
+    if not np.all(allowed):
+        wrong = float(numbers[~allowed].flat[0]) if numbers.ndim else float(numbers)
+        raise ValueError(f"{name} must be {words}, got {wrong!r}")

@@ -1,0 +1,242 @@
+"""PrivacyProfile: what one or many releases give away about a person."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.mills import Floats
+from osgt.privacy import arguments, conversion, curves, engine, renyi, single
+from osgt.privacy.closed_forms import is_gaussian
+from osgt.privacy.pair import Pair
+
+if TYPE_CHECKING:
+    from osgt.privacy.l2 import EuclideanProfile
+
+SLACK = 1e-4
+
+
+@dataclass(frozen=True)
+class Part:
+    """Equal coordinates of a release: a law, the most by which a person moves one of them, and how many move.
+
+    A profile is a tuple of these; they are all that needs to be stored.
+    """
+
+    noise: OSGT | DiscreteOSGT
+    shift: float
+    coordinates: int
+
+    def __post_init__(self) -> None:
+        arguments.check_noise(self.noise)
+        object.__setattr__(self, "shift", arguments.shift(self.noise, self.shift))
+        object.__setattr__(self, "coordinates", arguments.count("coordinates", self.coordinates))
+
+
+@dataclass(frozen=True, init=False)
+class PrivacyProfile:
+    """What noise on `coordinates` numbers gives away when one person changes each of them by at most `shift`.
+
+    All figures are upper bounds on the loss of privacy (lower bounds on errors of tests), and tight: for one coordinate
+    exact, for more within `slack` (relative, in δ). Smaller changes, and changes of fewer coordinates, give away less.
+    Profiles add up: `a + b` is the profile of publishing both.
+
+    Parameters
+    ----------
+    noise
+        `OSGT` or `DiscreteOSGT`.
+    shift
+        Largest change of one coordinate, > 0; an integer for `DiscreteOSGT`.
+    coordinates
+        Number of coordinates that one person can change.
+
+    Examples
+    --------
+    >>> profile = PrivacyProfile(OSGT(15, 630**0.5), coordinates=8)
+    >>> f"{profile.delta(0.9):.2e}"
+    '1.67e-15'
+    >>> round(profile.epsilon(1e-10), 2)
+    0.67
+    """
+
+    parts: tuple[Part, ...]
+
+    def __init__(self, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> None:
+        object.__setattr__(self, "parts", (Part(noise, shift, coordinates),))
+
+    @classmethod
+    def compose(cls, profiles: Iterable["PrivacyProfile"]) -> "PrivacyProfile":
+        """The profile of publishing all of them, about the same person and in any, even adaptive, order."""
+        counts: dict[tuple[OSGT | DiscreteOSGT, float], int] = {}
+        for profile in profiles:
+            if not isinstance(profile, PrivacyProfile):
+                raise TypeError(f"profiles must be PrivacyProfile objects, got {profile!r}")
+            for part in profile.parts:
+                key = (part.noise, part.shift)
+                counts[key] = counts.get(key, 0) + part.coordinates
+        if not counts:
+            raise ValueError("profiles must hold at least one PrivacyProfile, got none")
+        return cls.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
+
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> "PrivacyProfile":
+        """The profile with these parts, put into one order so that equal compositions are equal."""
+        profile = cls.__new__(cls)
+        ordered = sorted(parts, key=_order)
+        object.__setattr__(profile, "parts", tuple(ordered))
+        return profile
+
+    @staticmethod
+    def l2(noise: OSGT | DiscreteOSGT, radius: float, dimensions: int) -> "EuclideanProfile":
+        """What can be said when only the Euclidean norm of the change is known to be at most `radius`."""
+        from osgt.privacy.l2 import EuclideanProfile  # noqa: PLC0415 - it uses this class
+
+        return EuclideanProfile(noise, radius, dimensions)
+
+    def __add__(self, other: "PrivacyProfile") -> "PrivacyProfile":
+        if not isinstance(other, PrivacyProfile):
+            return NotImplemented
+        return PrivacyProfile.compose([self, other])
+
+    def delta(self, epsilon: ArrayLike, *, slack: float = SLACK) -> Any:
+        """Smallest δ for which (ε, δ)-differential privacy is proved, for ε ≥ 0.
+
+        Parameters
+        ----------
+        slack
+            How far above the exact value the result may lie, relative to it, where there are several coordinates.
+        """
+        values = arguments.epsilons(epsilon)
+        slack = arguments.slack(slack)
+        pairs, counts = self._pairs()
+        flat = values.ravel()
+        result = np.zeros(len(flat))
+        pure = self._pure_loss()
+        open_ = np.array([pure is None or Fraction(float(e)) < pure for e in flat], dtype=bool)
+        if np.any(open_):
+            one = len(pairs) == 1 and counts[0] == 1
+            at = flat[open_]
+            result[open_] = single.delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack)
+            result[open_] = np.maximum(result[open_], engine.TINY)
+        return result.reshape(values.shape)[()]
+
+    def epsilon(self, delta: ArrayLike, *, slack: float = SLACK) -> Any:
+        """Smallest ε for which (ε, δ)-differential privacy is proved: `self.delta` of it is at most δ.
+
+        δ = 0 asks for pure differential privacy, which only the Laplace end of the family gives: infinite elsewhere.
+        """
+        values = arguments.deltas(delta)
+        slack = arguments.slack(slack)
+        result = np.array([self._epsilon(float(d), slack) for d in values.ravel()], dtype=np.float64)
+        return result.reshape(values.shape)[()]
+
+    def _epsilon(self, delta: float, slack: float) -> float:
+        pure = self._pure_loss()
+        largest = math.inf if pure is None else _rounded_up(pure)
+        if delta == 0:
+            return largest
+        if delta < engine.TINY:
+            return min(largest, self._epsilon(engine.TINY, slack)) if largest < math.inf else math.inf
+        pairs, counts = self._pairs()
+        if len(pairs) == 1 and counts[0] == 1:
+            return min(single.epsilon(pairs[0], delta), largest)
+        return min(engine.epsilon(pairs, counts, delta, slack), largest)
+
+    def renyi(self, alpha: ArrayLike) -> Any:
+        """Rényi divergence of order α > 1, exact."""
+        orders = arguments.orders(alpha)
+        total = sum(part.coordinates * renyi.divergence(part.noise, part.shift, orders) for part in self.parts)
+        return np.asarray(total)[()]
+
+    def zcdp(self, alpha: ArrayLike) -> Any:
+        """Theorem 2 of the paper: the bound α·Σ Δ²/2σ² + ζ(α) on the Rényi divergence, ζ(α) = constant/(α - 1).
+
+        As α → 1 the bound grows without limit unless the noise is Gaussian (the divergence itself does not); as
+        α → ∞ it approaches the Gaussian's α·Σ Δ²/2σ² with the family's σ, which exceeds the standard deviation. At
+        the Laplace end σ is infinite and so is the constant: the bound says nothing there. For `DiscreteOSGT` the
+        constant is the one that the same proof gives on the integers.
+        """
+        orders = arguments.orders(alpha)
+        total = sum(part.coordinates * renyi.theorem_2(part.noise, part.shift, orders) for part in self.parts)
+        return np.asarray(total)[()]
+
+    def delta_from_renyi(self, epsilon: ArrayLike) -> Any:
+        """δ from the Rényi divergence, the best over all orders: a valid bound, larger than `delta`."""
+        values = arguments.epsilons(epsilon)
+        result = [conversion.delta(self._log_moment, float(e)) for e in values.ravel()]
+        return np.array(result, dtype=np.float64).reshape(values.shape)[()]
+
+    def _log_moment(self, s: float) -> float:
+        return sum(p.coordinates * renyi.log_moment(p.noise, p.shift, s) for p in self.parts)
+
+    def tradeoff(self, type_1_error: ArrayLike) -> Any:
+        """Least type II error of any test for the person's presence that has the given type I error (f-DP).
+
+        Exact for one coordinate; for more a lower bound, from δ at many ε.
+        """
+        errors = arguments.probabilities("type_1_error", type_1_error)
+        if len(self.parts) == 1 and self.parts[0].coordinates == 1:
+            return curves.tradeoff_of_one(self.parts[0].noise, self.parts[0].shift, errors)[()]
+        return curves.tradeoff(self, errors)[()]
+
+    @property
+    def mu(self) -> float:
+        """The μ of the Gaussian-DP that the profile approaches under many compositions: √(Σ coordinates·Δ²·information).
+
+        The information is Fisher's on the reals. On the integers it is the symmetrised divergence of a unit shift,
+        which approaches Fisher's as the scale grows and is 1/σ² for the discrete Gaussian.
+        """
+        return math.sqrt(sum(p.coordinates * p.shift**2 * renyi.information(p.noise) for p in self.parts))
+
+    def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
+        """The profile as a pessimistic `PrivacyLossDistribution` of Google's dp-accounting library."""
+        from osgt.privacy.interop import privacy_loss_distribution  # noqa: PLC0415 - optional dependency
+
+        return privacy_loss_distribution(self.parts, arguments.positive("interval", interval))
+
+    def _pairs(self) -> tuple[list[Pair], list[int]]:
+        """Pairs and how many of each. All Gaussian coordinates are one, by rotation."""
+        gaussian = [p for p in self.parts if is_gaussian(p.noise)]
+        others = [p for p in self.parts if not is_gaussian(p.noise)]
+        pairs, counts = [Pair(p.noise, p.shift) for p in others], [p.coordinates for p in others]
+        if gaussian:
+            exact = sum(p.coordinates * Fraction(p.shift) ** 2 * Fraction(p.noise.curvature) for p in gaussian)
+            mu = math.sqrt(_rounded_up(exact))
+            alone = len(gaussian) == 1 and gaussian[0].coordinates == 1
+            first = gaussian[0]
+            pairs.append(
+                Pair(first.noise, first.shift) if alone else Pair(OSGT.gaussian(1.0), math.nextafter(mu, math.inf))
+            )
+            counts.append(1)
+        return pairs, counts
+
+    def _pure_loss(self) -> Fraction | None:
+        """Largest loss there can be, exactly; None where there is no such."""
+        total = Fraction(0)
+        for part in self.parts:
+            if math.isinf(Pair(part.noise, part.shift).largest_loss):
+                return None
+            slope = float(part.noise.potential.derivatives(np.float64(0.0))[0])
+            total += part.coordinates * Fraction(part.shift) * Fraction(slope)
+        return total
+
+    def __repr__(self) -> str:
+        texts = [f"PrivacyProfile({p.noise!r}, shift={p.shift:g}, coordinates={p.coordinates})" for p in self.parts]
+        return " + ".join(texts)
+
+
+def _order(part: Part) -> tuple[str, float, float, float]:
+    return type(part.noise).__name__, part.noise.slope, part.noise.curvature, part.shift
+
+
+def _rounded_up(value: Fraction) -> float:
+    number = float(value)
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+
+
+__all__ = ["SLACK", "Floats", "Part", "PrivacyProfile"]

@@ -1,0 +1,39 @@
+"""Rényi divergence of one coordinate, and the Fisher information behind its small-loss limit."""
+
+import numpy as np
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.mills import Floats
+from osgt.privacy import closed_forms, moments
+from osgt.privacy.closed_forms import theorem_2
+from osgt.privacy.pair import Pair
+
+#: Below this value the closed form of log E[exp(s·loss)] loses digits, and the integral of positive terms does not.
+_CLOSED_FORM_FROM = 0.05
+
+
+def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
+    """log E_P[exp(s·loss)] for s > 0, accurate relative to itself."""
+    if closed_forms.is_gaussian(noise):
+        return s * (1.0 + s) * 0.5 * noise.curvature * shift**2
+    if isinstance(noise, OSGT):
+        value = float(closed_forms.log_moment(noise, np.float64(shift), np.float64(s)))
+        if value > _CLOSED_FORM_FROM:
+            return value
+    return moments.log_moment(Pair(noise, shift), s)
+
+
+def divergence(noise: OSGT | DiscreteOSGT, shift: float, alpha: Floats) -> Floats:
+    """Rényi divergence of order α: log E_P[exp((α - 1)·loss)]/(α - 1)."""
+    values = [log_moment(noise, shift, float(order) - 1.0) / (float(order) - 1.0) for order in alpha.ravel()]
+    return np.array(values, dtype=np.float64).reshape(alpha.shape)
+
+
+def information(noise: OSGT | DiscreteOSGT) -> float:
+    """Fisher information; on the integers the symmetrised divergence Σ (p(y) - p(y + 1))·log(p(y)/p(y + 1))."""
+    if isinstance(noise, OSGT):
+        return noise.fisher_information()
+    return moments.symmetrised_divergence(Pair(noise, 1.0))
+
+
+__all__ = ["divergence", "information", "log_moment", "theorem_2"]
