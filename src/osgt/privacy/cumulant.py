@@ -20,8 +20,8 @@ _LARGEST_LOG_TILT = 80.0
 
 
 @lru_cache(maxsize=4096)
-def sketch(pair: Pair) -> tuple[Floats, Floats]:
-    """Cells of one coordinate's loss, lowest loss first: log P-mass, and the loss at which the cell is seen."""
+def sketch(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cells of one coordinate's loss, lowest loss first: log P-mass, loss as seen from afar, least and largest loss."""
     potential = pair.noise.potential
     scale = reach = 1.0 / float(potential.hazard(np.float64(0.0)))
     while potential(np.float64(reach)) < _DEEPEST:
@@ -37,7 +37,7 @@ def sketch(pair: Pair) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore"):
         seen = np.clip(log_p - log_q, losses[:-1], losses[1:])
     keep = np.isfinite(log_p) & np.isfinite(seen)
-    return log_p[keep], seen[keep]
+    return log_p[keep], seen[keep], losses[:-1][keep], losses[1:][keep]
 
 
 class Cumulant:
@@ -46,9 +46,11 @@ class Cumulant:
     def __init__(self, pairs: list[Pair], coordinates: Floats) -> None:
         cells = [sketch(pair) for pair in pairs]
         self.coordinates = coordinates
-        self.starts = np.cumsum([0] + [len(log_p) for log_p, _ in cells])
-        self.log_p = np.concatenate([log_p for log_p, _ in cells])
-        self.loss = np.concatenate([loss for _, loss in cells])
+        self.cells = cells
+        self.kinks = np.array([pair.kink for pair in pairs])
+        self.starts = np.cumsum([0] + [len(cell[0]) for cell in cells])
+        self.log_p = np.concatenate([cell[0] for cell in cells])
+        self.loss = np.concatenate([cell[1] for cell in cells])
         self.part = np.repeat(np.arange(len(cells)), np.diff(self.starts))
 
     def tilted(self, theta: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -72,10 +74,10 @@ class Cumulant:
     def window(self, part: int, mass: Floats, tolerance: float) -> tuple[float, float]:
         """Losses between which all but `tolerance` of a part's tilted mass lies, on either side."""
         inside = slice(self.starts[part], self.starts[part + 1])
-        loss, below = self.loss[inside], np.cumsum(mass[inside])
-        above = np.cumsum(mass[inside][::-1])[::-1]
-        low = loss[max(int(np.searchsorted(below, tolerance)) - 1, 0)]
-        high = loss[min(int(np.searchsorted(-above, -tolerance)) + 1, len(loss) - 1)]
+        _, _, least, largest = self.cells[part]
+        below, above = np.cumsum(mass[inside]), np.cumsum(mass[inside][::-1])
+        low = least[max(int(np.searchsorted(below, tolerance)) - 1, 0)]
+        high = largest[min(len(largest) - int(np.searchsorted(above, tolerance)), len(largest) - 1)]
         return float(low), float(high)
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
@@ -97,10 +99,12 @@ class Cumulant:
     def _moderate(self, theta: float) -> float:
         """A smaller tilt where the given one leaves nothing but the largest loss (ε next to the end of a bounded loss)."""
 
+        theta = min(theta, 1e9 / float(np.max(self.coordinates * self.kinks)))  # beyond, θ·loss has no digits left
+
         def relative_variance(at: float) -> float:
             return at**2 * self.summary(at)[2]
 
-        while (now := relative_variance(theta)) < 1e-4 and relative_variance(0.5 * theta) > now:
+        while (now := relative_variance(theta)) < 1e-4 and relative_variance(0.5 * theta) >= now and theta > 1e-30:
             theta *= 0.5
         return theta
 

@@ -110,7 +110,7 @@ def composed(
         excess = result.slack(epsilon) / slack
         if excess <= 0.8 or cells >= _MOST_CELLS:
             break
-        fineness *= 0.5 / excess
+        fineness *= max(0.5 / excess, 1 / 64)
         finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
         result = min(result, finer, key=lambda run: run.log_delta(epsilon))  # both are upper bounds
     return result
@@ -198,22 +198,23 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
     return result
 
 
-def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: float) -> float:
-    """An ε whose `deltas` bound is at most δ, and hardly larger than need be."""
+def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: float, largest: float) -> float:
+    """An ε whose `deltas` bound is at most δ, and hardly larger than need be; never above `largest`, where δ = 0."""
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
     log_target = math.log(delta) - 0.3 * slack  # so that the check below, on a slightly different grid, passes
     theta = cumulant.tilt_for_delta(log_target)
     estimate = max(cumulant.log_delta_estimate(theta)[0], 0.0)
+    estimate = min(estimate, largest)
     for _ in range(_REFINEMENTS):
         run = composed(cumulant, pairs, coordinates, theta, estimate, slack)
-        found = _crossing(run, log_target, estimate)
+        found = min(_crossing(run, log_target, estimate), largest)
         if run.serves(found, slack):
             break
         theta, estimate = cumulant.tilt_for_epsilon(found), found
-    while deltas(pairs, coordinates, np.array([found]), slack)[0] > delta:
-        found += slack / theta + 4 * UNIT * found
-        theta *= 0.7
-    return found
+    stride = slack / theta + 4 * UNIT * found
+    while found < largest and deltas(pairs, coordinates, np.array([found]), slack)[0] > delta:
+        found, stride = found + stride, 2 * stride
+    return min(found, largest)
 
 
 def _crossing(run: Composed, log_target: float, estimate: float) -> float:
@@ -227,4 +228,4 @@ def _crossing(run: Composed, log_target: float, estimate: float) -> float:
     stride = 1.0 / run.theta
     while run.log_delta(high) > log_target:
         high, stride = high + stride, 2 * stride
-    return float(brentq(lambda e: run.log_delta(e) - log_target, low, high, xtol=1e-12 * high, rtol=1e-14))
+    return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=1e-12 * high, rtol=1e-14))

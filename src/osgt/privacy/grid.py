@@ -56,14 +56,17 @@ def cut(
         `masses · exp(log_factor)` are the tilted P-masses; exp(log_beyond) is the P-mass whose loss is taken as infinite.
     """
     first, last = math.floor(low / step), math.ceil(high / step)
-    if last * step >= pair.largest_loss:
-        last = math.ceil(pair.largest_loss / step)
+    bounded = (last + 0.5) * step >= pair.largest_loss
+    if bounded:
+        last = math.ceil(pair.largest_loss / step * (1.0 - 1e-14))
         strides = np.empty(0)
     else:
         # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.
         strides = np.cumsum(np.ceil(max(last - first, 64) / 32 * 1.25 ** np.arange(_TAIL_CELLS)))
     grid = np.concatenate([np.arange(first, last + 1), last + strides]) * step
     edges = pair.edges(grid)
+    if bounded:
+        edges[-1] = np.inf  # the largest loss may exceed the last grid point by its rounding
     log_p, share = split(pair, edges, grid, precise=precise)
     log_below = float(pair.log_masses(np.array([-np.inf, edges[0]]))[0][0])
     lower, upper = grid[:-1], grid[1:]

@@ -145,7 +145,7 @@ class PrivacyProfile:
         pairs, counts = self._pairs()
         if len(pairs) == 1 and counts[0] == 1:
             return min(single.epsilon(pairs[0], delta), largest)
-        return min(engine.epsilon(pairs, counts, delta, slack), largest)
+        return engine.epsilon(pairs, counts, delta, slack, largest)
 
     def renyi(self, alpha: ArrayLike) -> Any:
         """Rényi divergence of order α > 1, exact."""

@@ -143,14 +143,14 @@ def epsilon(pair: Pair, target: float) -> float:
             moved = 0.5 * (low + high)
         if math.isinf(high) and moved >= pair.largest_loss:
             moved = high = pair.largest_loss
-        if moved == at or high - low <= 4e-16 * high:
+        if moved == at or (high < math.inf and high - low <= 4e-16 * high):
             break
         at, over = moved, excess(moved)
         low, high = (at, high) if over > 0 else (low, at)
         if abs(over) < 1e-13:
             break
     found = at if over <= 0 else high if high < math.inf else at
-    stride = 1e-15 * found
+    stride = 1e-15 * found + 1e-300
     while excess(found) > 0:
         found, stride = found + stride, 2 * stride
     return found
