@@ -11,7 +11,7 @@ coordinates that is not enough, and cells across which the density hardly change
 import numpy as np
 
 from osgt.noise.mills import Floats
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import Pair, log_differences
 
 UNIT = 2.0**-53
 
@@ -30,11 +30,14 @@ _GENTLE = 2e-3
 def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Floats, Floats]:
     """For the cells (edge, next edge] between neighbouring grid losses: log P-mass and share, both rounded up."""
     low, high = grid[:-1], grid[1:]
-    log_p, log_q = pair.log_masses(edges)
+    below = edges + pair.shift
+    tails_p, tails_q = pair.log_tails(edges), pair.log_tails(below)
+    log_p, log_q = log_differences(edges, tails_p), log_differences(below, tails_q)
+    drop = np.expm1(low - high)
     with np.errstate(invalid="ignore", over="ignore"):
-        share = np.expm1(np.minimum(log_q - log_p + low, 0.0)) / np.expm1(low - high)
-        error = _tail_error(pair, edges, log_p) + _tail_error(pair, edges + pair.shift, log_q)
-    share_error = error / -np.expm1(low - high)
+        share = np.expm1(np.minimum(log_q - log_p + low, 0.0)) / drop
+        error = _tail_error(tails_p, log_p) + _tail_error(tails_q, log_q)
+    share_error = error / -drop
     if precise:
         smooth = _smooth(pair, edges)
         if np.any(smooth):
@@ -50,9 +53,8 @@ def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Fl
     return np.where(empty, -np.inf, log_p), np.where(empty, 0.0, share)
 
 
-def _tail_error(pair: Pair, edges: Floats, log_mass: Floats) -> Floats:
+def _tail_error(tails: Floats, log_mass: Floats) -> Floats:
     """Rounding error of differences of tails, relative to them."""
-    tails = pair.log_tails(edges)
     largest = np.maximum(tails[:-1], tails[1:])
     return _TAIL_ERROR * (1.0 - np.maximum(largest, -1e3)) * np.exp(np.minimum(largest - log_mass, 600.0))
 

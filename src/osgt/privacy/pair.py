@@ -134,15 +134,18 @@ class Pair:
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
         """Logarithms of the P-mass and of the Q-mass of each cell (edge, next edge]."""
-        return self._log_differences(edges), self._log_differences(edges + self.shift)
+        below = edges + self.shift
+        return log_differences(edges, self.log_tails(edges)), log_differences(below, self.log_tails(below))
 
-    def _log_differences(self, w: Floats) -> Floats:
-        tail = self.log_tails(w)
-        upper = w >= 0
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            larger = np.where(upper[:-1], tail[:-1], tail[1:])
-            smaller = np.where(upper[:-1], tail[1:], tail[:-1])
-            within = larger + np.log(-np.expm1(np.minimum(smaller - larger, 0.0)))
-            across = np.log1p(-np.minimum(np.exp(tail[:-1]) + np.exp(tail[1:]), 1.0))
-        mass = np.where(upper[1:] & ~upper[:-1], across, within)
-        return np.where(np.isneginf(larger) & ~(upper[1:] & ~upper[:-1]), -np.inf, mass)
+
+def log_differences(w: Floats, tails: Floats) -> Floats:
+    """Logarithms of the masses between neighbouring points, from `Pair.log_tails` there."""
+    upper = w >= 0
+    across = upper[1:] & ~upper[:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        larger = np.maximum(tails[:-1], tails[1:])
+        smaller = np.minimum(tails[:-1], tails[1:])
+        mass = larger + np.log(-np.expm1(smaller - larger))
+        mass[across] = np.log1p(-np.minimum(np.exp(tails[:-1][across]) + np.exp(tails[1:][across]), 1.0))
+    mass[np.isneginf(larger) & ~across] = -np.inf
+    return mass

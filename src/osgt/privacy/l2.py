@@ -1,0 +1,155 @@
+"""What can be said when only the Euclidean norm of a change is known.
+
+There is no single worst change then: concentrated ones are worst at some ε, spread ones at others. For each Rényi
+order α the divergence of a change d is Σ D_α(|dᵢ|), and its largest value under Σ dᵢ² ≤ radius² over `dimensions`
+coordinates is bounded by a linear programme: cut [0, radius] into cells, charge a coordinate the square of its cell's
+lower edge and credit it with D_α at the upper edge (D_α grows with the change). With one budget and one count the
+optimum is dimensions times the upper concave envelope of (charge, credit), read at radius²/dimensions.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.mills import Floats
+from osgt.privacy import arguments, closed_forms, conversion, renyi
+from osgt.privacy.profile import Part, PrivacyProfile
+
+_CELLS_PER_FACTOR = 200  # cells for each factor e of the change: charge and credit differ by 1 %
+_MOST_INTEGERS = 400
+
+
+@dataclass(frozen=True)
+class EuclideanProfile:
+    """Noise on `dimensions` numbers, one person's change of which has Euclidean norm at most `radius`.
+
+    Rigorous, but from Rényi divergence: not tight, except for Gaussian noise, where it is the analytic Gaussian
+    mechanism. Under such a bound, over many dimensions, the Gaussian is the better noise.
+    """
+
+    noise: OSGT | DiscreteOSGT
+    radius: float
+    dimensions: int
+
+    def __post_init__(self) -> None:
+        arguments.check_noise(self.noise)
+        object.__setattr__(self, "radius", arguments.positive("radius", self.radius))
+        object.__setattr__(self, "dimensions", arguments.count("dimensions", self.dimensions))
+        if isinstance(self.noise, DiscreteOSGT) and self.radius < 1:
+            raise ValueError(f"radius must be ≥ 1 for a DiscreteOSGT (changes are integers), got {self.radius!r}")
+
+    def renyi(self, alpha: ArrayLike) -> Any:
+        """Upper bound on the Rényi divergence of order α > 1 over all such changes."""
+        orders = arguments.orders(alpha)
+        values = [self._log_moment(float(a) - 1.0) / (float(a) - 1.0) for a in orders.ravel()]
+        return np.array(values, dtype=np.float64).reshape(orders.shape)[()]
+
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """A δ for which (ε, δ)-differential privacy is proved."""
+        exact = self._exact()
+        if exact is not None:
+            return exact.delta(epsilon)
+        values = arguments.epsilons(epsilon)
+        result = [conversion.delta(self._log_moment, float(e)) for e in values.ravel()]
+        return np.array(result, dtype=np.float64).reshape(values.shape)[()]
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """An ε for which (ε, δ)-differential privacy is proved: `self.delta` of it is at most δ."""
+        exact = self._exact()
+        if exact is not None:
+            return exact.epsilon(delta)
+        values = arguments.deltas(delta)
+        return np.array([self._epsilon(float(d)) for d in values.ravel()]).reshape(values.shape)[()]
+
+    def _epsilon(self, target: float) -> float:
+        if target == 0:
+            # Σ |dᵢ| ≤ radius·√dimensions by Cauchy and Schwarz, and the loss is at most slope·Σ |dᵢ| at the Laplace end.
+            pure = self.noise.slope * self.radius * math.sqrt(self.dimensions) * (1.0 + 1e-15)
+            return pure if self.noise.curvature == 0 else math.inf
+
+        def excess(at: float) -> float:
+            return math.log(max(float(self.delta(at)), 1e-320)) - math.log(target)
+
+        if excess(0.0) <= 0:
+            return 0.0
+        high = 1.0
+        while excess(high) > 0:
+            high *= 2.0
+        found = float(brentq(excess, 0.0, high, xtol=1e-9 * high, rtol=1e-9))
+        while excess(found) > 0:
+            found *= 1.0 + 1e-9
+        return found
+
+    def _exact(self) -> PrivacyProfile | None:
+        """The profile that this is exactly, where there is one."""
+        if closed_forms.is_gaussian(self.noise):
+            return PrivacyProfile(self.noise, self.radius)
+        if self.dimensions == 1:
+            whole = math.floor(self.radius) if isinstance(self.noise, DiscreteOSGT) else self.radius
+            return PrivacyProfile.of([Part(self.noise, whole, 1)])
+        return None
+
+    def _log_moment(self, s: float) -> float:
+        """Bound on s·D: the least of what is proved."""
+        if closed_forms.is_gaussian(self.noise):
+            return s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
+        bounds = [self._programme(s)]
+        if self.noise.curvature > 0:
+            gaussian = s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
+            offset = closed_forms.log_offset(self.noise)
+            if isinstance(self.noise, OSGT):
+                offset = closed_forms.log_gaussian_excess(self.noise)
+            bounds.append(gaussian + self.dimensions * offset)
+        return min(bounds)
+
+    def _programme(self, s: float) -> float:
+        lower, upper = self._cells()
+        if isinstance(self.noise, OSGT):
+            credit = closed_forms.log_moment(self.noise, upper, np.float64(s)) * (1 + 1e-13) + 1e-14
+        else:
+            credit = np.array([renyi.log_moment(self.noise, float(d), s) if d else 0.0 for d in upper])
+        return self.dimensions * _envelope(lower**2, credit, self.radius**2 / self.dimensions)
+
+    def _cells(self) -> tuple[Floats, Floats]:
+        """Lower and upper edges of the cells of one coordinate's change."""
+        if isinstance(self.noise, DiscreteOSGT):
+            whole = math.floor(self.radius)
+            d = np.unique(np.round(np.geomspace(1, whole, _MOST_INTEGERS))) if whole > 1 else np.ones(1)
+            lower = np.concatenate([d[:1], d[:-1] + 1.0])
+            return np.concatenate([[0.0], lower]), np.concatenate([[0.0], d])
+        # The first cell is free of charge: so small that `dimensions` of them do not matter.
+        smallest = 1e-2 * self.radius / math.sqrt(self.dimensions)
+        edges = np.geomspace(smallest, self.radius, math.ceil(_CELLS_PER_FACTOR * math.log(self.radius / smallest)) + 2)
+        return np.concatenate([[0.0], edges[:-1]]), edges
+
+
+def _envelope(charge: Floats, credit: Floats, at: float) -> float:
+    """Upper concave envelope of the points (charge, credit), at one charge.
+
+    By duality the envelope is the least over slopes λ ≥ 0 of max(credit - λ·charge) + λ·at, and every λ gives an upper
+    bound. The function of λ is convex and piecewise linear; its kinks lie at slopes between points.
+    """
+
+    def dual(slope: float) -> float:
+        return float(np.max(credit - slope * charge)) + slope * at
+
+    if not np.any(charge > at):
+        return float(np.max(credit))
+    # The best λ joins a point to the left of `at` with one to the right: follow the maximiser from either side.
+    low, high = 0.0, float(np.max(credit)) / at * 2.0 + 1e-300
+    for _ in range(200):
+        i = int(np.argmax(credit - low * charge))
+        j = int(np.argmax(credit - high * charge))
+        if charge[i] <= charge[j]:
+            break
+        slope = (credit[i] - credit[j]) / (charge[i] - charge[j])
+        k = int(np.argmax(credit - slope * charge))
+        if credit[k] - slope * charge[k] <= credit[i] - slope * charge[i] + 1e-15 * abs(credit[i]):
+            return min(dual(float(slope)), dual(low), dual(high))
+        low, high = (slope, high) if charge[k] > at else (low, slope)
+    return min(dual(low), dual(high))
