@@ -19,7 +19,7 @@ from osgt.privacy.pair import Pair
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
 
-_TAIL_CELLS = 60
+_TAIL_CELLS = 28
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from osgt.privacy.cells import split
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import Pair, pair_of
 
 if TYPE_CHECKING:
     from osgt.privacy.profile import Part
@@ -24,7 +24,7 @@ def privacy_loss_distribution(parts: "Sequence[Part]", interval: float) -> Any:
         raise ImportError("to_dp_accounting needs Google's library: pip install dp-accounting") from error
     composed = None
     for part in parts:
-        masses, beyond = _untilted(Pair(part.noise, part.shift), interval)
+        masses, beyond = _untilted(pair_of(part.noise, part.shift), interval)
         pmf = pld_pmf.create_pmf(masses, interval, beyond, pessimistic_estimate=True)
         one = privacy_loss_distribution.PrivacyLossDistribution(pmf)
         many = one.self_compose(part.coordinates) if part.coordinates > 1 else one

@@ -67,10 +67,11 @@ class EuclideanProfile:
         return np.array([self._epsilon(float(d)) for d in values.ravel()]).reshape(values.shape)[()]
 
     def _epsilon(self, target: float) -> float:
+        # Σ |dᵢ| ≤ radius·√dimensions by Cauchy and Schwarz, and the loss is at most slope·Σ |dᵢ| at the Laplace end.
+        pure = self.noise.slope * self.radius * math.sqrt(self.dimensions) * (1.0 + 1e-15)
+        pure = pure if self.noise.curvature == 0 else math.inf
         if target == 0:
-            # Σ |dᵢ| ≤ radius·√dimensions by Cauchy and Schwarz, and the loss is at most slope·Σ |dᵢ| at the Laplace end.
-            pure = self.noise.slope * self.radius * math.sqrt(self.dimensions) * (1.0 + 1e-15)
-            return pure if self.noise.curvature == 0 else math.inf
+            return pure
 
         def excess(at: float) -> float:
             return math.log(max(float(self.delta(at)), 1e-320)) - math.log(target)
@@ -78,8 +79,10 @@ class EuclideanProfile:
         if excess(0.0) <= 0:
             return 0.0
         high = 1.0
-        while excess(high) > 0:
+        while high < pure and excess(high) > 0:
             high *= 2.0
+        if high >= pure and excess(pure) > 0:
+            return pure
         found = float(brentq(excess, 0.0, high, xtol=1e-9 * high, rtol=1e-9))
         while excess(found) > 0:
             found *= 1.0 + 1e-9

@@ -11,7 +11,7 @@ accounting needs follows from the loss and from the tails of the law.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -29,6 +29,8 @@ _FAR = 1e300
 #: `position` is exact to this, relative to the loss asked for plus the kink; who uses it must allow for it.
 POSITION_ERROR = 4e-15
 
+#: The table of losses reaches to where the potential exceeds this.
+_DEEP = 4000.0
 _TABLE = 96
 _NEWTON_STEPS = 40
 
@@ -90,18 +92,25 @@ class Pair:
         mirrored = np.where(np.isinf(w), -w, -self.shift - w)
         return np.where(loss >= 0, w, mirrored)
 
+    @cached_property
+    def _table(self) -> tuple[Floats, Floats]:
+        """Points from the centre of symmetry on, the kink among them, and the losses there."""
+        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.float64(0.0))))
+        while self.noise.potential(np.float64(reach)) < _DEEP:
+            reach *= 2.0
+        lower, upper = np.linspace(-0.5 * self.shift, 0.0, _TABLE), reach * np.linspace(0.0, 1.0, _TABLE) ** 2
+        table = np.concatenate([lower, upper[1:]])
+        return table, np.maximum.accumulate(self.loss(table))
+
     def _upper_position(self, size: Floats) -> Floats:
         """`position` for losses ≥ 0: interpolation in a table, then Newton's steps inside the table's cell."""
         inside = size < self.largest_loss
         target = np.where(inside, size, 0.0)
-        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.float64(0.0))))
+        table, losses = self._table
         most = float(np.max(target, initial=0.0))
-        while reach < _FAR and self.loss(np.float64(reach)) < most:
-            reach *= 2.0
-        table = np.concatenate(
-            [np.linspace(-0.5 * self.shift, 0.0, _TABLE), reach * np.linspace(0.0, 1.0, _TABLE)[1:] ** 2]
-        )
-        losses = np.maximum.accumulate(self.loss(table))
+        while losses[-1] < most and table[-1] < _FAR:
+            table = np.append(table, 2.0 * table[-1])
+            losses = np.append(losses, max(float(self.loss(table[-1])), float(losses[-1])))
         cell = np.clip(np.searchsorted(losses, target, side="right"), 1, len(table) - 1)
         low, high = table[cell - 1], table[cell]
         rise = losses[cell] - losses[cell - 1]
@@ -136,6 +145,12 @@ class Pair:
         """Logarithms of the P-mass and of the Q-mass of each cell (edge, next edge]."""
         below = edges + self.shift
         return log_differences(edges, self.log_tails(edges)), log_differences(below, self.log_tails(below))
+
+
+@lru_cache(maxsize=4096)
+def pair_of(noise: OSGT | DiscreteOSGT, shift: float) -> Pair:
+    """The pair, kept with what it has worked out about itself."""
+    return Pair(noise, shift)
 
 
 def log_differences(w: Floats, tails: Floats) -> Floats:

@@ -13,7 +13,7 @@ from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, conversion, curves, engine, renyi, single
 from osgt.privacy.closed_forms import is_gaussian
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import Pair, pair_of
 
 if TYPE_CHECKING:
     from osgt.privacy.l2 import EuclideanProfile
@@ -203,14 +203,16 @@ class PrivacyProfile:
         """Pairs and how many of each. All Gaussian coordinates are one, by rotation."""
         gaussian = [p for p in self.parts if is_gaussian(p.noise)]
         others = [p for p in self.parts if not is_gaussian(p.noise)]
-        pairs, counts = [Pair(p.noise, p.shift) for p in others], [p.coordinates for p in others]
+        pairs, counts = [pair_of(p.noise, p.shift) for p in others], [p.coordinates for p in others]
         if gaussian:
             exact = sum(p.coordinates * Fraction(p.shift) ** 2 * Fraction(p.noise.curvature) for p in gaussian)
             mu = math.sqrt(_rounded_up(exact))
             alone = len(gaussian) == 1 and gaussian[0].coordinates == 1
             first = gaussian[0]
             pairs.append(
-                Pair(first.noise, first.shift) if alone else Pair(OSGT.gaussian(1.0), math.nextafter(mu, math.inf))
+                pair_of(first.noise, first.shift)
+                if alone
+                else pair_of(OSGT.gaussian(1.0), math.nextafter(mu, math.inf))
             )
             counts.append(1)
         return pairs, counts
@@ -219,7 +221,7 @@ class PrivacyProfile:
         """Largest loss there can be, exactly; None where there is no such."""
         total = Fraction(0)
         for part in self.parts:
-            if math.isinf(Pair(part.noise, part.shift).largest_loss):
+            if math.isinf(pair_of(part.noise, part.shift).largest_loss):
                 return None
             slope = float(part.noise.potential.derivatives(np.float64(0.0))[0])
             total += part.coordinates * Fraction(part.shift) * Fraction(slope)

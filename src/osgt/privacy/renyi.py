@@ -6,7 +6,7 @@ from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.mills import Floats
 from osgt.privacy import closed_forms, moments
 from osgt.privacy.closed_forms import theorem_2
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import pair_of
 
 #: Below this value the closed form of log E[exp(s·loss)] loses digits, and the integral of positive terms does not.
 _CLOSED_FORM_FROM = 0.05
@@ -20,7 +20,7 @@ def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
         value = float(closed_forms.log_moment(noise, np.float64(shift), np.float64(s)))
         if value > _CLOSED_FORM_FROM:
             return value
-    return moments.log_moment(Pair(noise, shift), s)
+    return moments.log_moment(pair_of(noise, shift), s)
 
 
 def divergence(noise: OSGT | DiscreteOSGT, shift: float, alpha: Floats) -> Floats:
@@ -33,7 +33,7 @@ def information(noise: OSGT | DiscreteOSGT) -> float:
     """Fisher information; on the integers the symmetrised divergence Σ (p(y) - p(y + 1))·log(p(y)/p(y + 1))."""
     if isinstance(noise, OSGT):
         return noise.fisher_information()
-    return moments.symmetrised_divergence(Pair(noise, 1.0))
+    return moments.symmetrised_divergence(pair_of(noise, 1.0))
 
 
 __all__ = ["divergence", "information", "log_moment", "theorem_2"]
