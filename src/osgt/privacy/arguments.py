@@ -4,7 +4,7 @@ import math
 from numbers import Integral
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.mills import Floats
@@ -82,7 +82,7 @@ def _numbers(name: str, value: ArrayLike) -> Floats:
     return array.astype(np.float64)
 
 
-def _require(allowed: Floats, name: str, numbers: Floats, words: str) -> None:
+def _require(allowed: NDArray[np.bool_], name: str, numbers: Floats, words: str) -> None:
     if not np.all(allowed):
         wrong = float(numbers[~allowed].flat[0]) if numbers.ndim else float(numbers)
         raise ValueError(f"{name} must be {words}, got {wrong!r}")

@@ -9,6 +9,7 @@ coordinates that is not enough, and cells across which the density hardly change
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair, log_differences
@@ -59,7 +60,7 @@ def _tail_error(tails: Floats, log_mass: Floats) -> Floats:
     return _TAIL_ERROR * (1.0 - np.maximum(largest, -1e3)) * np.exp(np.minimum(largest - log_mass, 600.0))
 
 
-def _smooth(pair: Pair, edges: Floats) -> Floats:
+def _smooth(pair: Pair, edges: Floats) -> NDArray[np.bool_]:
     """Cells without a kink of either law inside, across which both densities hardly change."""
     a, b = edges[:-1], edges[1:]
     kinks = (a < 0) & (b > 0) | (a < -pair.shift) & (b > -pair.shift)
@@ -71,7 +72,7 @@ def _smooth(pair: Pair, edges: Floats) -> Floats:
         # The midpoint rule reaches half a step beyond both ends, which must not touch a kink either.
         smooth &= (slope < _GENTLE) & (a != 0) & (b != 0) & (a != -pair.shift) & (b != -pair.shift)
         smooth &= (a != -1) & (a != -pair.shift - 1)
-    return smooth
+    return np.asarray(smooth, dtype=np.bool_)
 
 
 def _integrated(pair: Pair, a: Floats, b: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -104,10 +105,7 @@ def _integrated(pair: Pair, a: Floats, b: Floats, low: Floats, high: Floats) -> 
             fall = -side * pair.slope(np.abs(middle + t)) * value
             mass -= sign * fall / 24.0
             gained -= sign * (fall * share + value * (1.0 - share) * (loss_slope + bend * t)) / 24.0
-        log_peak = pair.noise.logpmf(0)
-    else:
-        log_peak = pair.noise.logpdf(0.0)
-    return log_peak - potential + np.log(mass), gained / mass / -np.expm1(low - high)
+    return pair.log_peak - potential + np.log(mass), gained / mass / -np.expm1(low - high)
 
 
 def _second(pair: Pair, y: Floats) -> Floats:

@@ -74,7 +74,6 @@ def log_gaussian_excess(noise: OSGT) -> float:
     return max(-math.log(2.0) - float(log_ndtr(-z)), 0.0)
 
 
-
 def is_gaussian(noise: object) -> bool:
     """Whether the law is the Gaussian on the reals: any number of coordinates is then one, by rotation."""
     return isinstance(noise, OSGT) and noise.slope == 0

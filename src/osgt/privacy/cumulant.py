@@ -23,8 +23,8 @@ _LARGEST_LOG_TILT = 80.0
 def sketch(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
     """Cells of one coordinate's loss, lowest loss first: log P-mass, loss as seen from afar, least and largest loss."""
     potential = pair.noise.potential
-    scale = reach = 1.0 / float(potential.hazard(np.float64(0.0)))
-    while potential(np.float64(reach)) < _DEEPEST:
+    scale = reach = 1.0 / float(potential.hazard(np.asarray(0.0)))
+    while potential(np.asarray(reach)) < _DEEPEST:
         reach *= 1.5
     outward = scale * np.sinh(np.linspace(0.0, math.asinh(reach / scale), _CELLS_PER_SIDE))
     middle = np.linspace(-pair.shift, 0.0, _CELLS_PER_SIDE)
@@ -97,7 +97,7 @@ class Cumulant:
         return epsilon, log_delta - 0.5 * math.log(2 * math.pi * curvature)
 
     def _moderate(self, theta: float) -> float:
-        """A smaller tilt where the given one leaves nothing but the largest loss (ε next to the end of a bounded loss)."""
+        """A smaller tilt where the given one leaves nothing but the largest of bounded losses."""
 
         theta = min(theta, 1e9 / float(np.max(self.coordinates * self.kinks)))  # beyond, θ·loss has no digits left
 
@@ -130,5 +130,3 @@ def _increasing_root(function: Callable[[float], float]) -> float:
             if low < -_LARGEST_LOG_TILT:
                 return math.exp(-_LARGEST_LOG_TILT)
     return math.exp(brentq(by_logarithm, low, high, xtol=1e-4))
-
-

@@ -101,7 +101,13 @@ def largest_weight(theta: float) -> float:
 
 
 def composed(
-    cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, epsilon: float, slack: float
+    cumulant: Cumulant,
+    pairs: list[Pair],
+    coordinates: list[int],
+    *,
+    theta: float,
+    epsilon: float,
+    slack: float,
 ) -> Composed:
     """The composed loss around ε, on a grid fine enough for the slack."""
     result, cells = _composed(cumulant, pairs, coordinates, theta, slack)
@@ -119,7 +125,7 @@ def composed(
 def _composed(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
-    _, means, variances, mass = cumulant.tilted(theta)
+    _, _, variances, mass = cumulant.tilted(theta)
     counts = np.asarray(coordinates, dtype=np.float64)
     variance = float(counts @ variances)
     deviation = math.sqrt(variance)
@@ -148,7 +154,8 @@ def _composed(
     for level in range(len(pools) - 1, 0, -1):
         pools[level - 1] += _merged(pools[level], theta, tolerance)
     laws, copies = zip(*pools[0], strict=True)
-    return Composed(compose(list(laws), list(copies), _CUT_TOLERANCE), theta, log_factor, log_beyond, loss_error), int(widest)
+    law = compose(list(laws), list(copies), _CUT_TOLERANCE)
+    return Composed(law, theta, log_factor, log_beyond, loss_error), int(widest)
 
 
 def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) -> float:
@@ -193,7 +200,8 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
     for i in np.argsort(epsilons):
         epsilon = float(epsilons[i])
         if run is None or not run.serves(epsilon, slack):
-            run = composed(cumulant, pairs, coordinates, cumulant.tilt_for_epsilon(epsilon), epsilon, slack)
+            theta = cumulant.tilt_for_epsilon(epsilon)
+            run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
         result[i] = run.delta(epsilon)
     return result
 
@@ -206,7 +214,7 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     estimate = max(cumulant.log_delta_estimate(theta)[0], 0.0)
     estimate = min(estimate, largest)
     for _ in range(_REFINEMENTS):
-        run = composed(cumulant, pairs, coordinates, theta, estimate, slack)
+        run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=estimate, slack=slack)
         found = min(_crossing(run, log_target, estimate), largest)
         if run.serves(found, slack):
             break

@@ -34,7 +34,7 @@ class GridLaw:
 
     def centred(self) -> tuple[Floats, float, float]:
         """Losses less their mean; the mean; the variance."""
-        offsets = self.step * np.arange(len(self.masses))
+        offsets = self.step * np.arange(len(self.masses), dtype=np.float64)
         total = float(np.sum(self.masses))
         shift = dot(self.masses, offsets) / total
         offsets -= shift
@@ -53,7 +53,7 @@ def cut(
     Returns
     -------
     law, log_factor, log_beyond
-        `masses · exp(log_factor)` are the tilted P-masses; exp(log_beyond) is the P-mass whose loss is taken as infinite.
+        `masses · exp(log_factor)` are the tilted P-masses; the P-mass exp(log_beyond) is taken to have infinite loss.
     """
     first, last = math.floor(low / step), math.ceil(high / step)
     bounded = (last + 0.5) * step >= pair.largest_loss
@@ -96,8 +96,8 @@ def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw
     centred = [law.centred() for law in laws]
     mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
     variance = sum(n * c[2] for n, c in zip(copies, centred, strict=True))
-    up, escaped = _reach(laws, copies, centred, variance, +1.0, tolerance)
-    down, _ = _reach(laws, copies, centred, variance, -1.0, tolerance)
+    up, escaped = _reach(laws, copies, centred, variance, sign=+1.0, tolerance=tolerance)
+    down, _ = _reach(laws, copies, centred, variance, sign=-1.0, tolerance=tolerance)
     base = math.floor((mean - down) / step) - 1
     size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
     size = max(size, 16)
@@ -122,6 +122,7 @@ def _reach(
     copies: list[int],
     centred: list[tuple[Floats, float, float]],
     variance: float,
+    *,
     sign: float,
     tolerance: float,
 ) -> tuple[float, float]:
@@ -170,7 +171,7 @@ def _fold(masses: Floats, size: int) -> Floats:
     rows = -(-len(masses) // size)
     padded = np.zeros(rows * size)
     padded[: len(masses)] = masses
-    return padded.reshape(rows, size).sum(axis=0)
+    return np.asarray(padded.reshape(rows, size).sum(axis=0), dtype=np.float64)
 
 
 def _power(values: Floats, n: int) -> Floats:

@@ -19,7 +19,10 @@ _MOST_CELLS = 10**7
 def privacy_loss_distribution(parts: "Sequence[Part]", interval: float) -> Any:
     """A pessimistic `PrivacyLossDistribution` with losses at multiples of `interval`."""
     try:
-        from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # noqa: PLC0415
+        from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+            pld_pmf,
+            privacy_loss_distribution,
+        )
     except ImportError as error:
         raise ImportError("to_dp_accounting needs Google's library: pip install dp-accounting") from error
     composed = None
@@ -38,18 +41,19 @@ def _untilted(pair: Pair, interval: float) -> tuple[dict[int, float], float]:
         top = pair.largest_loss
     else:
         w = float(pair.noise.isf(math.exp(_LOG_TAIL)))
-        top = float(pair.loss(np.float64(w)))
+        top = float(pair.loss(np.asarray(w)))
     last = math.ceil(top / interval * (1.0 - 1e-14))
     if last > _MOST_CELLS:
         raise ValueError(f"interval must be at least {top / _MOST_CELLS:.3g} for this profile, got {interval!r}")
     index = np.arange(-last, last + 1)
-    edges = pair.edges(index * interval)
+    grid = np.asarray(index * interval, dtype=np.float64)
+    edges = pair.edges(grid)
     beyond = 0.0
     if math.isfinite(pair.largest_loss):
         edges[-1] = np.inf
     else:
         beyond = float(np.exp(pair.log_tails(edges[-1:])[0]))
-    log_p, share = split(pair, edges, index * interval, precise=False)
+    log_p, share = split(pair, edges, grid, precise=False)
     masses = np.zeros(len(index))
     masses[:-1] = np.exp(log_p) * (1.0 - share)
     masses[1:] += np.exp(log_p) * share

@@ -113,7 +113,7 @@ class EuclideanProfile:
     def _programme(self, s: float) -> float:
         lower, upper = self._cells()
         if isinstance(self.noise, OSGT):
-            credit = closed_forms.log_moment(self.noise, upper, np.float64(s)) * (1 + 1e-13) + 1e-14
+            credit = closed_forms.log_moment(self.noise, upper, np.asarray(s)) * (1 + 1e-13) + 1e-14
         else:
             credit = np.array([renyi.log_moment(self.noise, float(d), s) if d else 0.0 for d in upper])
         return self.dimensions * _envelope(lower**2, credit, self.radius**2 / self.dimensions)

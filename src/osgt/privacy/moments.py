@@ -33,17 +33,16 @@ def log_moment(pair: Pair, s: float) -> float:
 
 def _log_terms(pair: Pair, s: float, w: Floats) -> Floats:
     loss = pair.loss(w)
-    log_density = pair.noise.logpmf(0) if pair.discrete else pair.noise.logpdf(0.0)
     with np.errstate(divide="ignore"):
         factors = np.log(-np.expm1(-(1.0 + s) * loss)) + np.log(-np.expm1(-s * loss))
-    return np.asarray(log_density - pair.noise.potential(np.abs(w)) + s * loss + factors, dtype=np.float64)
+    return np.asarray(pair.log_peak - pair.noise.potential(np.abs(w)) + s * loss + factors, dtype=np.float64)
 
 
 def _exponent(pair: Pair, s: float) -> Callable[[float], float]:
     potential = pair.noise.potential
 
     def value(w: float) -> float:
-        return float(s * pair.loss(np.float64(w)) - potential(np.float64(abs(w))))
+        return float(s * pair.loss(np.asarray(w)) - potential(np.asarray(abs(w))))
 
     return value
 
@@ -65,10 +64,10 @@ def _upper_piece(pair: Pair, s: float) -> float:
     exponent = _exponent(pair, s)
 
     def falls(w: float) -> bool:
-        point = np.float64(w)
+        point = np.asarray(w)
         return float(s * (pair.slope(point + pair.shift) - pair.slope(point)) - pair.slope(point)) <= 0
 
-    scale = 1.0 / float(pair.noise.potential.hazard(np.float64(0.0)))
+    scale = 1.0 / float(pair.noise.potential.hazard(np.asarray(0.0)))
     peak = 0.0
     if not falls(0.0):
         far = scale
@@ -92,10 +91,10 @@ def _with_end(pair: Pair, s: float, log_integral: float, side: float) -> float:
 
     At the other ends the terms are negligible, or even about -shift/2, and nothing is to be added.
     """
-    log_value = float(_log_terms(pair, s, np.float64(0.0)))
+    log_value = float(_log_terms(pair, s, np.asarray(0.0)))
     loss = pair.kink
-    outward = side * float(pair.slope(np.float64(0.0)))
-    loss_slope = float(pair.slope(np.float64(pair.shift))) - outward
+    outward = side * float(pair.slope(np.asarray(0.0)))
+    loss_slope = float(pair.slope(np.asarray(pair.shift))) - outward
     rate = -outward + s * loss_slope
     rate += loss_slope * ((1.0 + s) / math.expm1(min((1.0 + s) * loss, 700.0)) + s / math.expm1(min(s * loss, 700.0)))
     correction = side * (0.5 - rate / 12.0)
@@ -132,7 +131,7 @@ def symmetrised_divergence(pair: Pair) -> float:
     if scale <= _SUMMED / 100:
         k = np.arange(-math.ceil(40 * scale + 40 + pair.shift), math.ceil(40 * scale) + 41.0)
         loss = pair.loss(k)
-        return float(np.sum(pair.noise.pmf(k) * -np.expm1(-loss) * loss))
+        return float(np.sum(np.exp(pair.log_peak - pair.noise.potential(np.abs(k))) * -np.expm1(-loss) * loss))
     # d/ds log E[exp(s·loss)] between its zeros at s = -1 and s = 0 is flat for small losses: E = s(1 + s)·J/2 + …
     s = 1e-3
     return 2.0 * log_moment(pair, s) / (s * (1.0 + s))

@@ -47,6 +47,12 @@ class Pair:
         """Whether W lives on the integers."""
         return isinstance(self.noise, DiscreteOSGT)
 
+    @cached_property
+    def log_peak(self) -> float:
+        """log of the density or probability at 0, the largest there is."""
+        noise = self.noise
+        return float(noise.logpmf(0) if isinstance(noise, DiscreteOSGT) else noise.logpdf(0.0))
+
     def slope(self, y: Floats) -> Floats:
         """U'(y) for y ≥ 0 (at 0: from the right)."""
         return np.asarray(self.noise.potential.derivatives(y)[0], dtype=np.float64)
@@ -76,12 +82,12 @@ class Pair:
     @cached_property
     def kink(self) -> float:
         """The loss at w = 0: U(shift). Near the Laplace end nearly half of P sits just above it."""
-        return float(self.loss(np.float64(0.0)))
+        return float(self.loss(np.asarray(0.0)))
 
     @cached_property
     def largest_loss(self) -> float:
         """Supremum of the loss: finite only where U grows linearly in the end (the Laplace end)."""
-        near, far = (float(self.slope(np.float64(y))) for y in (0.5 * _FAR, _FAR))
+        near, far = (float(self.slope(np.asarray(y))) for y in (0.5 * _FAR, _FAR))
         return far * self.shift if far == near else math.inf
 
     def position(self, loss: Floats) -> Floats:
@@ -95,8 +101,8 @@ class Pair:
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
         """Points from the centre of symmetry on, the kink among them, and the losses there."""
-        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.float64(0.0))))
-        while self.noise.potential(np.float64(reach)) < _DEEP:
+        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.asarray(0.0))))
+        while self.noise.potential(np.asarray(reach)) < _DEEP:
             reach *= 2.0
         lower, upper = np.linspace(-0.5 * self.shift, 0.0, _TABLE), reach * np.linspace(0.0, 1.0, _TABLE) ** 2
         table = np.concatenate([lower, upper[1:]])
@@ -163,4 +169,4 @@ def log_differences(w: Floats, tails: Floats) -> Floats:
         mass = larger + np.log(-np.expm1(smaller - larger))
         mass[across] = np.log1p(-np.minimum(np.exp(tails[:-1][across]) + np.exp(tails[1:][across]), 1.0))
     mass[np.isneginf(larger) & ~across] = -np.inf
-    return mass
+    return np.asarray(mass, dtype=np.float64)

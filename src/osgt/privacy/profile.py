@@ -186,7 +186,9 @@ class PrivacyProfile:
 
     @property
     def mu(self) -> float:
-        """The μ of the Gaussian-DP that the profile approaches under many compositions: √(Σ coordinates·Δ²·information).
+        """The μ of the Gaussian-DP that the profile approaches under many compositions.
+
+        It is √(Σ coordinates·shift²·information).
 
         The information is Fisher's on the reals. On the integers it is the symmetrised divergence of a unit shift,
         which approaches Fisher's as the scale grows and is 1/σ² for the discrete Gaussian.
@@ -205,8 +207,8 @@ class PrivacyProfile:
         others = [p for p in self.parts if not is_gaussian(p.noise)]
         pairs, counts = [pair_of(p.noise, p.shift) for p in others], [p.coordinates for p in others]
         if gaussian:
-            exact = sum(p.coordinates * Fraction(p.shift) ** 2 * Fraction(p.noise.curvature) for p in gaussian)
-            mu = math.sqrt(_rounded_up(exact))
+            squares = [p.coordinates * Fraction(p.shift) ** 2 * Fraction(p.noise.curvature) for p in gaussian]
+            mu = math.sqrt(_rounded_up(sum(squares, Fraction(0))))
             alone = len(gaussian) == 1 and gaussian[0].coordinates == 1
             first = gaussian[0]
             pairs.append(
@@ -223,7 +225,7 @@ class PrivacyProfile:
         for part in self.parts:
             if math.isinf(pair_of(part.noise, part.shift).largest_loss):
                 return None
-            slope = float(part.noise.potential.derivatives(np.float64(0.0))[0])
+            slope = float(part.noise.potential.derivatives(np.asarray(0.0))[0])
             total += part.coordinates * Fraction(part.shift) * Fraction(slope)
         return total
 

@@ -17,7 +17,7 @@ def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
     if closed_forms.is_gaussian(noise):
         return s * (1.0 + s) * 0.5 * noise.curvature * shift**2
     if isinstance(noise, OSGT):
-        value = float(closed_forms.log_moment(noise, np.float64(shift), np.float64(s)))
+        value = float(closed_forms.log_moment(noise, np.asarray(shift), np.asarray(s)))
         if value > _CLOSED_FORM_FROM:
             return value
     return moments.log_moment(pair_of(noise, shift), s)

@@ -72,8 +72,7 @@ def _positive_terms(pair: Pair, epsilon: Floats, w: Floats) -> Floats:
 
 def _terms(pair: Pair, epsilon: Floats, w: Floats) -> Floats:
     """P(w)·(1 - exp(ε - loss(w)))."""
-    log_density = pair.noise.logpmf(0) if pair.discrete else pair.noise.logpdf(0.0)
-    density = np.exp(log_density - pair.noise.potential(np.abs(w)))
+    density = np.exp(pair.log_peak - pair.noise.potential(np.abs(w)))
     return np.asarray(density * -np.expm1(np.minimum(epsilon - pair.loss(w), 0.0)), dtype=np.float64)
 
 
@@ -94,31 +93,31 @@ def _integral(pair: Pair, epsilon: Floats, start: Floats) -> Floats:
 def _sum(pair: Pair, epsilon: float, first: float) -> float:
     """Σ of the terms over the integers from `first` on."""
     start = max(first, 0.0)
-    life = 1.0 / float(pair.noise.potential.hazard(np.float64(start)))
+    life = 1.0 / float(pair.noise.potential.hazard(np.asarray(start)))
     if life <= _SUMMED:
-        total = float(np.sum(_terms(pair, np.float64(epsilon), start + np.arange(math.ceil(60 * life) + 60.0))))
+        total = float(np.sum(_terms(pair, np.asarray(epsilon), start + np.arange(math.ceil(60 * life) + 60.0))))
     else:
         # Euler–Maclaurin; the next term is relatively below 1/(720·life⁴).
         total = float(_tail_integral(pair, np.array([epsilon]), np.array([start]))[0])
         total += _ends(pair, epsilon, start, above=True)
     if first < 0:
         if -first <= 10 * _SUMMED or life <= _SUMMED:
-            return total + float(np.sum(_terms(pair, np.float64(epsilon), np.arange(first, 0.0))))
+            return total + float(np.sum(_terms(pair, np.asarray(epsilon), np.arange(first, 0.0))))
         total += float(_integral(pair, np.array([epsilon]), np.array([first]))[0])
         total += _ends(pair, epsilon, first, above=True)
         total += _ends(pair, epsilon, -0.0, above=False)
-        total -= float(_terms(pair, np.float64(epsilon), np.float64(0.0)))
+        total -= float(_terms(pair, np.asarray(epsilon), np.asarray(0.0)))
     return total
 
 
 def _ends(pair: Pair, epsilon: float, k: float, *, above: bool) -> float:
     """Half the term at an end of the range, and the first derivative: the Euler–Maclaurin terms of one end."""
     side = 1.0 if k > 0 or (k == 0 and above) else -1.0  # which branch of the potential at its kink
-    value = float(_terms(pair, np.float64(epsilon), np.float64(k)))
-    log_density = float(pair.noise.logpmf(k))
-    excess = float(pair.loss(np.float64(k))) - epsilon
-    slope = side * float(pair.slope(np.float64(abs(k))))
-    loss_slope = float(pair.slope(np.float64(k + pair.shift))) - slope
+    value = float(_terms(pair, np.asarray(epsilon), np.asarray(k)))
+    log_density = pair.log_peak - float(pair.noise.potential(np.asarray(abs(k))))
+    excess = float(pair.loss(np.asarray(k))) - epsilon
+    slope = side * float(pair.slope(np.asarray(abs(k))))
+    loss_slope = float(pair.slope(np.asarray(k + pair.shift))) - slope
     derivative = -slope * value + math.exp(log_density - excess) * loss_slope
     return 0.5 * value + (-1.0 if above else 1.0) * derivative / 12.0
 
@@ -129,14 +128,14 @@ def epsilon(pair: Pair, target: float) -> float:
     log_target = math.log(target)
 
     def excess(at: float) -> float:
-        return math.log(max(float(delta(pair, np.float64(at))), 1e-320)) - log_target
+        return math.log(max(float(delta(pair, np.asarray(at))), 1e-320)) - log_target
 
     if (start := excess(0.0)) <= 0:
         return 0.0
     # Newton's steps on log δ, whose slope is -exp(ε)·Q[W > w]/δ, kept between the bounds found so far.
     low, high, at, over = 0.0, math.inf, 0.0, start
     for _ in range(80):
-        log_q = float(pair.noise.logsf(pair.edges(np.float64(at)) + pair.shift))
+        log_q = float(pair.noise.logsf(pair.edges(np.asarray(at)) + pair.shift))
         step = over * math.exp(min(over + log_target - at - log_q, 300.0))
         moved = at + step if math.isinf(high) else min(max(at + step, low), high)
         if high < math.inf and not low < moved < high:
