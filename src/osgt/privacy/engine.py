@@ -164,12 +164,16 @@ def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) ->
     Near the Laplace end most of the loss sits at ±kink. On the grid exactly, it is not spread.
     """
     heaviest = int(np.argmax(weights))
-    pair, fine = pairs[heaviest], step / 2.0 ** int(levels[heaviest])
+    pair, level = pairs[heaviest], int(levels[heaviest])
+    fine = step / 2.0**level
     if not pair.kink > fine:
         return step
     number = math.ceil(pair.kink / fine)
-    if pair.discrete and pair.shift <= number:
-        number = math.ceil(number / pair.shift) * int(pair.shift)  # the other atoms of the discrete Laplace as well
+    # Coarser grids keep what lies on them, and an integer law's other atoms may be commensurate with the kink.
+    for multiple in (pair.atoms_per_kink * 2**level, 2**level):
+        if multiple <= 2 * number:
+            number = math.ceil(number / multiple) * multiple
+            break
     return step * (pair.kink / number) / fine
 
 

@@ -85,6 +85,18 @@ class Pair:
         return float(self.loss(np.asarray(0.0)))
 
     @cached_property
+    def atoms_per_kink(self) -> int:
+        """The least q for which the losses at the central integers are multiples of kink/q; 1 if there is none."""
+        if not self.discrete:
+            return 1
+        reach = math.floor(0.5 * self.shift) + 4
+        losses = self.loss(np.arange(-min(reach, 8), 5.0)) / self.kink
+        q = np.arange(1, 1025)[:, np.newaxis]
+        off = np.max(np.abs(q * losses - np.round(q * losses)), axis=1)
+        found = np.flatnonzero(off < 1e-10)
+        return int(found[0]) + 1 if len(found) else 1
+
+    @cached_property
     def largest_loss(self) -> float:
         """Supremum of the loss: finite only where U grows linearly in the end (the Laplace end)."""
         near, far = (float(self.slope(np.asarray(y))) for y in (0.5 * _FAR, _FAR))
