@@ -34,8 +34,8 @@ _SHARED_GRID = 4.0
 _PRECISE = 1e6
 
 _GROUP = 4
-_MOST_CELLS = 2**18
-_REFINEMENTS = 3
+_MOST_CELLS = 2**17
+_REFINEMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def composed(
     fineness = 1.0
     for _ in range(_REFINEMENTS):
         excess = result.slack(epsilon) / slack
-        if excess <= 0.8 or cells >= _MOST_CELLS:
+        if excess <= 0.8 or cells * math.sqrt(2.0 * excess) > _MOST_CELLS:
             break
-        fineness *= max(0.5 / excess, 1 / 64)
+        fineness *= 0.5 / excess
         finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
         result = min(result, finer, key=lambda run: run.log_delta(epsilon))  # both are upper bounds
     return result
@@ -223,9 +223,13 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
         if run.serves(found, slack):
             break
         theta, estimate = cumulant.tilt_for_epsilon(found), found
-    stride = slack / theta + 4 * UNIT * found
-    while found < largest and deltas(pairs, coordinates, np.array([found]), slack)[0] > delta:
-        found, stride = found + stride, 2 * stride
+    boost = 1.0
+    while found < largest:
+        reached = float(deltas(pairs, coordinates, np.array([found]), slack)[0])
+        if reached <= delta:
+            break
+        found += boost * (math.log(reached / delta) + slack) / theta + 4 * UNIT * found
+        boost *= 2.0
     return min(found, largest)
 
 

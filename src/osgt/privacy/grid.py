@@ -126,22 +126,29 @@ def _reach(
     sign: float,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Distance d from the mean, and a Chernoff bound on the tilted mass of the sum that lies further on that side."""
+    """A distance from the mean, and a bound on the tilted mass of the sum that lies further out on that side.
+
+    Chernoff: for every rate λ the mass beyond (Σ log E[exp(λ·deviation)] + log(1/tolerance))/λ is below the tolerance.
+    """
     limit = sum(n * float(np.max(sign * c[0])) for n, c in zip(copies, centred, strict=True))
-    distance = math.sqrt(-2.0 * math.log(tolerance) * variance)
-    for _ in range(40):
-        if distance >= limit or variance == 0:
-            break
-        rate = distance / variance
-        widest = max(float(np.max(np.abs(c[0]))) for c in centred)
-        rate = min(rate, 600.0 / widest)
-        log_bound = -rate * distance
+    if not variance > 0:
+        return max(limit, 0.0), 0.0
+    needed = -math.log(tolerance)
+    widest = max(float(np.max(np.abs(c[0]))) for c in centred)
+    rate = min(math.sqrt(2.0 * needed / variance), 600.0 / widest)
+    distance = math.inf
+    for _ in range(60):
+        log_moment = 0.0
         for law, n, c in zip(laws, copies, centred, strict=True):
-            log_bound += n * math.log(dot(law.masses, np.exp(sign * rate * c[0])))
-        if log_bound <= math.log(tolerance) + 1.0:
-            return distance, math.exp(log_bound)
-        distance *= 1.1
-    return max(limit, 0.0), 0.0
+            log_moment += n * math.log(dot(law.masses, np.exp((sign * rate) * c[0])))
+        found = (log_moment + needed) / rate
+        if found >= distance:
+            break
+        distance = found
+        if distance <= 1.2 * math.sqrt(2.0 * needed * variance):
+            break
+        rate *= 0.6  # heavier than a normal law: a smaller rate is better, until it is not
+    return (distance, tolerance) if distance < limit else (max(limit, 0.0), 0.0)
 
 
 def coarsen(law: GridLaw, theta: float) -> GridLaw:

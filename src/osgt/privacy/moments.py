@@ -129,9 +129,10 @@ def symmetrised_divergence(pair: Pair) -> float:
     """Σ (P - Q)·loss over the integers: the divergence of P from Q and of Q from P together."""
     scale = pair.noise.std()
     if scale <= _SUMMED / 100:
-        k = np.arange(-math.ceil(40 * scale + 40 + pair.shift), math.ceil(40 * scale) + 41.0)
+        # The terms are even about -shift/2: twice those above it, where the loss is positive.
+        k = np.arange(math.floor(-0.5 * pair.shift) + 1.0, math.ceil(40 * scale) + 41.0)
         loss = pair.loss(k)
-        return float(np.sum(np.exp(pair.log_peak - pair.noise.potential(np.abs(k))) * -np.expm1(-loss) * loss))
+        return 2.0 * float(np.sum(np.exp(pair.log_peak - pair.noise.potential(np.abs(k))) * -np.expm1(-loss) * loss))
     # d/ds log E[exp(s·loss)] between its zeros at s = -1 and s = 0 is flat for small losses: E = s(1 + s)·J/2 + …
     s = 1e-3
     return 2.0 * log_moment(pair, s) / (s * (1.0 + s))

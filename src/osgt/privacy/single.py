@@ -137,11 +137,11 @@ def epsilon(pair: Pair, target: float) -> float:
     for _ in range(80):
         log_q = float(pair.noise.logsf(pair.edges(np.asarray(at)) + pair.shift))
         step = over * math.exp(min(over + log_target - at - log_q, 300.0))
-        moved = at + step if math.isinf(high) else min(max(at + step, low), high)
+        moved = min(at + step, max(2.0 * at, 2.0 * pair.kink)) if math.isinf(high) else at + step
         if high < math.inf and not low < moved < high:
             moved = 0.5 * (low + high)
-        if math.isinf(high) and moved >= pair.largest_loss:
-            moved = high = pair.largest_loss
+        if moved >= pair.largest_loss:
+            moved = high = min(high, pair.largest_loss)
         if moved == at or (high < math.inf and high - low <= 4e-16 * high):
             break
         at, over = moved, excess(moved)
