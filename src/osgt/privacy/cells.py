@@ -65,9 +65,10 @@ def _smooth(pair: Pair, edges: Floats) -> NDArray[np.bool_]:
     a, b = edges[:-1], edges[1:]
     kinks = (a < 0) & (b > 0) | (a < -pair.shift) & (b > -pair.shift)
     finite = np.isfinite(a) & np.isfinite(b) & (b > a)
-    farthest = np.where(finite, np.maximum(np.abs(a), np.abs(b)) + pair.shift, 0.0)
+    a, b = np.where(finite, a, 0.0), np.where(finite, b, 0.0)
+    farthest = np.maximum(np.abs(a), np.abs(b)) + pair.shift
     slope = pair.slope(farthest)
-    smooth = finite & ~kinks & (slope * np.where(finite, b - a, 0.0) < _SMOOTH)
+    smooth = finite & ~kinks & (slope * (b - a) < _SMOOTH)
     if pair.discrete:
         # The midpoint rule reaches half a step beyond both ends, which must not touch a kink either.
         smooth &= (slope < _GENTLE) & (a != 0) & (b != 0) & (a != -pair.shift) & (b != -pair.shift)

@@ -69,7 +69,8 @@ class Composed:
         log_total = math.log(total) + self.log_factor - theta * epsilon
         # The factor is a sum of logarithms: its own rounding, and that of the product with θ.
         log_total += 8 * UNIT * (abs(self.log_factor) + theta * abs(epsilon) + 8.0)
-        return float(np.logaddexp(log_total, self.log_beyond))
+        bound = float(np.logaddexp(log_total, self.log_beyond))
+        return 0.0 if math.isnan(bound) else bound  # losses beyond all floats: δ ≤ 1 is what remains
 
     def serves(self, epsilon: float, slack: float) -> bool:
         """Whether the bound at ε is as close as the slack asks."""
@@ -100,6 +101,11 @@ def largest_weight(theta: float) -> float:
     return math.exp(-theta * math.log1p(1.0 / theta)) / (1.0 + theta)
 
 
+def _most_cells(slack: float) -> float:
+    """Length of the longest row: time and memory are bounded, also where the slack is then not reached."""
+    return _MOST_CELLS * min(max(math.sqrt(1e-4 / slack), 1.0), 16.0)
+
+
 def composed(
     cumulant: Cumulant,
     pairs: list[Pair],
@@ -114,7 +120,7 @@ def composed(
     fineness = 1.0
     for _ in range(_REFINEMENTS):
         excess = result.slack(epsilon) / slack
-        if excess <= 0.8 or cells * math.sqrt(2.0 * excess) > _MOST_CELLS:
+        if excess <= 0.8 or cells * math.sqrt(2.0 * excess) > _most_cells(slack):
             break
         fineness *= 0.5 / excess
         finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
@@ -141,7 +147,7 @@ def _composed(
     windows = [cumulant.window(i, mass, tolerance) for i in range(len(pairs))]
     widest = max((high - low) / step * 2.0**level for (low, high), level in zip(windows, levels, strict=True))
     widest = max(widest, 14 * deviation / step)
-    step *= max(widest / _MOST_CELLS, 1.0)
+    step *= max(widest / _most_cells(slack), 1.0)
     step = _aligned(step, pairs, counts * variances, levels)
     pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(levels)) + 1)]
     log_factor, log_beyond, loss_error = 0.0, -math.inf, 0.0
@@ -196,6 +202,7 @@ def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> 
     return coarser
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # losses of 1e9 and more, where δ = 1
 def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float) -> Floats:
     """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours."""
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
@@ -205,11 +212,15 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
         epsilon = float(epsilons[i])
         if run is None or not run.serves(epsilon, slack):
             theta = cumulant.tilt_for_epsilon(epsilon)
+            if cumulant.log_delta_estimate(theta)[1] < -750 and cumulant.chernoff(theta, epsilon) < math.log(TINY):
+                result[i] = TINY
+                continue
             run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
         result[i] = run.delta(epsilon)
     return result
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: float, largest: float) -> float:
     """An ε whose `deltas` bound is at most δ, and hardly larger than need be; never above `largest`, where δ = 0."""
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
@@ -244,4 +255,6 @@ def _crossing(run: Composed, log_target: float, estimate: float) -> float:
     stride = 1.0 / run.theta
     while run.log_delta(high) > log_target:
         high, stride = high + stride, 2 * stride
+        if high > 1e300:
+            return math.inf
     return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=1e-12 * high, rtol=1e-14))

@@ -73,10 +73,10 @@ def cut(
     exponent = log_p + theta * lower
     # Mass below the window moves up to its lower end.
     below = log_below + theta * float(lower[0])
-    top = max(float(np.max(exponent)), below)
-    mass = np.exp(exponent - top)
-    climb = np.exp(np.minimum(theta * (upper - lower), 600.0))
     inside = last - first
+    top = max(float(np.max(exponent[:inside])), below)
+    mass = np.exp(np.minimum(exponent - top, 700.0))
+    climb = np.exp(np.minimum(theta * (upper - lower), 600.0))
     masses = np.zeros(inside + 1)
     masses[:-1] = mass[:inside] * (1.0 - share[:inside])
     masses[1:] += mass[:inside] * share[:inside] * climb[:inside]
