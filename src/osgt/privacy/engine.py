@@ -57,7 +57,7 @@ class Composed:
         """Logarithm of the upper bound on δ(ε); may exceed 0."""
         law, theta = self.law, self.theta
         epsilon -= self.loss_error  # losses are exact to this: the true ones may be so much higher
-        first = max(math.floor(epsilon / law.step) + 1 - law.start, 0)
+        first = min(max(math.floor(epsilon / law.step) + 1 - law.start, 0), len(law.masses))
         last = min(len(law.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * law.step)) + 1)
         u = (law.start + np.arange(first, last)) * law.step - epsilon
         weights = np.exp(-theta * u) * -np.expm1(-u)
@@ -231,6 +231,8 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     for _ in range(_REFINEMENTS):
         run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=estimate, slack=slack)
         found = min(_crossing(run, log_target, estimate), largest)
+        if math.isinf(found):
+            return found
         if run.serves(found, slack):
             break
         theta, estimate = cumulant.tilt_for_epsilon(found), found

@@ -19,7 +19,7 @@ from osgt.privacy.pair import Pair
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
 
-_TAIL_CELLS = 28
+_TAIL_CELLS = 48
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def cut(
         strides = np.empty(0)
     else:
         # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.
-        strides = np.cumsum(np.ceil(max(last - first, 64) / 32 * 1.25 ** np.arange(_TAIL_CELLS)))
+        narrow = min(max(last - first, 64) / 32, 0.7 / (theta * step) + 1.0)
+        strides = np.cumsum(np.ceil(narrow * 1.25 ** np.arange(_TAIL_CELLS)))
     grid = np.concatenate([np.arange(first, last + 1), last + strides]) * step
     edges = pair.edges(grid)
     if bounded:

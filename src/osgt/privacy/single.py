@@ -148,8 +148,7 @@ def epsilon(pair: Pair, target: float) -> float:
         low, high = (at, high) if over > 0 else (low, at)
         if abs(over) < 1e-13:
             break
-    found = at if over <= 0 else high if high < math.inf else at
-    stride = 1e-15 * found + 1e-300
-    while excess(found) > 0:
-        found, stride = found + stride, 2 * stride
-    return found
+    stride = 2e-16 * at + 1e-300
+    while float(delta(pair, np.asarray(at))) > target:
+        at, stride = at + stride, 2 * stride
+    return at
