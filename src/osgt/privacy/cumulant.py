@@ -54,8 +54,8 @@ class Cumulant:
         self.largest = np.concatenate([cell[3] for cell in cells])
         self.part = np.repeat(np.arange(len(cells)), np.diff(self.starts))
 
-    def tilted(self, theta: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """For each part: log E[exp(θ·loss)], tilted mean, tilted variance; and the tilted cell masses."""
+    def tilted(self, theta: float) -> tuple[Floats, Floats, Floats]:
+        """For each part: log E[exp(θ·loss)], tilted mean, tilted variance."""
         heads = self.starts[:-1]
         exponent = self.log_p + theta * self.loss
         top = np.maximum.reduceat(exponent, heads)
@@ -65,11 +65,11 @@ class Cumulant:
         mean = np.add.reduceat(mass * self.loss, heads)
         variance = np.add.reduceat(mass * (self.loss - mean[self.part]) ** 2, heads)
         variance = np.maximum(variance, (1e-9 * self.kinks) ** 2)
-        return top + np.log(total), mean, variance, mass
+        return top + np.log(total), mean, variance
 
     def summary(self, theta: float) -> tuple[float, float, float]:
         """K(θ), K'(θ), K''(θ) of the whole composition."""
-        value, mean, variance, _ = self.tilted(theta)
+        value, mean, variance = self.tilted(theta)
         weight = self.coordinates
         return float(weight @ value), float(weight @ mean), float(weight @ variance)
 
@@ -84,13 +84,18 @@ class Cumulant:
         # What lies beyond the sketch has P-mass below exp(-_DEEPEST) a coordinate and counts in full.
         return float(np.logaddexp(best, math.log(float(np.sum(self.coordinates))) - _DEEPEST)) + 1e-6
 
-    def window(self, part: int, mass: Floats, tolerance: float) -> tuple[float, float]:
-        """Losses between which all but `tolerance` of a part's tilted mass lies, on either side."""
-        inside = slice(self.starts[part], self.starts[part + 1])
-        _, _, least, largest = self.cells[part]
-        below, above = np.cumsum(mass[inside]), np.cumsum(mass[inside][::-1])
-        low = least[max(int(np.searchsorted(below, tolerance)) - 1, 0)]
-        high = largest[min(len(largest) - int(np.searchsorted(above, tolerance)), len(largest) - 1)]
+    def window(self, part: int, theta: float, tolerance: float) -> tuple[float, float]:
+        """Losses outside which a part has little tilted mass: above, and below when all that is moved up to the window."""
+        log_p, loss, least, largest = self.cells[part]
+        exponent = log_p + theta * loss
+        top = float(np.max(exponent))
+        mass = np.exp(exponent - top)
+        total = float(np.sum(mass))
+        above = np.cumsum(mass[::-1])
+        with np.errstate(divide="ignore"):
+            moved = np.log(np.cumsum(np.exp(log_p))) + theta * largest - top
+        low = least[max(int(np.argmax(moved > math.log(tolerance * total))) - 1, 0)]
+        high = largest[min(len(largest) - int(np.searchsorted(above, tolerance * total)), len(largest) - 1)]
         return float(low), float(high)
 
     def tilt_for_epsilon(self, epsilon: float) -> float:

@@ -33,6 +33,9 @@ _SHARED_GRID = 4.0
 #: coordinates·θ beyond which the rounding of differences of tails would be felt in δ.
 _PRECISE = 1e6
 
+#: Sum of the losses at the kinks beyond which nothing is computed.
+_LARGEST_LOSS = 1e9
+
 _GROUP = 4
 _MOST_CELLS = 2**17
 _REFINEMENTS = 2
@@ -131,7 +134,7 @@ def composed(
 def _composed(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
-    _, _, variances, mass = cumulant.tilted(theta)
+    _, _, variances = cumulant.tilted(theta)
     counts = np.asarray(coordinates, dtype=np.float64)
     variance = float(counts @ variances)
     deviation = math.sqrt(variance)
@@ -144,7 +147,7 @@ def _composed(
     added = curvature * float(np.sum(counts * 0.25**levels * (1 / 12 + levels / 16)))
     step = min(math.sqrt(0.5 * slack / added), 0.05 * deviation)
     tolerance = _CUT_TOLERANCE / float(np.sum(counts))
-    windows = [cumulant.window(i, mass, tolerance) for i in range(len(pairs))]
+    windows = [cumulant.window(i, theta, tolerance) for i in range(len(pairs))]
     widest = max((high - low) / step * 2.0**level for (low, high), level in zip(windows, levels, strict=True))
     widest = max(widest, 14 * deviation / step)
     step *= max(widest / _most_cells(slack), 1.0)
@@ -205,6 +208,8 @@ def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # losses of 1e9 and more, where δ = 1
 def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float) -> Floats:
     """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours."""
+    if _hopeless(pairs, coordinates):
+        return np.ones(len(epsilons))
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
     result = np.empty(len(epsilons))
     run: Composed | None = None
@@ -223,6 +228,8 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: float, largest: float) -> float:
     """An ε whose `deltas` bound is at most δ, and hardly larger than need be; never above `largest`, where δ = 0."""
+    if _hopeless(pairs, coordinates):
+        return largest
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
     log_target = math.log(delta) - 0.3 * slack  # so that the check below, on a slightly different grid, passes
     theta = cumulant.tilt_for_delta(log_target)
@@ -244,6 +251,11 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
         found += boost * (math.log(reached / delta) + slack) / theta + 4 * UNIT * found
         boost *= 2.0
     return min(found, largest)
+
+
+def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
+    """Whether the loss is so large (a billion) that floats cannot follow it; what is left to say is δ ≤ 1."""
+    return sum(n * pair.kink for pair, n in zip(pairs, coordinates, strict=True)) > _LARGEST_LOSS
 
 
 def _crossing(run: Composed, log_target: float, estimate: float) -> float:
