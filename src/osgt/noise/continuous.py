@@ -34,7 +34,7 @@ class OSGT(OffsetLaw):
     def logpdf(self, y: ArrayLike) -> Floats:
         """Logarithm of the density."""
         magnitude = np.abs(np.asarray(y, dtype=np.float64))
-        return (np.log(self._peak()) - self._potential(magnitude))[()]
+        return np.asarray(math.log(self._peak()) - self._potential(magnitude))[()]
 
     def pdf(self, y: ArrayLike) -> Floats:
         """Density."""
@@ -148,7 +148,7 @@ class OSGT(OffsetLaw):
 
     def _peak(self) -> float:
         """The density at 0."""
-        return 0.5 * float(self.potential.hazard(np.float64(0.0)))
+        return 0.5 * float(self.potential.hazard(np.zeros(())))
 
     def _potential(self, magnitude: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -159,7 +159,7 @@ class OSGT(OffsetLaw):
         """log P[Y > y] for y ≥ 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             hazards = self.potential.hazard(np.where(np.isinf(y), 0.0, y))
-            return np.log(self._peak()) - self._potential(y) - np.log(hazards)
+            return np.asarray(math.log(self._peak()) - self._potential(y) - np.log(hazards))
 
     def _quantile(self, tail: Floats) -> Floats:
         """The y ≥ 0 with P[Y > y] = tail, for tail in [0, ½]; NaN elsewhere.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bernoulli
 
 from osgt.noise.mills import Floats
@@ -67,12 +67,16 @@ class IntegerLaw:
     def isf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y > k] ≤ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: self.sf(k) <= q, np.minimum(q, 1.0 - q), np.where(q == 0, np.inf, -np.inf))
+        return self._least(
+            lambda k: np.asarray(self.sf(k) <= q), np.minimum(q, 1.0 - q), np.where(q == 0, np.inf, -np.inf)
+        )
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y ≤ k] ≥ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: self.cdf(k) >= q, np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf))
+        return self._least(
+            lambda k: np.asarray(self.cdf(k) >= q), np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf)
+        )
 
     def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
         """The least symmetric interval that holds Y with at least the given probability."""
@@ -169,7 +173,7 @@ class IntegerLaw:
         slope, *higher = (float(d[0]) for d in self.potential.derivatives(zero))
         if slope > _GENTLE_SLOPE or (higher and higher[0] > _GENTLE_CURVATURE):
             last = 1
-            while float(self.potential(np.float64(last))) < 2 * _NEGLIGIBLE:
+            while float(self.potential(np.asarray(last, dtype=np.float64))) < 2 * _NEGLIGIBLE:
                 last *= 2
             k = np.arange(1.0, last + 1)
             return math.fsum(k**power * np.exp(-self.potential(k)))
@@ -182,7 +186,7 @@ class IntegerLaw:
                 total -= coefficient * math.perm(order, power) * ratios[order - power]
         return total
 
-    def _least(self, reached: Callable[[Floats], Floats], tail: Floats, end: Floats) -> Floats:
+    def _least(self, reached: Callable[[Floats], NDArray[np.bool_]], tail: Floats, end: Floats) -> Floats:
         """The least integer where `reached` turns true, between the tail's quantiles; `end` where tail is 0."""
         inside = tail > 0
         probability = np.where(inside, tail, 0.5)

@@ -60,9 +60,7 @@ class OffsetLaw:
     def from_rates(cls, slope: float, curvature: float) -> Self:
         """The law exp(-slope·|y| - curvature·y²/2): slope = m/sigma², curvature = 1/sigma²."""
         law = cls.__new__(cls)
-        law._store(
-            real_number("slope", slope, positive=False), real_number("curvature", curvature, positive=False)
-        )
+        law._store(real_number("slope", slope, positive=False), real_number("curvature", curvature, positive=False))
         return law
 
     @classmethod

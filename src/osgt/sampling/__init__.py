@@ -1,4 +1,7 @@
-"""Exact draws from the integer laws. All of this room is exact; the floats of noise/ and privacy/ have stated errors."""
+"""Exact draws from the integer laws.
+
+All of this room is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
+"""
 
 from osgt.sampling.pool import Sampler, sampler_for
 

@@ -48,6 +48,9 @@ class Weights:
     def exponent(self, index: int) -> arb:
         return self.potential.ball(index * self.step)
 
+    def _exponent(self, index: int) -> float:
+        return float(self.potential(np.asarray(index * self.step, dtype=np.float64)))
+
     def indices(self, entries: Integers) -> Integers:
         """The index at each place."""
         if not self.signed:
@@ -58,11 +61,11 @@ class Weights:
     def listed(self) -> int:
         """How many magnitudes of the index are worth listing. Any number is correct; this one is quick."""
         low, high = 0, 1
-        while float(self.potential(np.float64(high * self.step))) < _LISTED_EXPONENT:
+        while self._exponent(high) < _LISTED_EXPONENT:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            inside = float(self.potential(np.float64(middle * self.step))) < _LISTED_EXPONENT
+            inside = self._exponent(middle) < _LISTED_EXPONENT
             low, high = (middle, high) if inside else (low, middle)
         return high
 

@@ -79,15 +79,19 @@ def tail_sum(exponent: Callable[[int], arb], start: int) -> arb:
 def tail_index(exponent: Callable[[int], arb], start: int, source: ByteSource) -> int:
     """Return j ≥ start with probability proportional to exp(-exponent(j)), for a convex increasing exponent.
 
-    By rejection from the geometric law through the first two terms, which bounds the others since the exponent is convex.
+    By rejection from the geometric law through the first two terms: it bounds the others, as the exponent is convex.
     """
 
     while True:
         excess = 0
-        while Uniform(source).below(lambda: (exponent(start) - exponent(start + 1)).exp()):
+        while Uniform(source).below(partial(_first_ratio, exponent, start)):
             excess += 1
         if excess <= 1 or Uniform(source).below(partial(_kept, exponent, start, excess)):
             return start + excess
+
+
+def _first_ratio(exponent: Callable[[int], arb], start: int) -> arb:
+    return (exponent(start) - exponent(start + 1)).exp()
 
 
 def _kept(exponent: Callable[[int], arb], start: int, excess: int) -> arb:

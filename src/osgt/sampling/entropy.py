@@ -36,7 +36,7 @@ class SystemEntropy:
     def read(self, count: int) -> Bytes:
         # A cipher writes up to a block less one byte behind the end.
         buffer = np.empty(count + _AES_BLOCK - 1, dtype=np.uint8)
-        view = memoryview(buffer)
+        view = buffer.data
         for start in range(0, count, len(_ZEROS)):
             size = min(len(_ZEROS), count - start)
             self._cipher(size).update_into(_ZEROS[:size], view[start:])

@@ -28,7 +28,7 @@ _BLOCKS_PER_SCALE = 64
 _SQUEEZE_BITS = 16
 _LARGEST_BLOCK_BITS = 47
 
-#: The potential in floating point is right to this part of itself (a few units in the last place; see `Potential`).
+#: Larger than the rounding error of a potential, relative to it, and of an exponential (see `Potential`).
 _POTENTIAL_ERROR = 2.0**-46
 
 
@@ -59,7 +59,7 @@ class BlockSampler:
         self._cells = CellTable(Weights(potential, step=1 << block_bits, signed=False), source)
         self._squeeze = self._certified_squeeze()
         # A random word gives the offset in its low bits and the sign in its top bit.
-        self._word = np.int32 if block_bits < 31 else np.int64
+        self._word: np.dtype[np.signedinteger] = np.dtype(np.int32 if block_bits < 31 else np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -69,7 +69,7 @@ class BlockSampler:
     def fill(self, out: Integers) -> int:
         """Put independent draws into the first places of `out`, one for each proposal kept; return how many."""
         cells = self._cells.fill(out)
-        words = self._source.read(np.dtype(self._word).itemsize * len(out)).view(self._word)
+        words = self._source.read(self._word.itemsize * len(out)).view(self._word)
         levels = self._source.read(2 * len(out)).view(np.uint16)
         # Sign -1 maps k to -1 - k: the integers are the half line k ≥ 0 and its mirror image, and zero counts once.
         out <<= self._block_bits
@@ -80,7 +80,7 @@ class BlockSampler:
         return _close_gaps(out, doubtful[~kept])
 
     def _is_kept(self, draws: Integers, levels: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """Whether a uniform number that starts with the 16 bits of `levels` is below the ratio of the draw's weight."""
+        """Whether a uniform number that starts with the 16 bits of `levels` is below the draw's ratio."""
         rest = self._source.read(8 * len(draws)).view(np.uint64) >> np.uint64(_SQUEEZE_BITS)
         words = (levels.astype(np.uint64) << np.uint64(64 - _SQUEEZE_BITS)) | rest
         number = words.astype(np.float64) * 2.0**-64
@@ -103,7 +103,7 @@ class BlockSampler:
         with working_precision(64):
             for block in range(self._cells.listed):
                 lowest = self._ratio(block, (block + 1) << self._block_bits)  # sign -1 reaches the next block's start
-                bounds.append(int((lowest * (1 << _SQUEEZE_BITS)).lower().floor().unique_fmpz()))
+                bounds.append(int((lowest * (1 << _SQUEEZE_BITS)).lower().floor().unique_fmpz() or 0))
         answers = self._cells.answers
         return np.where(answers == UNDECIDED, 0, np.array(bounds).take(answers, mode="clip")).astype(np.uint16)
 
@@ -126,7 +126,7 @@ FastSampler = TableSampler | BlockSampler
 def fast_sampler(potential: Potential, source: ByteSource) -> FastSampler:
     """The fitting sampler for the scale of the law."""
     scale = 1
-    while float(potential(np.float64(scale))) < 0.5:
+    while float(potential(np.asarray(scale, dtype=np.float64))) < 0.5:
         scale *= 2
     if scale <= _LARGEST_TABLE_SCALE:
         return TableSampler(potential, source)

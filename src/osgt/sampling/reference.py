@@ -62,9 +62,7 @@ def discrete_laplace(rate: Fraction, source: ByteSource = system_entropy) -> int
             return -magnitude if negative else magnitude
 
 
-def discrete_osgt(
-    slope: float | Fraction, curvature: float | Fraction, source: ByteSource = system_entropy
-) -> int:
+def discrete_osgt(slope: float | Fraction, curvature: float | Fraction, source: ByteSource = system_entropy) -> int:
     """Return an integer y with probability proportional to exp(-slope·|y| - curvature·y²/2).
 
     A discrete Laplace proposal of rate r is kept with probability exp(-(slope - r)·|y| - curvature·y²/2 - K), where K
