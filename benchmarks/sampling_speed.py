@@ -9,8 +9,8 @@ import math
 import tracemalloc
 
 import numpy as np
-from measure import best_time, best_times, print_table
 
+from measure import best_time, best_times, print_table
 from osgt import DiscreteOSGT
 from osgt.sampling import Sampler, reference
 
@@ -70,7 +70,7 @@ def peers(std):
         gaussian = dp.m.make_gaussian(*space, scale=float(std))
         found["OpenDP make_gaussian"] = (lambda n: gaussian([0] * n), 20_000)
     except ImportError:
-        print("OpenDP is not installed: pip install opendp")
+        print("OpenDP cannot be imported: `make benchmarks` installs it")
     try:
         from diffprivlib.mechanisms import GaussianDiscrete  # noqa: PLC0415
 
@@ -78,7 +78,7 @@ def peers(std):
         mechanism._scale = float(std)
         found["diffprivlib GaussianDiscrete"] = (lambda n: [mechanism.randomise(0) for _ in range(n)], 2_000)
     except ImportError:
-        print("diffprivlib is not installed: pip install diffprivlib")
+        print("diffprivlib cannot be imported: `make benchmarks` installs it")
     return found
 
 

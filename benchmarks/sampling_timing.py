@@ -8,9 +8,9 @@ every 4,096th draw whatever its value, is timed like all the rest.
 import time
 
 import numpy as np
-from measure import print_table
 from scipy import stats
 
+from measure import print_table
 from osgt import DiscreteOSGT
 from osgt.sampling import Sampler, reference
 

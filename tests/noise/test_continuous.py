@@ -80,7 +80,7 @@ class TestAccuracy:
         law = law_of(shape, 3.0)
         exact = oracle_of(law)
         lower = float(law.isf(1e-20))
-        score = {
+        got = {
             "var": law.var(),
             "mean_abs": law.mean_abs(),
             "entropy": law.entropy(),
@@ -96,7 +96,7 @@ class TestAccuracy:
             "sf": exact.expectation(lambda y: 1, lower),
             "mass": exact.expectation(lambda y: 1),
         }
-        assert {name for name in want if relative_error(score[name], want[name]) > 1e-10} == set()
+        assert {name for name in want if relative_error(got[name], want[name]) > 1e-10} == set()
 
 
 def test_variance_of_the_papers_example():

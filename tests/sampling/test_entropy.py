@@ -69,7 +69,7 @@ def test_threads_have_streams_of_their_own():
 
 
 def test_no_draw_is_handed_out_twice_to_threads():
-    """Two repetitions among 80,000 draws of this scale have probability below 1e-12; a pool handed out twice has many."""
+    """Two repetitions among 80,000 draws have probability below 1e-12; a pool handed out twice has many."""
     law, draws = DiscreteOSGT.gaussian(3e15), []
 
     def take():
