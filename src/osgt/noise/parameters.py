@@ -46,11 +46,11 @@ class OffsetLaw:
         curvature = 1.0 / variance if variance > 0 else math.inf
         if not 0 < curvature < math.inf:
             raise ValueError(f"sigma must be between 1e-150 and 1e150, got {sigma!r}")
+        if offset / variance == math.inf:
+            raise ValueError(f"m / sigma² must be a finite number, got m = {m!r} with sigma = {sigma!r}")
         self._store(offset / variance, curvature)
 
     def _store(self, slope: float, curvature: float) -> None:
-        if slope == math.inf:
-            raise ValueError("m / sigma² is too large for a float: choose a larger sigma or a smaller m")
         if slope == 0 and curvature == 0:
             raise ValueError("slope and curvature are both zero: at least one must be > 0")
         object.__setattr__(self, "slope", slope)
