@@ -17,8 +17,8 @@ from osgt.noise.mills import Floats
 from osgt.noise.potential import Potential
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
-_EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(16)[2::2], start=1)]
-_GENTLE_SLOPE = 0.4
+_EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
+_GENTLE_SLOPE = 1.2
 _GENTLE_RATE = 0.1
 
 #: Terms of a sum beyond exp(-_NEGLIGIBLE) of the first are below double precision, all together.
@@ -159,13 +159,18 @@ class IntegerLaw:
         y = np.minimum(y, 2.0**52)  # beyond it y + 1 = y, and the logarithm of the sum is nothing beside U(y)
         base = self.potential(y)
         total = np.ones_like(y)
-        step, largest = 0, 1.0
-        while largest > math.exp(-_NEGLIGIBLE):
-            step += 1
-            term = np.exp(base - self.potential(y + step))
-            total += term
-            largest = float(np.max(term))
+        for step in range(1, self._reach(float(np.min(y))) + 1):
+            total += np.exp(base - self.potential(y + step))
         return total
+
+    def _reach(self, y: float) -> int:
+        """The number of steps from y in which U grows by `_NEGLIGIBLE`; no more are needed from anywhere beyond."""
+        steps = 128
+        while True:
+            growth = self.potential(y + np.arange(1.0, steps + 1)) - self.potential(np.asarray(y))
+            if growth[-1] >= _NEGLIGIBLE:
+                return int(np.searchsorted(growth, _NEGLIGIBLE)) + 1
+            steps *= 2
 
     def _derivative_ratios(self, y: Floats) -> list[Floats]:
         """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g."""
