@@ -3,10 +3,12 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb
 from scripted import ScriptedBytes, words
 
 from osgt import DiscreteOSGT
-from osgt.sampling.cells import UNDECIDED, CellTable, Weights
+from osgt.sampling.cells import UNDECIDED, CellTable, Weights, _leading_bits
+from osgt.sampling.certified import tail_sum, working_precision
 from osgt.sampling.fast import BlockSampler, TableSampler
 from osgt.sampling.pool import Sampler
 
@@ -113,15 +115,6 @@ def test_the_tail_is_drawn_by_rejection(sign, side):
     assert one_draw(table_sampler(*last, ZEROS, ZEROS, ZEROS, ONES, ZEROS, sign)) == side * (listed + 3)
     rejected = (ZEROS, ZEROS, ONES, ONES)
     assert one_draw(table_sampler(*last, *rejected, ONES, sign)) == side * listed
-
-
-def test_cuts_that_agree_in_64_bits():
-    """Past exp(-44) neighbouring cuts have the same first 64 bits: a tie must step through them in order."""
-    law = DiscreteOSGT.gaussian(0.12)  # P[1] = e^-34.7: the cut after 0 is 1 - 2e-15, the tail ends at once
-    sampler = TableSampler(law.potential, ScriptedBytes())
-    cells = sampler._cells
-    cells._source = ScriptedBytes(ONES)
-    assert cells._refine(0, int(cells._cuts[0])) == 1
 
 
 class TestBlocks:
@@ -238,3 +231,81 @@ def test_a_failing_source_fails_the_draw():
         sampler.sample()
     with pytest.raises(OSError, match="no entropy"):
         sampler.sample(5000)
+
+
+def test_the_tolerance_of_the_float_comparison():
+    """Numbers a few hundred units of 2⁻⁶⁴ from a ratio are closer than its rounding error: Arb must decide."""
+    law = TestBlocks.LAW
+    sampler = BlockSampler(law.potential, 4, ScriptedBytes())
+    draws, words_, expected = [], [], []
+    for k in range(3, 4000, 23):
+        ratio = mp.exp(exponent(law, k - k % 16) - exponent(law, k))
+        for distance in (-3000, -1500, -600, 600, 1500, 3000):
+            word = bits(ratio, 0, 64) + distance
+            if k % 16 and word < 1 << 64:
+                draws.append(k)
+                words_.append(word)
+                expected.append(distance < 0)
+    word_array = np.array(words_, dtype=np.uint64)
+    sampler._source = ScriptedBytes((word_array << np.uint64(16)).tobytes())
+    kept = sampler._is_kept(np.array(draws), (word_array >> np.uint64(48)).astype(np.uint16))
+    assert kept.tolist() == expected
+    # Power: without the tolerance many of them would have been decided by rounding errors.
+    number = word_array.astype(np.float64) * 2.0**-64
+    magnitudes = np.array(draws, dtype=np.float64)
+    naive = number < np.exp(law.potential(magnitudes - magnitudes % 16) - law.potential(magnitudes))
+    assert np.sum(naive != expected) > 100
+
+
+def test_a_tie_steps_through_cuts_that_agree(monkeypatch):
+    """Listed further out than usual, the last cuts share their first 64 bits; a tie must pass them in their order."""
+    monkeypatch.setattr("osgt.sampling.cells._LISTED_EXPONENT", 60.0)
+    cells = TableSampler(LAW.potential, ScriptedBytes())._cells
+    same = np.flatnonzero(cells._cuts[1:] == cells._cuts[:-1])
+    first, word = int(same[0]), int(cells._cuts[same[0]])
+    last = int(np.flatnonzero(cells._cuts == word)[-1])
+    assert last >= first + 1
+    cells._source = ScriptedBytes(ZEROS)
+    assert cells._refine(first, word) == first
+    cells._source = ScriptedBytes(ONES)
+    assert cells._refine(first, word) == last + 1
+    with working_precision(256):
+        middle = cells._cut(first)() * arb(2) ** 128
+        between = (int(middle.floor().unique_fmpz()) + 1) & ((1 << 64) - 1)
+    cells._source = ScriptedBytes(between.to_bytes(8, "big"))
+    assert cells._refine(first, word) == first + 1
+
+
+def test_cells_whose_edge_is_a_cut():
+    """A cut in the first or the last 64-bit word of a cell leaves the cell undecided, its neighbours not."""
+    cells = CellTable.__new__(CellTable)
+    cells._indices = np.array([7, 8, 9])
+    cells._cuts = np.array([5 << 48, (9 << 48) - 1, 1 << 63], dtype=np.uint64)
+    answers = cells._cell_answers()
+    assert answers[4] == 7
+    assert answers[5] == UNDECIDED  # its first word is the cut
+    assert answers[6] == answers[7] == 8
+    assert answers[8] == UNDECIDED  # its last word is the cut
+    assert answers[9] == 9
+    assert answers[-1] == UNDECIDED  # the tail
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [(2**64 - 1, 2**64 - 1), (2**64 - 2, 2**64 - 2), (2**64 - 3, 2**64 - 3), (5, 5)]
+)
+def test_leading_bits(word, expected):
+    with working_precision(128):
+        assert _leading_bits((arb(word) + arb("0.5")) / arb(2) ** 64) == expected
+        assert _leading_bits(arb(word) / arb(2) ** 64 + arb(0, 2.0**-70)) in (None, expected)
+        assert _leading_bits(arb(5.0, 1e-9) / arb(2) ** 64) is None
+
+
+@pytest.mark.parametrize("precision", [32, 64, 200])
+def test_the_sum_of_a_tail_is_enclosed(precision):
+    """For the Laplace it is a geometric series: e^(-sa)/(1 - e^(-a))."""
+    with working_precision(precision):
+        ball = tail_sum(lambda j: arb(j) * arb(0.25), 7)
+    with working_precision(400):
+        exact = (arb(-1.75)).exp() / (1 - arb(-0.25).exp())
+        assert ball.contains(exact)
+        assert not ball.contains(exact * (1 + arb(2) ** (12 - precision)))

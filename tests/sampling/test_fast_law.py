@@ -37,7 +37,8 @@ BLOCK_LAWS = [
     DiscreteOSGT(1e5, 3.3e5),
     DiscreteOSGT.gaussian(1e7),
     DiscreteOSGT.laplace(1e7),
-    DiscreteOSGT.gaussian(3e10),  # 64-bit words for the offset
+    DiscreteOSGT.gaussian(6e10),  # blocks of 30 bits, the most that 32-bit words hold beside the sign
+    DiscreteOSGT.gaussian(1.3e11),  # 31 bits
     DiscreteOSGT(1e12, 2e12),
 ]
 
@@ -66,7 +67,7 @@ def test_draws_have_the_law(law):
 
 @pytest.mark.parametrize("law", [law for law in TABLE_LAWS if 0.9 < law.std() < 10], ids=repr)
 def test_steps_of_the_log_pmf(law):
-    draws = Sampler(law.potential).sample(4 * DRAWS)
+    draws = Sampler(law.potential).sample(6 * DRAWS)
     assert log_ratio(draws, law) > FALSE_ALARM
     assert log_ratio(draws, five_percent_wider(law)) < FALSE_ALARM
 
@@ -85,12 +86,12 @@ def place_in_block(draws, law, bits):
 def test_inside_the_blocks(law, monkeypatch):
     sampler = Sampler(law.potential)
     bits = sampler._sampler._block_bits
-    draws = sampler.sample(20 * DRAWS)
+    draws = sampler.sample(25 * DRAWS)
     assert place_in_block(draws, law, bits) > FALSE_ALARM
     assert stats.binomtest(int((draws > 0).sum()), int((draws != 0).sum())).pvalue > FALSE_ALARM
     # Power: the same sampler without its rejection step, which makes every block flat.
     monkeypatch.setattr(BlockSampler, "_is_kept", lambda self, draws, levels: np.ones(len(draws), dtype=bool))
-    assert place_in_block(sampler.sample(20 * DRAWS), law, bits) < FALSE_ALARM
+    assert place_in_block(sampler.sample(25 * DRAWS), law, bits) < FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -160,6 +161,9 @@ def test_wrong_type_of_size(size):
 def test_noise_beyond_int64_is_refused():
     with pytest.raises(ValueError, match="too large to be drawn as 64-bit integers"):
         DiscreteOSGT.gaussian(1e17).sample()
+    for rates in ((1e-310, 0.0), (0.0, 5e-324)):
+        with pytest.raises(ValueError, match="too large to be drawn as 64-bit integers"):
+            DiscreteOSGT.from_rates(*rates).sample()
     assert abs(DiscreteOSGT.gaussian(4e15).sample()) < 2**62
 
 

@@ -24,7 +24,7 @@ def test_uniform_below_rejects_what_is_too_large():
 
 
 def test_uniform_below_is_uniform():
-    counts = np.bincount([reference.uniform_below(7) for _ in range(20_000)], minlength=7)
+    counts = np.bincount([reference.uniform_below(7) for _ in range(40_000)], minlength=7)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
     assert stats.chisquare(counts, counts.sum() * np.array([8, 7, 7, 7, 7, 7, 6]) / 49).pvalue < FALSE_ALARM
 
@@ -34,7 +34,7 @@ def test_bernoulli_exp(x):
     count, p = 20_000, math.exp(-x)
     successes = sum(reference.bernoulli_exp(x) for _ in range(count))
     assert stats.binomtest(successes, count, min(p, 1.0)).pvalue > FALSE_ALARM
-    assert stats.binomtest(successes, count, 0.75 * p).pvalue < FALSE_ALARM
+    assert stats.binomtest(successes, count, 0.65 * p).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(3, 2), Fraction(0.37)])
@@ -47,7 +47,7 @@ def test_geometric_exp(rate):
     keep = expected > 50
     observed = np.bincount(cells, minlength=7)[keep]
     assert stats.chisquare(observed, expected[keep] * observed.sum() / expected[keep].sum()).pvalue > FALSE_ALARM
-    assert stats.binomtest(int((draws == 0).sum()), len(draws), 0.85 * parameter).pvalue < FALSE_ALARM
+    assert stats.binomtest(int((draws == 0).sum()), len(draws), 0.75 * parameter).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize(

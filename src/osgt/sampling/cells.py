@@ -29,8 +29,8 @@ _FIRST_PRECISION = 128
 #: Entries are listed until they are exp(-34) ≈ 2⁻⁴⁹ of the first; what lies beyond is drawn by `tail_index`.
 _LISTED_EXPONENT = 34.0
 
-#: In the table of cells: look closer. (An index in the table is at most 22,000: U is convex, so it reaches
-#: `_LISTED_EXPONENT` within 68 times the length in which it reaches ½.)
+#: In the table of cells: look closer. (An index in the table is below 8,705: U is convex, so it reaches
+#: `_LISTED_EXPONENT` within 68 times the length in which it reaches ½, which is at most 128.)
 UNDECIDED = np.iinfo(np.int16).min
 
 
@@ -122,7 +122,9 @@ class CellTable:
         weights = self._weights
         index = tail_index(weights.exponent, self.listed, self._source)
         if (index + 1) * weights.step > np.iinfo(np.int64).max:
-            raise OverflowError("a draw does not fit into a 64-bit integer: the scale of the noise is too large")
+            raise OverflowError(
+                "a draw does not fit into a 64-bit integer: its scale is too large. Count in larger units"
+            )
         return -index if weights.signed and self._source.read(1)[0] & 1 else index
 
     def _cut(self, entry: int) -> Callable[[], arb]:

@@ -27,7 +27,8 @@ def _renew_lock() -> None:
     _precision_lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

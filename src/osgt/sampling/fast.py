@@ -125,17 +125,17 @@ FastSampler = TableSampler | BlockSampler
 
 def fast_sampler(potential: Potential, source: ByteSource) -> FastSampler:
     """The fitting sampler for the scale of the law."""
-    scale = 1
-    while float(potential(np.asarray(scale, dtype=np.float64))) < 0.5:
+    scale, largest = 1, _BLOCKS_PER_SCALE << _LARGEST_BLOCK_BITS
+    while scale <= largest and float(potential(np.asarray(scale, dtype=np.float64))) < 0.5:
         scale *= 2
     if scale <= _LARGEST_TABLE_SCALE:
         return TableSampler(potential, source)
-    block_bits = (scale // _BLOCKS_PER_SCALE).bit_length() - 1
-    if block_bits > _LARGEST_BLOCK_BITS:
+    if scale > largest:
         raise ValueError(
-            f"the noise is too large to be drawn as 64-bit integers: it falls by exp(-½) only within {scale:.3g}, "
-            f"and at most {_BLOCKS_PER_SCALE << _LARGEST_BLOCK_BITS:.3g} is supported"
+            "the noise is too large to be drawn as 64-bit integers: its scale (sigma, or that of the Laplace) may be at "
+            f"most {largest:.2g}. Count in larger units"
         )
+    block_bits = (scale // _BLOCKS_PER_SCALE).bit_length() - 1
     return BlockSampler(potential, block_bits, source)
 
 

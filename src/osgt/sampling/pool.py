@@ -41,22 +41,30 @@ class Sampler:
         count = int(np.prod(shape, dtype=object))
         if count <= _LARGEST_FROM_POOL:
             return np.array([self._next() for _ in range(count)], dtype=np.int64).reshape(shape)
-        return draw(self._sampler, count).reshape(shape)
+        while True:
+            before = generation()
+            draws = draw(self._sampler, count)
+            if before == generation():
+                return draws.reshape(shape)
 
     def _next(self) -> int:
-        if self._generation != generation():
-            # In a forked child: what is in the pool, the parent hands out too. The pool first, then its mark, so that
-            # no thread of the child can take the old pool for the new one.
-            self._pool = []
-            self._generation = generation()
-        try:
-            # One step that no other thread and no signal handler can come between: nothing is handed out twice.
-            return self._pool.pop()
-        except IndexError:
-            fresh: list[int] = draw(self._sampler, _POOL).tolist()
-            value = fresh.pop()
-            self._pool.extend(fresh)
-            return value
+        while True:
+            now = generation()
+            if self._generation != now:
+                # In a forked child: what is in the pool, the parent hands out too. The pool first, then its mark, so
+                # that no thread of the child can take the old pool for the new one.
+                self._pool = []
+                self._generation = now
+            try:
+                # One step that no other thread and no signal handler can come between: nothing is handed out twice.
+                value = self._pool.pop()
+            except IndexError:
+                fresh: list[int] = draw(self._sampler, _POOL).tolist()
+                value = fresh.pop()
+                if generation() == now:
+                    self._pool.extend(fresh)
+            if generation() == now:  # else a fork came in between, and the parent has this value too
+                return value
 
 
 def _length(n: object) -> int:

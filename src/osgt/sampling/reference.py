@@ -14,6 +14,8 @@ from osgt.sampling.entropy import ByteSource, system_entropy
 
 def uniform_below(n: int, source: ByteSource = system_entropy) -> int:
     """Return an integer that is uniform on 0, …, n-1."""
+    if n < 1:
+        raise ValueError(f"n must be an integer ≥ 1, got {n!r}")
     bits = (n - 1).bit_length()
     while True:
         value = int.from_bytes(source.read((bits + 7) // 8).tobytes(), "big") >> (-bits % 8)
@@ -23,6 +25,8 @@ def uniform_below(n: int, source: ByteSource = system_entropy) -> int:
 
 def bernoulli(p: Fraction, source: ByteSource = system_entropy) -> bool:
     """Return True with probability p, for a rational 0 ≤ p ≤ 1."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must be a probability, got {p!r}")
     return uniform_below(p.denominator, source) < p.numerator
 
 
@@ -41,7 +45,7 @@ def bernoulli_exp(x: Fraction, source: ByteSource = system_entropy) -> bool:
 
 def geometric_exp(x: Fraction, source: ByteSource = system_entropy) -> int:
     """Return k ≥ 0 with probability (1 - exp(-x))·exp(-k·x), for a rational x > 0."""
-    # With x = s/t: k·s = u + t·v rounded down, u uniform on 0, …, t-1 and kept with probability exp(-u/t).
+    # With x = s/t: k = ⌊(u + t·v)/s⌋, where u is uniform on 0, …, t-1 and kept with probability exp(-u/t).
     s, t = x.numerator, x.denominator
     while True:
         u = uniform_below(t, source)
@@ -70,6 +74,8 @@ def discrete_osgt(slope: float | Fraction, curvature: float | Fraction, source: 
     curvature/2·(|y| - (r - slope)/curvature)² if r > slope, and needs no K otherwise.
     """
     a, c = Fraction(slope), Fraction(curvature)
+    if a < 0 or c < 0 or a + c == 0:
+        raise ValueError(f"slope and curvature must be ≥ 0 and not both zero, got {slope!r} and {curvature!r}")
     if c == 0:
         return discrete_laplace(a, source)
     sigma = isqrt(floor(1 / c)) + 1
