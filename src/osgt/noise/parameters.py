@@ -46,7 +46,7 @@ class OffsetLaw:
         curvature = 1.0 / variance if variance > 0 else math.inf
         if not 0 < curvature < math.inf:
             raise ValueError(
-                f"sigma must be such that sigma² is a finite float above 0, say 1e-150 to 1e150, got {scale:g}"
+                f"sigma must be such that sigma² is a finite float above 0, say 1e-150 to 1e150, got {sigma!r}"
             )
         if offset / variance == math.inf:
             raise ValueError(f"m / sigma² must be a finite number, got m = {m!r} with sigma = {sigma!r}")

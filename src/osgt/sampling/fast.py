@@ -132,7 +132,7 @@ def fast_sampler(potential: Potential, source: ByteSource) -> FastSampler:
         return TableSampler(potential, source)
     if scale > largest:
         raise ValueError(
-            "the noise is too large to be drawn as 64-bit integers: its scale (sigma, or that of the Laplace) may be at "
+            "the noise is too large to be drawn as 64-bit integers: its scale (sigma or the Laplace scale) may be at "
             f"most {largest:.2g}. Count in larger units"
         )
     block_bits = (scale // _BLOCKS_PER_SCALE).bit_length() - 1
