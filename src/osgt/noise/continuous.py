@@ -34,7 +34,7 @@ class OSGT(OffsetLaw):
     def logpdf(self, y: ArrayLike) -> Floats:
         """Logarithm of the density."""
         magnitude = np.abs(np.asarray(y, dtype=np.float64))
-        return (np.log(self._peak()) - self._potential(magnitude))[()]
+        return np.asarray(math.log(self._peak()) - self._potential(magnitude))[()]
 
     def pdf(self, y: ArrayLike) -> Floats:
         """Density."""
@@ -69,11 +69,12 @@ class OSGT(OffsetLaw):
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The y with P[Y ≤ y] = q; NaN where q is not a probability."""
-        return -self.isf(q)
+        return 0.0 - self.isf(q)
 
     def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
         """The symmetric interval that holds Y with the given probability."""
-        half_width = self.isf((1.0 - np.asarray(confidence, dtype=np.float64)) / 2)
+        confidence = np.asarray(confidence, dtype=np.float64)
+        half_width = self.isf(np.where(confidence >= 0, (1.0 - confidence) / 2, np.nan))
         return -half_width, half_width
 
     def support(self) -> tuple[float, float]:
@@ -148,7 +149,7 @@ class OSGT(OffsetLaw):
 
     def _peak(self) -> float:
         """The density at 0."""
-        return 0.5 * float(self.potential.hazard(np.float64(0.0)))
+        return 0.5 * float(self.potential.hazard(np.zeros(())))
 
     def _potential(self, magnitude: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -157,9 +158,9 @@ class OSGT(OffsetLaw):
 
     def _log_tail(self, y: Floats) -> Floats:
         """log P[Y > y] for y ≥ 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             hazards = self.potential.hazard(np.where(np.isinf(y), 0.0, y))
-            return np.log(self._peak()) - self._potential(y) - np.log(hazards)
+            return np.asarray(np.log(self._peak() / hazards) - self._potential(y))
 
     def _quantile(self, tail: Floats) -> Floats:
         """The y ≥ 0 with P[Y > y] = tail, for tail in [0, ½]; NaN elsewhere.
@@ -169,7 +170,8 @@ class OSGT(OffsetLaw):
         """
         valid = (tail > 0) & (tail <= 0.5)
         level = -np.log(np.where(valid, 2 * tail, 1.0))
-        y = 2 * level / (self.slope + np.sqrt(self.slope**2 + 2 * self.curvature * level))
+        root = self.slope + np.hypot(self.slope, math.sqrt(self.curvature) * np.sqrt(2 * level))
+        y = np.divide(2 * level, root, out=np.zeros_like(level), where=level > 0)
         for _ in range(_NEWTON_STEPS):
             excess = -math.log(2) - level - self._log_tail(y)
             step = np.maximum(excess, 0.0) / self.potential.hazard(y)

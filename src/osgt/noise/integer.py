@@ -10,16 +10,16 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bernoulli
 
 from osgt.noise.mills import Floats
 from osgt.noise.potential import Potential
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
-_EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(16)[2::2], start=1)]
-_GENTLE_SLOPE = 0.4
-_GENTLE_CURVATURE = 0.01
+_EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
+_GENTLE_SLOPE = 1.2
+_GENTLE_RATE = 0.1
 
 #: Terms of a sum beyond exp(-_NEGLIGIBLE) of the first are below double precision, all together.
 _NEGLIGIBLE = 45.0
@@ -41,7 +41,8 @@ class IntegerLaw:
         """Logarithm of the probability of k; -inf where k is not an integer."""
         k = np.asarray(k, dtype=np.float64)
         whole = np.isfinite(k) & (k == np.floor(k))
-        value = -self.potential(np.where(whole, np.abs(k), 0.0)) - self._log_normaliser
+        with np.errstate(over="ignore"):
+            value = -self.potential(np.where(whole, np.abs(k), 0.0)) - self._log_normaliser
         return np.where(whole, value, np.where(np.isnan(k), np.nan, -np.inf))[()]
 
     def pmf(self, k: ArrayLike) -> Floats:
@@ -67,16 +68,21 @@ class IntegerLaw:
     def isf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y > k] ≤ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: self.sf(k) <= q, np.minimum(q, 1.0 - q), np.where(q == 0, np.inf, -np.inf))
+        return self._least(
+            lambda k: np.asarray(self.sf(k) <= q), np.minimum(q, 1.0 - q), np.where(q == 0, np.inf, -np.inf)
+        )
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y ≤ k] ≥ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: self.cdf(k) >= q, np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf))
+        return self._least(
+            lambda k: np.asarray(self.cdf(k) >= q), np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf)
+        )
 
     def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
         """The least symmetric interval that holds Y with at least the given probability."""
-        half_width = self.isf((1.0 - np.asarray(confidence, dtype=np.float64)) / 2)
+        confidence = np.asarray(confidence, dtype=np.float64)
+        half_width = self.isf(np.where(confidence >= 0, (1.0 - confidence) / 2, np.nan))
         return -half_width, half_width
 
     def support(self) -> tuple[float, float]:
@@ -117,22 +123,28 @@ class IntegerLaw:
         magnitude = np.where(upper, k, 1.0 - k)
         finite = np.isfinite(magnitude)
         y = np.where(finite, magnitude, 1.0)
-        tail = np.log(self._relative_tail(y)) - self.potential(y) - self._log_normaliser
+        with np.errstate(over="ignore"):
+            tail = np.log(self._relative_tail(y)) - self.potential(y) - self._log_normaliser
         tail = np.where(finite, tail, np.where(np.isnan(k), np.nan, -np.inf))
         return np.where(upper, tail, np.log1p(-np.exp(tail)))[()]
 
     def _relative_tail(self, y: Floats) -> Floats:
         """Σ_{k ≥ y} exp(U(y) - U(k)) for integers y ≥ 0."""
-        slope, *higher = self.potential.derivatives(y)
-        gentle = slope <= _GENTLE_SLOPE
-        if higher:
-            gentle &= higher[0] <= _GENTLE_CURVATURE
+        gentle = self._is_gentle(y)
         total = np.empty_like(y)
         if np.any(gentle):
             total[gentle] = self._smooth_tail(y[gentle])
         if not np.all(gentle):
             total[~gentle] = self._stepwise_tail(y[~gentle])
         return total
+
+    def _is_gentle(self, y: Floats) -> NDArray[np.bool_]:
+        """Whether U changes so little from y to y + 1 that the Euler–Maclaurin formula is exact in double precision."""
+        slope, *higher = self.potential.derivatives(y)
+        gentle = slope <= _GENTLE_SLOPE
+        for order, derivative in enumerate(higher, start=2):
+            gentle = gentle & (np.abs(derivative) <= _GENTLE_RATE**order * (1 + 1e-12))
+        return gentle
 
     def _smooth_tail(self, y: Floats) -> Floats:
         """Euler–Maclaurin: the integral, half the first term, and the odd derivatives at the lower end."""
@@ -144,15 +156,21 @@ class IntegerLaw:
 
     def _stepwise_tail(self, y: Floats) -> Floats:
         """Term by term. U is convex, so the terms fall at least as fast as their first ratio."""
+        y = np.minimum(y, 2.0**52)  # beyond it y + 1 = y, and the logarithm of the sum is nothing beside U(y)
         base = self.potential(y)
         total = np.ones_like(y)
-        step, largest = 0, 1.0
-        while largest > math.exp(-_NEGLIGIBLE):
-            step += 1
-            term = np.exp(base - self.potential(y + step))
-            total += term
-            largest = float(np.max(term))
+        for step in range(1, self._reach(float(np.min(y))) + 1):
+            total += np.exp(base - self.potential(y + step))
         return total
+
+    def _reach(self, y: float) -> int:
+        """The number of steps from y in which U grows by `_NEGLIGIBLE`; no more are needed from anywhere beyond."""
+        steps = 128
+        while True:
+            growth = self.potential(y + np.arange(1.0, steps + 1)) - self.potential(np.asarray(y))
+            if growth[-1] >= _NEGLIGIBLE:
+                return int(np.searchsorted(growth, _NEGLIGIBLE)) + 1
+            steps *= 2
 
     def _derivative_ratios(self, y: Floats) -> list[Floats]:
         """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g."""
@@ -166,10 +184,9 @@ class IntegerLaw:
     def _half_sum(self, power: int) -> float:
         """Σ_{k ≥ 1} k^power·exp(-U(k)) for power 0, 1 or 2."""
         zero = np.zeros(1)
-        slope, *higher = (float(d[0]) for d in self.potential.derivatives(zero))
-        if slope > _GENTLE_SLOPE or (higher and higher[0] > _GENTLE_CURVATURE):
+        if not self._is_gentle(zero)[0]:
             last = 1
-            while float(self.potential(np.float64(last))) < 2 * _NEGLIGIBLE:
+            while float(self.potential(np.asarray(last, dtype=np.float64))) < 2 * _NEGLIGIBLE:
                 last *= 2
             k = np.arange(1.0, last + 1)
             return math.fsum(k**power * np.exp(-self.potential(k)))
@@ -182,16 +199,16 @@ class IntegerLaw:
                 total -= coefficient * math.perm(order, power) * ratios[order - power]
         return total
 
-    def _least(self, reached: Callable[[Floats], Floats], tail: Floats, end: Floats) -> Floats:
+    def _least(self, reached: Callable[[Floats], NDArray[np.bool_]], tail: Floats, end: Floats) -> Floats:
         """The least integer where `reached` turns true, between the tail's quantiles; `end` where tail is 0."""
         inside = tail > 0
         probability = np.where(inside, tail, 0.5)
         high = np.ones_like(probability)
         while np.any(beyond := self.sf(high) > probability):
             high = np.where(beyond, 2 * high, high)
-        low = -high - 1.0
-        while np.any(high - low > 1.0):
-            middle = np.floor(0.5 * (low + high))
+        low, high = -high - 2.0, high + 1.0  # a step wider on both sides: a tie at either end stays inside
+        # Beyond 2⁵³ neighbouring floats are more than 1 apart, and the search ends at them.
+        while np.any(((middle := np.floor(0.5 * (low + high))) > low) & (middle < high)):
             now = reached(middle)
             high, low = np.where(now, middle, high), np.where(now, low, middle)
-        return np.where(inside, high, np.where(tail == 0, end, np.nan))[()]
+        return np.where(inside, high + 0.0, np.where(tail == 0, end, np.nan))[()]

@@ -4,6 +4,8 @@ Everything about the half line density g(x) = exp(-a·x - c·x²/2), x ≥ 0, fo
 h = g(0) / ∫₀^∞ g. With z = a/√c and the Mills ratio R of the standard normal law, h = √c / R(z).
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx
@@ -20,13 +22,12 @@ _CONTINUED_FRACTION_TERMS = 100
 
 def mills_ratio(x: Floats) -> Floats:
     """R(x) = Q(x)/φ(x) of the standard normal law, for x ≥ 0."""
-    return np.sqrt(np.pi / 2) * np.asarray(erfcx(x / np.sqrt(2)), dtype=np.float64)
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)), dtype=np.float64)
 
 
 def hazard(slope: Floats, curvature: float) -> Floats:
     """1 / ∫₀^∞ exp(-slope·x - curvature·x²/2) dx, for slope ≥ 0 and curvature ≥ 0, not both zero."""
-    root = np.sqrt(curvature)
-    slope = np.asarray(slope, dtype=np.float64)
+    root = math.sqrt(curvature)
     with np.errstate(divide="ignore", over="ignore"):
         x = slope / root
     nearly_laplace = x > _MILLS_IS_RECIPROCAL
@@ -40,9 +41,9 @@ def half_line_moments(slope: float, curvature: float) -> tuple[float, float]:
     follow, but for z ≫ 1 by differences of nearly equal numbers. There the ratios
     ρₙ = slope·Jₙ/Jₙ₋₁ = n / (1 + ρₙ₊₁·curvature/slope²) are a continued fraction of positive terms.
     """
-    root = float(np.sqrt(curvature))
+    root = math.sqrt(curvature)
     if slope < _CONTINUED_FRACTION_SHAPE * root:
-        first = (float(hazard(np.float64(slope), curvature)) - slope) / curvature
+        first = (float(hazard(np.asarray(slope), curvature)) - slope) / curvature
         return first, (1.0 - slope * first) / curvature
     inverse_shape_squared = (root / slope) ** 2
     ratio = 0.0

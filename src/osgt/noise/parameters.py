@@ -45,12 +45,14 @@ class OffsetLaw:
         variance = scale * scale
         curvature = 1.0 / variance if variance > 0 else math.inf
         if not 0 < curvature < math.inf:
-            raise ValueError(f"sigma must be between 1e-150 and 1e150, got {sigma!r}")
+            raise ValueError(
+                f"sigma must be such that sigma² is a finite float above 0, say 1e-150 to 1e150, got {sigma!r}"
+            )
+        if offset / variance == math.inf:
+            raise ValueError(f"m / sigma² must be a finite number, got m = {m!r} with sigma = {sigma!r}")
         self._store(offset / variance, curvature)
 
     def _store(self, slope: float, curvature: float) -> None:
-        if slope == math.inf:
-            raise ValueError("m / sigma² is too large for a float: choose a larger sigma or a smaller m")
         if slope == 0 and curvature == 0:
             raise ValueError("slope and curvature are both zero: at least one must be > 0")
         object.__setattr__(self, "slope", slope)
@@ -60,9 +62,7 @@ class OffsetLaw:
     def from_rates(cls, slope: float, curvature: float) -> Self:
         """The law exp(-slope·|y| - curvature·y²/2): slope = m/sigma², curvature = 1/sigma²."""
         law = cls.__new__(cls)
-        law._store(
-            real_number("slope", slope, positive=False), real_number("curvature", curvature, positive=False)
-        )
+        law._store(real_number("slope", slope, positive=False), real_number("curvature", curvature, positive=False))
         return law
 
     @classmethod
@@ -75,7 +75,9 @@ class OffsetLaw:
         """The Laplace end of the family, density ∝ exp(-|y|/scale)."""
         slope = 1.0 / real_number("scale", scale, positive=True)
         if not 0 < slope < math.inf:
-            raise ValueError(f"scale must be between 1e-300 and 1e300, got {scale!r}")
+            raise ValueError(
+                f"scale must be such that 1/scale is a finite float above 0, say 1e-300 to 1e300, got {scale!r}"
+            )
         return cls.from_rates(slope, 0.0)
 
     @property

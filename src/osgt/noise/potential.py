@@ -18,7 +18,7 @@ class Potential(Protocol):
     """U on the half line y ≥ 0: convex, nondecreasing, U(0) = 0, smooth for y > 0."""
 
     def __call__(self, y: Floats) -> Floats:
-        """U(y)."""
+        """U(y), to a relative error below 2⁻⁴⁸."""
 
     def derivatives(self, y: Floats) -> Sequence[Floats]:
         """U'(y), U''(y), …, up to the last that is not identically zero (at 0: from the right)."""

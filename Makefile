@@ -1,0 +1,45 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Two workers by default: statistical tests are independent of each other.
+WORKERS ?= 2
+
+.PHONY: help demo test test-long lint format benchmarks clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev,all]"
+	@touch $@
+
+$(VENV)/benchmarks: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	@touch $@
+
+demo: $(VENV)/installed  ## run the main job on the embedded default
+	@$(BIN)/python examples/noisy_counts.py
+
+test: lint  ## lint, type-check and run the tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+
+test-long: $(VENV)/installed  ## the statistical runs of many minutes
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed  ## put the code into its usual form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmarks: $(VENV)/benchmarks  ## measure every claim against its peers
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove everything that can be built again
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

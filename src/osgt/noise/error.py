@@ -1,0 +1,72 @@
+"""How large the error of a law is, in the measures that people choose noise by."""
+
+import math
+from collections.abc import Callable
+from numbers import Real
+
+import numpy as np
+
+from osgt.noise.continuous import OSGT
+from osgt.noise.discrete import DiscreteOSGT
+from osgt.noise.mills import Floats
+
+Law = OSGT | DiscreteOSGT
+Objective = str | tuple[str, float]
+
+#: Beyond this many integers their sum is taken in equal steps; P[max > y] is smooth at that scale.
+_LONGEST_SUM = 20_000
+_STEPS = 4_000
+
+
+def measure(objective: Objective) -> Callable[[Law], float]:
+    """The function from a law to its error that an objective names.
+
+    "variance", "mean_abs", ("quantile", p): the p-quantile of |Y|, or ("max", n): the expected largest |Y| of n cells.
+    On the integers the quantile is interpolated between its two neighbours, so that it varies with the law.
+    """
+    match objective:
+        case "variance":
+            return lambda law: law.var()
+        case "mean_abs":
+            return lambda law: law.mean_abs()
+        case ("quantile", Real() as p) if 0 < p < 1:
+            return lambda law: absolute_quantile(law, float(p))
+        case ("max", Real() as n) if n >= 1 and math.isfinite(n):
+            return lambda law: expected_maximum(law, float(n))
+    raise ValueError(
+        'objective must be "variance", "mean_abs", ("quantile", p) with 0 < p < 1 or ("max", n) with n ≥ 1, '
+        f"got {objective!r}"
+    )
+
+
+def absolute_quantile(law: Law, p: float) -> float:
+    """The y with P[|Y| ≤ y] = p; on the integers between the two where it crosses p."""
+    tail = (1.0 - p) / 2
+    y = float(law.isf(tail))
+    if isinstance(law, OSGT):
+        return y
+    above, below = float(law.logsf(y - 1)), float(law.logsf(y))
+    if not below < above:
+        return y
+    return max(y - (math.log(tail) - below) / (above - below), 0.0)
+
+
+def expected_maximum(law: Law, cells: float) -> float:
+    """E max |Y| over independent cells: the integral (sum, on the integers) of P[max > y] from 0."""
+    if isinstance(law, OSGT):
+        end = float(law.isf(1e-14 / cells))
+        nodes, weights = np.polynomial.legendre.leggauss(16)
+        panels = np.linspace(0.0, end, _STEPS // 16 + 1)
+        half = 0.5 * np.diff(panels)[:, np.newaxis]
+        y = panels[:-1, np.newaxis] + half * (1.0 + nodes)
+        return float(np.sum(half * weights * _exceeds(law, y, cells)))
+    end = float(law.isf(1e-14 / cells))
+    if end <= _LONGEST_SUM:
+        return float(np.sum(_exceeds(law, np.arange(end + 1), cells)))
+    step = math.ceil(end / _STEPS)
+    return float(step * np.sum(_exceeds(law, np.arange((step - 1) // 2, end + step, step), cells)))
+
+
+def _exceeds(law: Law, y: Floats, cells: float) -> Floats:
+    """P[max |Y| > y] over the cells."""
+    return -np.expm1(cells * np.log1p(-np.minimum(2.0 * law.sf(y), 1.0 - 1e-16)))

@@ -1,0 +1,8 @@
+"""Exact draws from the integer laws.
+
+All of this room is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
+"""
+
+from osgt.sampling.pool import Sampler, sampler_for
+
+__all__ = ["Sampler", "sampler_for"]

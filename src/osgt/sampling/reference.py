@@ -1,0 +1,106 @@
+"""The reference sampler: slow, and obviously right.
+
+Everything in this module is exact: integers and `Fraction`s only, and every random bit comes from `uniform_below`.
+Parameters are rational numbers; a float stands for the rational number that it is.
+
+The building blocks follow Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020).
+"""
+
+from fractions import Fraction
+from math import floor, isqrt
+
+from osgt.sampling.entropy import ByteSource, system_entropy
+
+
+def uniform_below(n: int, source: ByteSource = system_entropy) -> int:
+    """Return an integer that is uniform on 0, …, n-1."""
+    if n < 1:
+        raise ValueError(f"n must be an integer ≥ 1, got {n!r}")
+    bits = (n - 1).bit_length()
+    while True:
+        value = int.from_bytes(source.read((bits + 7) // 8).tobytes(), "big") >> (-bits % 8)
+        if value < n:
+            return value
+
+
+def bernoulli(p: Fraction, source: ByteSource = system_entropy) -> bool:
+    """Return True with probability p, for a rational 0 ≤ p ≤ 1."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must be a probability, got {p!r}")
+    return uniform_below(p.denominator, source) < p.numerator
+
+
+def bernoulli_exp(x: Fraction, source: ByteSource = system_entropy) -> bool:
+    """Return True with probability exp(-x), for a rational x ≥ 0."""
+    while x > 1:
+        if not bernoulli_exp(Fraction(1), source):
+            return False
+        x -= 1
+    # The first k with a failure among Bernoulli(x/1), Bernoulli(x/2), … is odd with probability exp(-x).
+    k = 1
+    while bernoulli(x / k, source):
+        k += 1
+    return k % 2 == 1
+
+
+def geometric_exp(x: Fraction, source: ByteSource = system_entropy) -> int:
+    """Return k ≥ 0 with probability (1 - exp(-x))·exp(-k·x), for a rational x > 0."""
+    # With x = s/t: k = ⌊(u + t·v)/s⌋, where u is uniform on 0, …, t-1 and kept with probability exp(-u/t).
+    s, t = x.numerator, x.denominator
+    while True:
+        u = uniform_below(t, source)
+        if bernoulli_exp(Fraction(u, t), source):
+            break
+    v = 0
+    while bernoulli_exp(Fraction(1), source):
+        v += 1
+    return (u + t * v) // s
+
+
+def discrete_laplace(rate: Fraction, source: ByteSource = system_entropy) -> int:
+    """Return an integer y with probability proportional to exp(-rate·|y|), for a rational rate > 0."""
+    while True:
+        magnitude = geometric_exp(rate, source)
+        negative = uniform_below(2, source) == 1
+        if not (negative and magnitude == 0):  # zero must not count twice
+            return -magnitude if negative else magnitude
+
+
+def discrete_osgt(slope: float | Fraction, curvature: float | Fraction, source: ByteSource = system_entropy) -> int:
+    """Return an integer y with probability proportional to exp(-slope·|y| - curvature·y²/2).
+
+    A discrete Laplace proposal of rate r is kept with probability exp(-(slope - r)·|y| - curvature·y²/2 - K), where K
+    makes the largest such probability at most one: completing the square, the exponent is
+    curvature/2·(|y| - (r - slope)/curvature)² if r > slope, and needs no K otherwise.
+    """
+    a, c = Fraction(slope), Fraction(curvature)
+    if a < 0 or c < 0 or a + c == 0:
+        raise ValueError(f"slope and curvature must be ≥ 0 and not both zero, got {slope!r} and {curvature!r}")
+    if c == 0:
+        return discrete_laplace(a, source)
+    sigma = isqrt(floor(1 / c)) + 1
+    rate = max(a, Fraction(1, sigma))
+    while True:
+        y = discrete_laplace(rate, source)
+        exponent = (a - rate) * abs(y) + c * y * y / 2 + (rate - a) ** 2 / (2 * c)
+        if bernoulli_exp(exponent, source):
+            return y
+
+
+def discrete_gaussian(variance: float | Fraction, source: ByteSource = system_entropy) -> int:
+    """Return an integer x with probability proportional to exp(-x²/(2·variance))."""
+    return discrete_osgt(0, 1 / Fraction(variance), source)
+
+
+def discrete_osgt_by_offset(m: int, variance: float | Fraction, source: ByteSource = system_entropy) -> int:
+    """Return an integer y with probability proportional to exp(-(|y| + m)²/(2·variance)), for an integer m ≥ 0.
+
+    The paper's own remark: a discrete Gaussian without its middle -m, …, m-1, the two sides moved together. A second
+    way to the law of `discrete_osgt`, practical while m is not much larger than the standard deviation.
+    """
+    while True:
+        x = discrete_gaussian(variance, source)
+        if x >= m:
+            return x - m
+        if x < -m:
+            return x + m

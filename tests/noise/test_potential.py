@@ -1,0 +1,149 @@
+"""Potentials: OSGT's own, and another family that joins without a change to the package."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import flint
+import numpy as np
+import pytest
+from law_oracle import TermByTerm, mp, relative_error
+
+from osgt import DiscreteOSGT
+from osgt.noise.integer import IntegerLaw
+from osgt.noise.potential import OffsetPotential
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(300)
+
+
+@dataclass(frozen=True)
+class QuarticPotential:
+    """U(y) = slope·y + quartic·y⁴, with its integrals by Gauss–Legendre quadrature."""
+
+    slope: float
+    quartic: float
+
+    def __call__(self, y):
+        return self.slope * y + self.quartic * y**4
+
+    def derivatives(self, y):
+        b = self.quartic
+        return (self.slope + 4 * b * y**3, 12 * b * y**2, 24 * b * y, np.full_like(y, 24 * b))
+
+    def hazard(self, y):
+        return 1.0 / self._integral(y, 0)
+
+    def moments(self):
+        mass, first, second = (float(self._integral(np.float64(0.0), power)) for power in range(3))
+        return first / mass, second / mass
+
+    def _integral(self, y, power):
+        """∫ t^power·exp(U(y) - U(y + t)) over t ≥ 0, up to where the integrand is below exp(-50)."""
+        reach = (50 / self.quartic) ** 0.25
+        t = 0.5 * reach * (1 + _NODES)
+        y = np.asarray(y)[..., np.newaxis]
+        return 0.5 * reach * (np.exp(self(y) - self(y + t)) * t**power) @ _WEIGHTS
+
+
+@dataclass(frozen=True)
+class QuarticLaw(IntegerLaw):
+    potential: QuarticPotential = None
+
+
+#: Steep at 0, steep only further out, wide, and narrow although flat at 0.
+QUARTICS = [(1.0, 0.1), (0.05, 0.02), (0.01, 1e-9), (0.0, 1e-10), (0.0, 0.1)]
+
+
+@cache
+def quartic_oracle(slope, quartic):
+    return TermByTerm(lambda k: mp.mpf(slope) * k + mp.mpf(quartic) * k**4)
+
+
+@pytest.fixture(params=QUARTICS, ids=str)
+def quartic(request):
+    return QuarticLaw(QuarticPotential(*request.param)), quartic_oracle(*request.param)
+
+
+class TestAnotherFamily:
+    @pytest.mark.parametrize("name", ["pmf", "logpmf", "sf", "logsf", "cdf", "logcdf"])
+    def test_functions(self, quartic, name):
+        law, exact = quartic
+        reach = round(3 * float(exact.std()))
+        k = np.array([-2 * reach, -reach, -1, 0, 1, 2, 3, reach, 2 * reach])
+        assert relative_error(getattr(law, name)(k), [getattr(exact, name)(x) for x in k]) < 1e-10
+
+    @pytest.mark.parametrize("name", ["var", "std", "mean_abs"])
+    def test_moments(self, quartic, name):
+        law, exact = quartic
+        assert relative_error(getattr(law, name)(), getattr(exact, name)()) < 1e-10
+
+    def test_normalised(self, quartic):
+        law, exact = quartic
+        reach = round(8 * float(exact.std())) + 2
+        assert float(np.sum(law.pmf(np.arange(-reach, reach + 1)))) == pytest.approx(1.0, abs=1e-12)
+
+    def test_quantiles(self, quartic):
+        law, exact = quartic
+        for k in {1, 2, round(2 * float(exact.std()))}:
+            q = float((exact.sf(k) + exact.sf(k - 1)) / 2)
+            assert law.isf(q) == k
+            assert law.ppf(q) == -k
+
+    def test_a_law_without_a_potential_says_so(self):
+        with pytest.raises(NotImplementedError):
+            IntegerLaw().pmf(0)
+
+
+class TestOffsetPotential:
+    rates = pytest.mark.parametrize(("slope", "curvature"), [(0.1, 0.3), (0.0, 1e-14), (1 / 3, 0.0), (1e-9, 7e5)])
+
+    @rates
+    def test_the_law_hands_it_out(self, slope, curvature):
+        potential = DiscreteOSGT.from_rates(slope, curvature).potential
+        assert potential == OffsetPotential(slope, curvature)
+        assert potential(np.float64(0.0)) == 0.0
+
+    @rates
+    @pytest.mark.parametrize("y", [0, 1, 3, 12345, 10**18 + 1])
+    @pytest.mark.parametrize("precision", [24, 53, 64, 200])
+    def test_balls_contain_the_exact_value(self, slope, curvature, y, precision):
+        exact = Fraction(slope) * y + Fraction(curvature) * y**2 / 2
+        with flint.ctx.workprec(precision):
+            ball = OffsetPotential(slope, curvature).ball(y)
+        assert abs(_fraction(ball.mid()) - exact) <= _fraction(ball.rad())
+        assert _fraction(ball.rad()) <= exact * Fraction(2) ** (4 - precision)
+
+    @rates
+    def test_derivatives_are_the_slopes_of_secants(self, slope, curvature):
+        # A parabola's central difference is its derivative, whatever the step.
+        potential, y = OffsetPotential(slope, curvature), np.array([1.0, 2.0, 50.0])
+        first, second = potential.derivatives(y)
+        np.testing.assert_allclose(first, (potential(y + 1) - potential(y - 1)) / 2, rtol=1e-12)
+        np.testing.assert_allclose(
+            second, potential(y + 1) - 2 * potential(y) + potential(y - 1), rtol=1e-9, atol=1e-13
+        )
+
+    @rates
+    def test_derivatives_at_0_are_those_from_the_right(self, slope, curvature):
+        first, second = OffsetPotential(slope, curvature).derivatives(np.zeros(2))
+        np.testing.assert_array_equal(first, [slope, slope])
+        np.testing.assert_array_equal(second, [curvature, curvature])
+
+    @pytest.mark.parametrize(("slope", "curvature"), [(0.1, 0.3), (0.0, 0.04), (1 / 3, 0.0), (2.0, 1e-6)])
+    def test_hazard_and_moments_by_quadrature(self, slope, curvature):
+        potential = OffsetPotential(slope, curvature)
+
+        def integral(power, y=0):
+            exponent = mp.mpf(slope) + mp.mpf(curvature) * y
+            edges = [0, 1, 5, 20, 100, 400]
+            with mp.workdps(30):
+                return mp.quad(lambda t: t**power * mp.exp(-exponent * t - mp.mpf(curvature) * t**2 / 2), edges)
+
+        y = np.array([0.0, 1.0, 7.5])
+        assert relative_error(potential.hazard(y), [1 / integral(0, float(x)) for x in y]) < 1e-12
+        assert relative_error(potential.moments(), [integral(p) / integral(0) for p in (1, 2)]) < 1e-12
+
+
+def _fraction(number):
+    mantissa, exponent = (int(part) for part in number.man_exp())
+    return mantissa * Fraction(2) ** exponent
