@@ -24,15 +24,16 @@ def measure(objective: Objective) -> Callable[[Law], float]:
     "variance", "mean_abs", ("quantile", p): the p-quantile of |Y|, or ("max", n): the expected largest |Y| of n cells.
     On the integers the quantile is interpolated between its two neighbours, so that it varies with the law.
     """
-    match objective:
-        case "variance":
-            return lambda law: law.var()
-        case "mean_abs":
-            return lambda law: law.mean_abs()
-        case ("quantile", Real() as p) if 0 < p < 1:
-            return lambda law: absolute_quantile(law, float(p))
-        case ("max", Real() as n) if n >= 1 and math.isfinite(n):
-            return lambda law: expected_maximum(law, float(n))
+    if objective == "variance":
+        return lambda law: law.var()
+    if objective == "mean_abs":
+        return lambda law: law.mean_abs()
+    if isinstance(objective, tuple) and len(objective) == 2 and isinstance(objective[1], Real):
+        name, number = objective[0], float(objective[1])
+        if name == "quantile" and 0 < number < 1:
+            return lambda law: absolute_quantile(law, number)
+        if name == "max" and 1 <= number < math.inf:
+            return lambda law: expected_maximum(law, number)
     raise ValueError(
         'objective must be "variance", "mean_abs", ("quantile", p) with 0 < p < 1 or ("max", n) with n ≥ 1, '
         f"got {objective!r}"

@@ -1,0 +1,82 @@
+"""The laws that a calibration chooses from: for each part of a release one law, all of one shape."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise.error import Law, Objective, measure
+from osgt.noise.parameters import real_number
+from osgt.privacy import PrivacyProfile
+
+
+@dataclass(frozen=True)
+class Part:
+    """Coordinates of one kind: each changes by at most `shift`, and one person changes at most `coordinates` of them.
+
+    A part with a larger `weight` gets less noise: what is minimised is the sum over parts of weight·(error/shift)².
+    """
+
+    shift: float = 1
+    coordinates: int = 1
+    weight: float = 1.0
+
+    @property
+    def relative_scale(self) -> float:
+        """Scale of this part's noise against that of other parts: the allocation that is best for Gaussian noise."""
+        return float(self.shift) * math.sqrt(math.sqrt(self.coordinates / self.weight))
+
+
+@dataclass(frozen=True)
+class Family:
+    """The laws for given parts: one number u in [0, 1] for their shape, and one for their scale."""
+
+    parts: tuple[Part, ...]
+    discrete: bool
+
+    def laws(self, u: float, scale: float) -> tuple[Law, ...]:
+        """For each part the law with m/σ = u/(1 - u) and, on the reals, standard deviation scale·relative_scale."""
+        slope, curvature = _unit_rates(u)
+        kind = DiscreteOSGT if self.discrete else OSGT
+        scales = [scale * part.relative_scale for part in self.parts]
+        return tuple(kind.from_rates(slope / s, curvature / s / s) for s in scales)
+
+    def profile(self, u: float, scale: float) -> PrivacyProfile:
+        """What the laws give away together."""
+        pairs = zip(self.laws(u, scale), self.parts, strict=True)
+        return PrivacyProfile.compose([PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs])
+
+    def error(self, u: float, scale: float, objective: Objective) -> float:
+        """Weighted sum of the errors, each in units of its part's shift."""
+        error, power = measure(objective), 2 if objective == "variance" else 1
+        pairs = zip(self.laws(u, scale), self.parts, strict=True)
+        return math.fsum(part.weight * error(law) / part.shift**power for law, part in pairs)
+
+
+def _unit_rates(u: float) -> tuple[float, float]:
+    """Slope and curvature of the law on the reals with m/σ = u/(1 - u) and variance 1."""
+    if u == 1:
+        return math.sqrt(2.0), 0.0
+    shape = u / (1.0 - u)
+    variance = OSGT(shape, 1.0).var()
+    return shape * math.sqrt(variance), variance
+
+
+def family_of(parts: Sequence[Part], *, discrete: bool) -> Family:
+    """The family for these parts, or an error that names the argument at fault."""
+    if not parts:
+        raise ValueError("parts must name at least one Part, got none")
+    for part in parts:
+        real_number("weight", part.weight, positive=True)
+        # The law does not matter here: the profile checks shift and coordinates, in the words of their own arguments.
+        law = DiscreteOSGT.gaussian(1.0) if discrete else OSGT.gaussian(1.0)
+        PrivacyProfile(law, part.shift, part.coordinates)
+    return Family(tuple(parts), discrete)
+
+
+def probability(name: str, value: object) -> float:
+    """Return `value` as a float with 0 ≤ value < 1, or say what is wrong with it."""
+    number = real_number(name, value, positive=False)
+    if number >= 1:
+        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+    return number

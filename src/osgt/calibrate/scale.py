@@ -1,0 +1,119 @@
+"""The least scale at which laws of a given shape meet a budget."""
+
+import math
+from dataclasses import dataclass, field
+
+from osgt.calibrate.family import Family
+
+#: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
+COARSE_SLACK = 2e-2
+_COARSE_TOLERANCE = 1e-4
+_FINE_TOLERANCE = 1e-6
+
+#: While shapes are compared, a step of Newton's this small is not checked: its error is about its square.
+_LINEAR_STEP = 7e-3
+_LINEAR_EXCESS = 0.5
+
+#: The Laplace law is not calibrated closer to its pure loss than this part of its scale: nothing is left to gain.
+_NEAREST_TO_PURE = 2.5e-4
+
+_MOST_STEPS = 100
+
+
+@dataclass
+class ScaleSearch:
+    """For each shape u the least scale whose rigorous δ(ε) is at most δ > 0.
+
+    Newton's method on log δ against the logarithm of the scale, kept inside the bracket found so far. Shapes solved
+    before give the start, and the steepness there.
+    """
+
+    family: Family
+    epsilon: float
+    delta: float
+    _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
+
+    def coarse(self, u: float) -> float:
+        """The logarithm of about the least scale: to 1e-4, and not quite proved to meet the budget."""
+        if u not in self._solved:
+            self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
+        return self._solved[u][0]
+
+    def fine(self, u: float) -> float:
+        """The logarithm of a scale that meets the budget, at most 1e-6 above the least."""
+        return self._solve(u, *self._start(u), None, _FINE_TOLERANCE)[0]
+
+    def start_from(self, other: "ScaleSearch") -> None:
+        """Begin where a search for nearly the same laws has ended."""
+        self._solved.update(other._solved)
+
+    def _excess(self, u: float, x: float, slack: float | None) -> float:
+        """log δ(ε) of the laws less log δ of the budget; ≤ 0 where the budget is met."""
+        profile = self.family.profile(u, math.exp(x))
+        spent = float(profile.delta(self.epsilon) if slack is None else profile.delta(self.epsilon, slack=slack))
+        return math.log(spent) - math.log(self.delta) if spent > 0 else -math.inf
+
+    def _solve(self, u: float, x: float, slope: float, slack: float | None, tolerance: float) -> tuple[float, float]:
+        """About the root of the excess, from above unless `slack` is given, and the slope there."""
+        low, high = -math.inf, math.inf
+        if u == 1:
+            # A little above the pure scale, so that the rounding of the logarithm does not fall below it.
+            high = math.log(pure_scale(self.family, self.epsilon)) + 1e-13
+            x = min(x, high - 0.01)
+        last: tuple[float, float] | None = None
+        for _ in range(_MOST_STEPS):
+            value = self._excess(u, x, slack)
+            low, high = (x, high) if value > 0 else (low, x)
+            if u == 1 and high - low <= _NEAREST_TO_PURE and value > 0:
+                return high, slope
+            if last is not None and math.isfinite(value):
+                slope = min((value - last[1]) / (x - last[0]), -0.1)
+            step = -value / slope
+            is_linear = abs(step) <= _LINEAR_STEP and abs(value) <= _LINEAR_EXCESS
+            if slack is not None and is_linear and low < x + step < high:
+                return x + step, slope
+            if value <= 0 and -step <= tolerance:
+                return x, slope
+            if high - low <= tolerance:
+                return high, slope
+            last, x = (x, value), self._next(x, step + 0.5 * tolerance, low, high, near_pure=u == 1)
+        return high, slope
+
+    @staticmethod
+    def _next(x: float, step: float, low: float, high: float, *, near_pure: bool) -> float:
+        """The next point to try: Newton's, or one inside the bracket where that leaves it."""
+        target = x + min(max(step, -1.0), 1.0)
+        if low < target < high:
+            return target
+        if near_pure and target >= high:
+            return high - 0.2 * (high - x)  # log δ falls like the logarithm of the distance to the pure loss
+        return 0.5 * (max(low, x - 1.0) + min(high, x + 1.0))
+
+    def _start(self, u: float) -> tuple[float, float]:
+        """The line through the two nearest shapes solved before, and the slope at the nearest."""
+        nearest = sorted(self._solved, key=lambda v: abs(u - v))[:2]
+        if not nearest:
+            # log δ falls about twice as fast as |log δ| itself where the noise is like a Gaussian.
+            return first_guess(self.family, self.epsilon, self.delta), -2.0 * abs(math.log(self.delta)) - 1.0
+        x, slope = self._solved[nearest[0]]
+        if len(nearest) == 2 and u != nearest[0]:
+            first, second = nearest
+            x += (self._solved[second][0] - x) / (second - first) * (u - first)
+        return x, slope
+
+
+def first_guess(family: Family, epsilon: float, delta: float) -> float:
+    """The logarithm of a scale of the right size: the lesser of pure Laplace noise and a Gaussian of zCDP."""
+    log_inverse = -math.log(delta)
+    rho = (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse)) ** 2
+    cost = math.fsum(part.coordinates * (part.shift / part.relative_scale) ** 2 for part in family.parts)
+    return min(0.5 * math.log(cost / (2.0 * rho)), math.log(pure_scale(family, epsilon)))
+
+
+def pure_scale(family: Family, epsilon: float) -> float:
+    """The scale at which Laplace noise on all parts has ε at δ = 0, rounded up."""
+    cost = math.fsum(part.coordinates * part.shift / part.relative_scale for part in family.parts)
+    scale = math.sqrt(2.0) * cost / epsilon
+    while float(family.profile(1.0, scale).epsilon(0.0)) > epsilon:
+        scale *= 1.0 + 1e-15
+    return scale

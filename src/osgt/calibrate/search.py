@@ -1,0 +1,116 @@
+"""A budget in, the best law out.
+
+The members of the family are searched by shape, from the Gaussian to the Laplace, each at the least scale that meets
+the budget. A coarse accounting is enough to find the shape, since the error is flat around its optimum; the scale is
+then set with the rigorous one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+from osgt.calibrate.family import Part, family_of, probability
+from osgt.calibrate.scale import ScaleSearch, first_guess, pure_scale
+from osgt.calibrate.shapes import costs_over_shapes
+from osgt.noise.error import Law, Objective, measure
+from osgt.noise.parameters import real_number
+
+#: Standard deviation from which on the shape is searched on the reals.
+_SMOOTH_SCALE = 4.0
+
+#: Errors that differ by less than this part are not told apart by the coarse search.
+_COARSE_ERROR = 2e-3
+
+#: Of shapes whose errors differ by less than this part the one nearest to the Gaussian is taken: its tail is shorter.
+_AS_GOOD = 1e-4
+
+
+@overload
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    shift: float = 1,
+    coordinates: int = 1,
+    objective: Objective = "variance",
+    discrete: bool = True,
+) -> Law: ...
+
+
+@overload
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    parts: Sequence[Part],
+    objective: Objective = "variance",
+    discrete: bool = True,
+) -> tuple[Law, ...]: ...
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    *,
+    shift: float = 1,
+    coordinates: int = 1,
+    objective: Objective = "variance",
+    discrete: bool = True,
+    parts: Sequence[Part] | None = None,
+) -> Law | tuple[Law, ...]:
+    """The noise of least error whose privacy is (ε, δ), among all members of the family, Gaussian and Laplace included.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget; ε > 0 and 0 ≤ δ < 1. δ = 0 gives the Laplace law.
+    shift, coordinates
+        One person changes at most `coordinates` values, each by at most `shift` (an integer if `discrete`).
+    objective
+        What to minimise: "variance", "mean_abs", ("quantile", p) of |Y|, or ("max", n), the expected largest of n.
+    discrete
+        The law on the integers (True) or on the reals (False).
+    parts
+        Instead of shift and coordinates: several kinds of them, released together under the one budget. The result is
+        one law for each, all of one shape.
+
+    Examples
+    --------
+    >>> calibrate(1, 1e-6, coordinates=8)
+    DiscreteOSGT(m=..., sigma=...)
+    """
+    if parts is None:
+        return calibrate(epsilon, delta, parts=[Part(shift, coordinates)], objective=objective, discrete=discrete)[0]
+    family = family_of(parts, discrete=discrete)
+    epsilon = real_number("epsilon", epsilon, positive=True)
+    delta = probability("delta", delta)
+    measure(objective)
+    if delta == 0:
+        return family.laws(1.0, pure_scale(family, epsilon))
+    search = ScaleSearch(family, epsilon, delta)
+    candidates = []
+    for u in _best_shapes(search, objective):
+        scale = math.exp(search.fine(u))
+        candidates.append((family.error(u, scale, objective), u, scale))
+    _, u, scale = min(candidates)
+    return family.laws(u, scale)
+
+
+def _best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
+    """The shape with the least error at its least scale, as far as a coarse search can tell.
+
+    An end of the family that is as good, at this accuracy, comes with it.
+    """
+    coarse, family = search, search.family
+    guess = math.exp(first_guess(family, search.epsilon, search.delta))
+    if guess * min(part.relative_scale for part in family.parts) > _SMOOTH_SCALE:
+        # On the integers such a law is as good as on the reals, where it takes less time.
+        family = replace(family, discrete=False)
+        coarse = ScaleSearch(family, search.epsilon, search.delta)
+    errors = costs_over_shapes(lambda u: family.error(u, math.exp(coarse.coarse(u)), objective))
+    search.start_from(coarse)
+    least = min(errors.values())
+    best = min(u for u, error in errors.items() if error <= least * (1.0 + _AS_GOOD))
+    shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR)]
+    return shapes if best in shapes else [*shapes, best]

@@ -1,0 +1,17 @@
+"""The commands: parse, call, print."""
+
+import typer
+
+from osgt.cli.noise import noise
+from osgt.cli.plan import plan
+
+app = typer.Typer(
+    name="osgt",
+    help="Publish statistics about people with the least noise that a privacy budget allows.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.command()(plan)
+app.command()(noise)
+
+__all__ = ["app"]

@@ -1,0 +1,116 @@
+"""`osgt plan`: what each noise would cost in error at a budget, or which budget an error takes. Reads no data."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from osgt.calibrate import Comparison, calibrate_epsilon, compare
+from osgt.cli.shared import Delta, MaxGroups, ObjectiveText, Shift, clear_errors, objective_of
+from osgt.noise.error import Law
+
+#: Chances that some cell is off by more, for which `plan` names the error.
+_CHANCES = (0.5, 0.1, 0.01)
+
+
+def plan(
+    delta: Delta,
+    max_groups: MaxGroups,
+    epsilon: Annotated[float | None, typer.Option(help="ε of the budget. Give this or --error.")] = None,
+    error: Annotated[
+        float | None, typer.Option(help="Instead of --epsilon: the half-width of the noise interval you can accept.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of the interval that --error speaks of.")] = 0.95,
+    shift: Shift = 1,
+    cells: Annotated[int, typer.Option(help="Number of cells in the table to be released.", min=1)] = 10_000,
+    objective: ObjectiveText = "variance",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture of the noises: .png, .svg or .pdf.")] = None,
+) -> None:
+    """Show what each noise would cost in error at a budget. Reads no data and spends nothing.
+
+    Example: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8 --cells 10000
+    """
+    with clear_errors():
+        if (epsilon is None) == (error is None):
+            raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
+        noise = None
+        if epsilon is None:
+            found = calibrate_epsilon(
+                delta, target_interval=error, confidence=confidence, shift=shift, coordinates=max_groups
+            )
+            # A budget that people can write down, and the noise that was found for the error.
+            epsilon, noise = math.ceil(found.epsilon * 1e6) / 1e6, found.noise
+        comparison = compare(
+            epsilon,
+            delta,
+            shift=shift,
+            coordinates=max_groups,
+            objective=objective_of(objective),
+            cells=cells,
+            noise=noise,
+        )
+        budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": shift}
+        if plot is not None:
+            from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
+
+            draw_plan(plot, comparison, budget)
+        if as_json:
+            typer.echo(json.dumps(_as_dict(comparison, budget, cells), indent=2))
+        else:
+            _print(comparison, budget, cells)
+            if plot is not None:
+                typer.echo(f"Picture: {plot}")
+
+
+def largest_of(law: Law, cells: int, chance: float) -> float:
+    """The least x such that any of the cells is off by more than x with at most this probability."""
+    return float(law.isf(-0.5 * math.expm1(math.log1p(-chance) / cells)))
+
+
+def _as_dict(comparison: Comparison, budget: dict[str, Any], cells: int) -> dict[str, Any]:
+    best = comparison["osgt"].noise
+    return {
+        **budget,
+        "cells": cells,
+        "noises": [row.to_dict() for row in comparison],
+        "better_end": comparison.better_end,
+        "reason": comparison.reason,
+        "any_cell_off_by_more": {str(chance): largest_of(best, cells, chance) for chance in _CHANCES},
+    }
+
+
+def _print(comparison: Comparison, budget: dict[str, Any], cells: int) -> None:
+    console = Console()
+    best = comparison["osgt"]
+    table = Table(
+        title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person in at most {budget['max_groups']:,} "
+        f"groups, each changed by at most {budget['shift']:,}",
+        title_justify="left",
+    )
+    for column in ("noise", "std", "mean error", "95 %", "99.9999 %", f"largest of {cells:,}", "OSGT saves"):
+        table.add_column(column, justify="left" if column == "noise" else "right")
+    for row in comparison:
+        table.add_row(
+            row.name,
+            f"{row.std:.4g}",
+            f"{row.mean_abs:.4g}",
+            f"±{row.interval_95:g}",
+            f"±{row.interval_999999:g}",
+            f"{row.expected_max:.4g}",
+            "" if row is best else f"{100 * row.gain:.1f} %",
+            style="bold" if row is best else None,
+        )
+    console.print(table)
+    console.print(comparison.reason, highlight=False, soft_wrap=True)
+    console.print(
+        f"Use {best.noise!r}: 95 % of the cells are off by at most {best.interval_95:g}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    limits = ", ".join(f"{largest_of(best.noise, cells, chance):g} ({chance:.0%})" for chance in _CHANCES)
+    console.print(f"Chance that any of {cells:,} cells is off by more than: {limits}.", highlight=False, soft_wrap=True)

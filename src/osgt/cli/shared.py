@@ -1,0 +1,38 @@
+"""What the commands have in common: their options and how they say what went wrong."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from osgt.noise.error import Objective
+
+Delta = Annotated[float, typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")]
+MaxGroups = Annotated[int, typer.Option(help="The most values that one person can change.")]
+Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
+ObjectiveText = Annotated[
+    str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
+]
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn an error of the library into a message on standard error and the exit code 2."""
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+def objective_of(text: str) -> Objective:
+    """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
+    name, colon, number = text.partition(":")
+    if not colon:
+        return name
+    try:
+        return (name, float(number))
+    except ValueError:
+        raise ValueError(f"objective must be a name or name:number, as in quantile:0.99, got {text!r}") from None

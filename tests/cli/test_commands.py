@@ -1,0 +1,129 @@
+"""The commands as people type them."""
+
+import csv
+import io
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from osgt import DiscreteOSGT, PrivacyProfile
+from osgt.cli import app
+
+PLAN = ["plan", "--delta", "1e-6", "--max-groups", "8"]
+NOISE = ["--column", "people", "--epsilon", "1", "--delta", "1e-6", "--max-groups", "2"]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    return lambda *arguments, **options: CliRunner().invoke(app, [str(a) for a in arguments], **options)
+
+
+class TestPlan:
+    def test_table(self, run):
+        result = run(*PLAN, "--epsilon", 1, "--cells", 500)
+        assert result.exit_code == 0
+        for part in ("gaussian", "laplace (pure)", "osgt", "largest of 500", "Use DiscreteOSGT", "any of 500 cells"):
+            assert part in result.stdout
+
+    def test_json(self, run):
+        result = run(*PLAN, "--epsilon", 1, "--json")
+        answer = json.loads(result.stdout)
+        best = answer["noises"][-1]
+        assert best["name"] == "osgt"
+        law = DiscreteOSGT.from_rates(best["slope"], best["curvature"])
+        assert PrivacyProfile(law, 1, 8).delta(1.0) <= 1e-6
+        # The named error is exceeded by any of the cells with at most the chance given, and the one below by more.
+        for chance, error in answer["any_cell_off_by_more"].items():
+            assert 1 - (1 - 2 * law.sf(error)) ** 10_000 <= float(chance)
+            assert 1 - (1 - 2 * law.sf(error - 1)) ** 10_000 > float(chance)
+
+    def test_by_error(self, run):
+        answer = json.loads(run(*PLAN, "--error", 10, "--json").stdout)
+        assert answer["noises"][-1]["interval_95"] <= 10
+        assert 1 < answer["epsilon"] < 4
+
+    def test_picture(self, run, tmp_path):
+        pytest.importorskip("matplotlib")
+        path = tmp_path / "plan.png"
+        result = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", path)
+        assert result.exit_code == 0
+        assert path.read_bytes().startswith(b"\x89PNG")
+        bad = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", tmp_path / "plan.xyz")
+        assert bad.exit_code == 2
+        assert "cannot be written" in bad.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "one of --epsilon"),
+            (["--epsilon", 1, "--error", 5], "one of --epsilon"),
+            (["--epsilon", -1], "epsilon must be"),
+            (["--epsilon", 1, "--objective", "best"], "objective must be"),
+            (["--epsilon", 1, "--objective", "quantile:x"], "objective must be"),
+            (["--epsilon", 1, "--shift", 0], "shift must be"),
+        ],
+    )
+    def test_wrong_input(self, run, arguments, message):
+        result = run(*PLAN, *arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_help(self, run):
+        assert "--max-groups" in run("plan", "--help").stdout
+        assert "Publish statistics" in run("--help").stdout
+
+
+class TestNoise:
+    TABLE = 'city,people\n"Böblingen, Süd",120\nNarvik,0\n'
+
+    def test_file_to_file(self, run, tmp_path):
+        source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text(self.TABLE, encoding="utf-8")
+        result = run("noise", source, *NOISE, "--interval", 0.95, "--out", out)
+        assert result.exit_code == 0
+        rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+        assert [row["city"] for row in rows] == ["Böblingen, Süd", "Narvik"]
+        for row, true in zip(rows, (120, 0), strict=True):
+            assert abs(int(row["people"]) - true) < 200
+            assert int(row["people_low"]) < int(row["people"]) < int(row["people_high"])
+        assert "ε = 1" in result.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+    def test_standard_input_and_output(self, run):
+        result = run("noise", "-", *NOISE, input=self.TABLE)
+        assert result.stdout.startswith("city,people\n")
+        assert len(result.stdout.splitlines()) == 3
+
+    @pytest.mark.parametrize(
+        ("table", "message"),
+        [
+            ("", "no column 'people'"),
+            ("city,count\na,1\n", "the columns are 'city', 'count'"),
+            ("city,people\na,1\nb,1.5\n", "line 3: '1.5' in column 'people' is not an integer"),
+            ("city,people\na,\n", "line 2: ''"),
+            ("city,people\na,1,2\n", "line 2 has 3 fields"),
+            ("city,people\na,99999999999999999999\n", "within ±2⁶²"),
+        ],
+    )
+    def test_nothing_is_written_if_a_value_is_bad(self, run, tmp_path, table, message):
+        source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text(table, encoding="utf-8")
+        result = run("noise", source, *NOISE, "--out", out)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert not out.exists()
+        assert result.stdout == ""
+
+    def test_missing_file_and_folder(self, run, tmp_path):
+        assert "No such file" in run("noise", tmp_path / "none.csv", *NOISE).stderr
+        source = tmp_path / "in.csv"
+        source.write_text(self.TABLE, encoding="utf-8")
+        assert run("noise", source, *NOISE, "--out", tmp_path / "none" / "out.csv").exit_code == 2
+
+    def test_no_rows(self, run):
+        assert run("noise", "-", *NOISE, input="city,people\n").stdout == "city,people\n"

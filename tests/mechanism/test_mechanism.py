@@ -1,0 +1,206 @@
+"""Mechanism: exact integers, floats on their grid, intervals that cover, and every kind of bad input."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from osgt import OSGT, DiscreteOSGT, Mechanism, PrivacyProfile
+from osgt.mechanism import _rounded
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return Mechanism(1.0, 1e-6, shift=1, coordinates=4)
+
+
+class TestIntegers:
+    @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64, bool])
+    def test_integers_stay_integers(self, mechanism, dtype):
+        noisy = mechanism.release(np.array([0, 1, 1], dtype=dtype))
+        assert noisy.dtype == np.int64
+        assert noisy.shape == (3,)
+
+    def test_scalars_lists_shapes_and_nothing(self, mechanism):
+        assert isinstance(mechanism.release(5), np.int64)
+        assert mechanism.release([1, 2]).dtype == np.int64
+        assert mechanism.release(np.zeros((2, 3), dtype=int)).shape == (2, 3)
+        assert mechanism.release([]).shape == (0,)
+        assert mechanism.release(np.zeros((0, 3), dtype=int)).shape == (0, 3)
+
+    def test_exact_beyond_2_to_53(self):
+        tiny = Mechanism.of(DiscreteOSGT.laplace(0.01))  # noise that is nearly always zero
+        values = [2**53 + 1, -(2**61) - 1, 2**62]
+        assert tiny.release(values).tolist() == values
+        assert tiny.release(np.array(values, dtype=object)).tolist() == values
+
+    @pytest.mark.parametrize("value", [2**62 + 1, -(2**62) - 1, 2**64, np.uint64(2**63)])
+    def test_too_large(self, mechanism, value):
+        with pytest.raises(OverflowError, match="within ±2⁶²"):
+            mechanism.release([value])
+
+    def test_the_noise_has_the_law(self, mechanism):
+        """False-alarm rate 1e-9, and 5 % more scale is rejected."""
+        noise = mechanism.release(np.full(300_000, 1000)) - 1000
+        for factor, accepted in ((1.0, True), (1.05, False)):
+            law = DiscreteOSGT.from_rates(mechanism.noise.slope / factor, mechanism.noise.curvature / factor**2)
+            score = (np.mean(noise.astype(float) ** 2) - law.var()) / (
+                np.std(noise.astype(float) ** 2) / len(noise) ** 0.5
+            )
+            assert (abs(score) < 6.1) == accepted
+
+    def test_the_budget_is_met(self, mechanism):
+        assert mechanism.profile == PrivacyProfile(mechanism.noise, 1, 4)
+        assert mechanism.profile.delta(1.0) <= 1e-6
+
+    def test_a_larger_shift_scales_the_noise(self, mechanism):
+        wider = Mechanism(1.0, 1e-6, shift=50, coordinates=4)
+        assert wider.noise.std() == pytest.approx(50 * mechanism.noise.std(), rel=0.02)
+
+
+class TestFloats:
+    def test_floats_lie_on_a_grid_that_does_not_look_at_them(self, mechanism):
+        for values in ([0.1, 0.2], [1e6, -3e-9], [0.0]):
+            noisy = mechanism.release(np.array(values))
+            assert noisy.dtype == np.float64
+            steps = noisy / mechanism._floats.step
+            assert np.all(steps == np.floor(steps))
+
+    @pytest.mark.parametrize("shift", [0.1, 0.75, 1.0, 3.7, 1e-8, 12345.678])
+    def test_the_grid(self, shift):
+        grid = Mechanism(1.0, 1e-6, shift=shift)._floats
+        assert math.frexp(grid.step)[0] == 0.5  # a power of two
+        assert 2**13 <= grid.shift <= 2**14
+        assert Fraction(shift) <= grid.shift * Fraction(grid.step) <= Fraction(shift) * Fraction(8193, 8192)
+        assert PrivacyProfile(grid.noise, grid.shift, 1).delta(1.0) <= 1e-6
+
+    @given(st.floats(-1e9, 1e9), st.floats(0, 1e3), st.sampled_from([2.0**-10, 2.0**-3, 1.0, 64.0]))
+    def test_rounding_never_widens_a_shift(self, x, shift, step):
+        """Two values at most `shift` apart, as real numbers, are at most ⌈shift/step⌉ steps apart after rounding."""
+        y = x + shift
+        if Fraction(y) - Fraction(x) > Fraction(shift):
+            y = float(np.nextafter(y, x))
+        most = math.ceil(Fraction(shift) / Fraction(step))
+        first, second = _rounded(np.array([x, y]), step).tolist()
+        assert 0 <= second - first <= most
+
+    def test_halves_are_told_exactly(self):
+        below_half = float(np.nextafter(0.5, 0))
+        values = np.array([below_half, np.nextafter(-0.5, -1), -0.5, 0.5, 1.5, 2.5, -1.5, -1e-300])
+        assert _rounded(values, 1.0).tolist() == [0, -1, 0, 1, 2, 3, -1, 0]
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    def test_not_finite(self, mechanism, value):
+        with pytest.raises(ValueError, match="must be finite"):
+            mechanism.release([1.0, value])
+
+    def test_too_large(self, mechanism):
+        with pytest.raises(OverflowError, match="within"):
+            mechanism.release([1e300])
+        assert mechanism.release([1e14])[0] == pytest.approx(1e14, rel=1e-9)
+
+    def test_a_fractional_shift_takes_integers_as_floats(self):
+        noisy = Mechanism(1.0, 1e-6, shift=0.5).release([1, 2, 3])
+        assert noisy.dtype == np.float64
+
+    def test_the_noise_has_the_scale_of_the_integers(self, mechanism):
+        noise = mechanism.release(np.full(200_000, 0.25)) - 0.25
+        assert noise.std() == pytest.approx(mechanism.noise.std(), rel=0.03)
+
+
+class TestColumns:
+    def test_pandas(self, mechanism):
+        pandas = pytest.importorskip("pandas")
+        assert mechanism.release(pandas.Series([1, 2, 3])).dtype == np.int64
+        assert mechanism.release(pandas.Series([1, 2, 3], dtype="Int64")).dtype == np.int64
+        with pytest.raises((TypeError, ValueError)):
+            mechanism.release(pandas.Series([1, None, 3], dtype="Int64"))
+
+    def test_any_object_with_the_array_protocol(self, mechanism):
+        class Column:
+            def __array__(self, dtype=None, copy=None):
+                return np.array([1, 2, 3])
+
+        assert mechanism.release(Column()).shape == (3,)
+
+
+@pytest.mark.parametrize("values", ["12", ["a", "b"], [1, None], [[1, 2], [3]], None, [1 + 2j], {"a": 1}, [object()]])
+def test_what_is_not_numbers(mechanism, values):
+    with pytest.raises(TypeError, match="values must be"):
+        mechanism.release(values)
+
+
+class TestInterval:
+    @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+    def test_coverage(self, mechanism, confidence):
+        """Exact, and least: checked against the law and, at a false-alarm rate of 1e-9, against draws."""
+        half_width = mechanism.interval(confidence)
+        assert isinstance(half_width, int)
+        inside = 1 - 2 * mechanism.noise.sf(half_width)
+        assert inside >= confidence
+        assert 1 - 2 * mechanism.noise.sf(half_width - 1) < confidence
+        hits = np.abs(mechanism.release(np.zeros(4_000_000, dtype=int))) <= half_width
+        assert stats.binomtest(int(hits.sum()), len(hits), inside).pvalue > 1e-9
+        assert stats.binomtest(int(hits.sum()), len(hits), inside**1.2).pvalue < 1e-9  # power
+
+    def test_floats(self, mechanism):
+        assert mechanism.interval(0.95, floats=True) == pytest.approx(mechanism.interval(0.95), abs=1)
+        hits = np.abs(mechanism.release(np.zeros(200_000))) <= mechanism.interval(0.95, floats=True)
+        assert stats.binomtest(int(hits.sum()), len(hits), 0.95).pvalue > 1e-9
+
+    @pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan])
+    def test_bad_confidence(self, mechanism, confidence):
+        with pytest.raises(ValueError, match="confidence must be"):
+            mechanism.interval(confidence)
+
+
+class TestOf:
+    def test_integers(self):
+        mechanism = Mechanism.of(DiscreteOSGT(3, 6), shift=2, coordinates=5)
+        assert mechanism.profile == PrivacyProfile(DiscreteOSGT(3, 6), 2, 5)
+        assert mechanism.release([1, 2]).dtype == np.int64
+        with pytest.raises(TypeError, match="give it integers"):
+            mechanism.release([1.5])
+        assert "δ = 1e-6" in mechanism.describe()
+
+    def test_floats(self):
+        mechanism = Mechanism.of(OSGT(3, 6), shift=0.3)
+        assert mechanism.release([1.5]).dtype == np.float64
+        assert mechanism.noise.std() * mechanism._floats.step == pytest.approx(OSGT(3, 6).std(), rel=1e-4)
+        # On the grid the shift is rounded up, so the promise is never better than that of the law on the reals.
+        assert mechanism.profile.delta(0.1) >= PrivacyProfile(OSGT(3, 6), 0.3).delta(0.1)
+        assert mechanism.profile.delta(0.1) == pytest.approx(PrivacyProfile(OSGT(3, 6), 0.3).delta(0.1), rel=0.02)
+
+    def test_bad_arguments(self):
+        with pytest.raises(ValueError, match="shift"):
+            Mechanism.of(DiscreteOSGT(3, 6), shift=1.5)
+        with pytest.raises(TypeError, match="noise"):
+            Mechanism.of("laplace")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1e-6), "epsilon must be"),
+        ((1, -1), "delta must be"),
+        ((1, 1), "delta must be"),
+        ((1, 1e-6, 0), "shift must be"),
+        ((1, 1e-6, math.inf), "shift must be"),
+        ((1, 1e-6, "1"), "shift must be"),
+        ((1, 1e-6, 1, 0), "coordinates must be"),
+        ((1, 1e-6, 1, 1.5), "coordinates must be"),
+    ],
+)
+def test_bad_budgets(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Mechanism(*arguments)
+
+
+def test_the_promise_in_words(mechanism):
+    words = mechanism.describe()
+    for part in ("ε = 1", "δ = 1e-06", "at most 4", "95 %", f"at most {mechanism.interval(0.95)}"):
+        assert part in words
