@@ -54,7 +54,9 @@ def renyi_by_quadrature(noise, shift, alpha):
             breaks |= {centre - k * scale} if centre > k * scale else set()
         breaks = sorted(breaks)
         top = (alpha - 1) * (potential(centre + shift) - potential(centre)) - potential(centre)
-        total = mp.quad(lambda y: mp.exp((alpha - 1) * (potential(y + shift) - potential(y)) - potential(y) - top), breaks)
+        total = mp.quad(
+            lambda y: mp.exp((alpha - 1) * (potential(y + shift) - potential(y)) - potential(y) - top), breaks
+        )
         norm = 2 * mp.quad(lambda y: mp.exp(-potential(y)), [0, scale, 3 * scale, 8 * scale, 30 * scale, 120 * scale])
         return (mp.log(total / norm) + top) / (alpha - 1)
 
@@ -158,5 +160,3 @@ def random_smaller(rng, shift, coordinates, *, whole):
     if whole:
         return [int(d) for d in rng.integers(1, int(shift) + 1, changed)]
     return [float(d) for d in shift * rng.uniform(0.05, 1.0, changed)]
-
-

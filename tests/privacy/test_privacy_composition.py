@@ -48,7 +48,9 @@ def test_against_the_contour_integral(parts):
 
 
 @pytest.mark.parametrize("slack", [1e-2, 1e-4, 1e-6])
-@pytest.mark.parametrize(("sigma", "coordinates", "epsilon"), [(20, 8, 0.9), (20, 8, 3.0), (300, 10**4, 0.5), (1, 2, 1e-3)])
+@pytest.mark.parametrize(
+    ("sigma", "coordinates", "epsilon"), [(20, 8, 0.9), (20, 8, 3.0), (300, 10**4, 0.5), (1, 2, 1e-3)]
+)
 def test_the_engine_itself_against_the_analytic_gaussian(sigma, coordinates, epsilon, slack):
     exact = float(gaussian_delta(math.sqrt(coordinates) / sigma, epsilon))
     bound = engine.deltas([Pair(OSGT.gaussian(sigma), 1.0)], [coordinates], np.array([epsilon]), slack)[0]
@@ -68,7 +70,15 @@ def test_tiny_delta_keeps_its_digits(exponent):
 
 @pytest.mark.parametrize(
     ("m", "curvature", "shift", "coordinates"),
-    [(0, 1 / 8, 1, 2), (2, 1 / 16, 1, 3), (3, 1 / 32, 1, 8), (5, 1 / 64, 2, 4), (1, 1 / 32, 3, 5), (0, 4.0, 1, 6), (2, 1 / 16, 1, 40)],
+    [
+        (0, 1 / 8, 1, 2),
+        (2, 1 / 16, 1, 3),
+        (3, 1 / 32, 1, 8),
+        (5, 1 / 64, 2, 4),
+        (1, 1 / 32, 3, 5),
+        (0, 4.0, 1, 6),
+        (2, 1 / 16, 1, 40),
+    ],
 )
 def test_integers_against_ball_arithmetic(m, curvature, shift, coordinates):
     """Direct convolution of polynomials over Arb: a proof on either side."""
@@ -80,9 +90,11 @@ def test_integers_against_ball_arithmetic(m, curvature, shift, coordinates):
 
 
 def laplace_delta(scale, shift, coordinates, epsilon, interval):
-    return pld.from_laplace_mechanism(scale, sensitivity=shift, value_discretization_interval=interval).self_compose(
-        coordinates
-    ).get_delta_for_epsilon(epsilon)
+    return (
+        pld.from_laplace_mechanism(scale, sensitivity=shift, value_discretization_interval=interval)
+        .self_compose(coordinates)
+        .get_delta_for_epsilon(epsilon)
+    )
 
 
 @pytest.mark.parametrize(("scale", "coordinates"), [(2.0, 2), (8.0, 8), (30.0, 64)])
@@ -118,7 +130,9 @@ def test_laplace_end_with_two_coordinates_exactly():
 
 def test_discrete_ends_against_dp_accounting():
     """Their grid spreads the atoms of these laws; ours puts them on the grid and must not be above theirs."""
-    laplace = pld.from_discrete_laplace_mechanism(0.2, sensitivity=1, value_discretization_interval=1e-4).self_compose(8)
+    laplace = pld.from_discrete_laplace_mechanism(0.2, sensitivity=1, value_discretization_interval=1e-4).self_compose(
+        8
+    )
     gaussian = pld.from_discrete_gaussian_mechanism(6.0, value_discretization_interval=1e-4).self_compose(8)
     ours = PrivacyProfile(DiscreteOSGT.laplace(5), 1, 8), PrivacyProfile(DiscreteOSGT.gaussian(6), 1, 8)
     for epsilon in (0.25, 0.777, 1.1):
@@ -217,7 +231,10 @@ def test_no_smaller_change_exceeds_the_full_shift(noise, shift, coordinates, eps
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.3, 2.0), st.integers(1, 2)), min_size=2, max_size=3), st.floats(0.0, 8.0))
+@given(
+    st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.3, 2.0), st.integers(1, 2)), min_size=2, max_size=3),
+    st.floats(0.0, 8.0),
+)
 def test_never_below_the_true_value(laws, epsilon):
     parts = [(DiscreteOSGT(shape * scale, scale), shift, 1) for shape, scale, shift in laws]
     exact = enumerated_delta(parts, epsilon)

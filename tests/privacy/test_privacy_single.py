@@ -84,7 +84,9 @@ def test_a_large_integer_law_is_close_to_the_continuous_one():
             discrete = PrivacyProfile(DiscreteOSGT(shape * 1e7, 1e7), shift)
             continuous = PrivacyProfile(OSGT(shape * 1e7, 1e7), shift)
             mu = discrete.mu
-            assert discrete.delta(mu * mu / 2 + 3 * mu) == pytest.approx(continuous.delta(mu * mu / 2 + 3 * mu), rel=1e-5)
+            assert discrete.delta(mu * mu / 2 + 3 * mu) == pytest.approx(
+                continuous.delta(mu * mu / 2 + 3 * mu), rel=1e-5
+            )
 
 
 def test_pure_privacy_exists_at_the_laplace_end_only():
@@ -103,7 +105,9 @@ def test_pure_privacy_exists_at_the_laplace_end_only():
 def test_laplace_in_closed_form():
     # One coordinate of scale b: δ(ε) = 1 - exp((ε - shift/b)/2) below shift/b.
     for epsilon in (0.0, 0.1, 0.49999):
-        assert PrivacyProfile(OSGT.laplace(2)).delta(epsilon) == pytest.approx(-math.expm1((epsilon - 0.5) / 2), rel=1e-11)
+        assert PrivacyProfile(OSGT.laplace(2)).delta(epsilon) == pytest.approx(
+            -math.expm1((epsilon - 0.5) / 2), rel=1e-11
+        )
 
 
 @pytest.mark.parametrize("delta", [1e-290, 1e-50, 1e-10, 1e-3, 0.3, 0.9])
@@ -124,7 +128,9 @@ def test_gaussian_end_in_any_dimension():
         for epsilon in (0.01, 1.0, 5.0):
             sigma = math.sqrt(coordinates) * 2.5
             exact = gaussian_delta(math.sqrt(coordinates) / sigma, epsilon)
-            assert PrivacyProfile(OSGT.gaussian(sigma), 1, coordinates).delta(epsilon) == pytest.approx(float(exact), rel=1e-10)
+            assert PrivacyProfile(OSGT.gaussian(sigma), 1, coordinates).delta(epsilon) == pytest.approx(
+                float(exact), rel=1e-10
+            )
 
 
 def test_scalars_stay_scalars_and_arrays_keep_their_shape():

@@ -85,7 +85,7 @@ class Cumulant:
         return float(np.logaddexp(best, math.log(float(np.sum(self.coordinates))) - _DEEPEST)) + 1e-6
 
     def window(self, part: int, theta: float, tolerance: float) -> tuple[float, float]:
-        """Losses outside which a part has little tilted mass: above, and below when all that is moved up to the window."""
+        """Losses outside which a part has little tilted mass, also when all mass below is moved up to the lower one."""
         log_p, loss, least, largest = self.cells[part]
         exponent = log_p + theta * loss
         top = float(np.max(exponent))
