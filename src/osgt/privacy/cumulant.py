@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair
 
-_CELLS_PER_SIDE = 200
+_CELLS_PER_SIDE = 120
 _DEEPEST = 1000.0  # tails are followed down to exp(-1000)
 _LARGEST_LOG_TILT = 80.0
 
@@ -147,4 +147,4 @@ def _increasing_root(function: Callable[[float], float]) -> float:
             high, low, stride = low, low - stride, 2 * stride
             if low < -_LARGEST_LOG_TILT:
                 return math.exp(-_LARGEST_LOG_TILT)
-    return math.exp(brentq(by_logarithm, low, high, xtol=1e-4))
+    return math.exp(brentq(by_logarithm, low, high, xtol=1e-3))
