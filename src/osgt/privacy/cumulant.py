@@ -32,12 +32,13 @@ def sketch(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
     edges = np.unique(np.concatenate([-pair.shift - outward, middle, -near, outward, -outward, outward - pair.shift]))
     if pair.discrete:
         edges = np.unique(np.floor(edges))
-    losses = pair.loss(edges)
+    largest = pair.loss(edges[1:])
+    least = pair.loss(edges[:-1] + 1.0 if pair.discrete else edges[:-1])
     log_p, log_q = pair.log_masses(edges)
     with np.errstate(invalid="ignore"):
-        seen = np.clip(log_p - log_q, losses[:-1], losses[1:])
+        seen = np.clip(log_p - log_q, least, largest)
     keep = np.isfinite(log_p) & np.isfinite(seen)
-    return log_p[keep], seen[keep], losses[:-1][keep], losses[1:][keep]
+    return log_p[keep], seen[keep], least[keep], largest[keep]
 
 
 class Cumulant:
@@ -93,8 +94,9 @@ class Cumulant:
         total = float(np.sum(mass))
         above = np.cumsum(mass[::-1])
         with np.errstate(divide="ignore"):
-            moved = np.log(np.cumsum(np.exp(log_p))) + theta * largest - top
-        low = least[max(int(np.argmax(moved > math.log(tolerance * total))) - 1, 0)]
+            below = np.log(np.concatenate([[0.0], np.cumsum(np.exp(log_p))[:-1]]))
+        too_much = below + theta * least - top > math.log(tolerance * total)
+        low = least[max(int(np.argmax(too_much)) - 1, 0) if np.any(too_much) else -1]
         high = largest[min(len(largest) - int(np.searchsorted(above, tolerance * total)), len(largest) - 1)]
         return float(low), float(high)
 

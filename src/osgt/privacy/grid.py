@@ -55,7 +55,8 @@ def cut(
     law, log_factor, log_beyond
         `masses · exp(log_factor)` are the tilted P-masses; the P-mass exp(log_beyond) is taken to have infinite loss.
     """
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = max(math.ceil(high / step), first + 1)
     bounded = (last + 0.5) * step >= pair.largest_loss
     if bounded:
         last = math.ceil(pair.largest_loss / step * (1.0 - 1e-14))
