@@ -61,7 +61,7 @@ class PrivacyProfile:
     >>> f"{profile.delta(0.9):.2e}"
     '1.67e-15'
     >>> round(profile.epsilon(1e-10), 2)
-    0.67
+    0.73
     """
 
     parts: tuple[Part, ...]
