@@ -78,8 +78,15 @@ def eight_coordinates():
             [ours, lambda theirs=theirs, h=interval, e=epsilon: theirs(h).get_delta_for_epsilon(e)], 5
         )
         rows.append(
-            (name, f"{exact:.3g}", f"{mine * 1e3:.1f} ms", f"{value / exact - 1:+.0e}", f"{peer * 1e3:.0f} ms")
-            + (f"{error:+.0e} at {interval:g}", f"{peer / mine:.1f}×")
+            (
+                name,
+                f"{exact:.3g}",
+                f"{mine * 1e3:.1f} ms",
+                f"{value / exact - 1:+.0e}",
+                f"{peer * 1e3:.0f} ms",
+                f"{error:+.0e} at {interval:g}",
+                f"{peer / mine:.1f}×",
+            )
         )
     columns = ("8 coordinates", "δ", "ours", "error", "dp_accounting", "error at interval", "ratio")
     print_table("δ for 8 coordinates (bar: 10 ms, 3 times as fast at equal or better accuracy)", columns, rows)
@@ -150,8 +157,15 @@ def unlike_releases():
                 break
         peer = best_time(lambda h=interval, theirs=theirs: theirs(h), 2)
         rows.append(
-            (name, f"{exact:.6f}", f"{time:.2f} s", f"{value / exact - 1:+.0e}", f"{peer:.2f} s")
-            + (f"{peer_value / exact - 1:+.0e} at {interval:g}", f"{peer / time:.1f}×")
+            (
+                name,
+                f"{exact:.6f}",
+                f"{time:.2f} s",
+                f"{value / exact - 1:+.0e}",
+                f"{peer:.2f} s",
+                f"{peer_value / exact - 1:+.0e} at {interval:g}",
+                f"{peer / time:.1f}×",
+            )
         )
 
     def general():

@@ -149,4 +149,4 @@ def _increasing_root(function: Callable[[float], float]) -> float:
             high, low, stride = low, low - stride, 2 * stride
             if low < -_LARGEST_LOG_TILT:
                 return math.exp(-_LARGEST_LOG_TILT)
-    return math.exp(brentq(by_logarithm, low, high, xtol=1e-3))
+    return math.exp(brentq(by_logarithm, low, high, xtol=1e-2))
