@@ -126,7 +126,7 @@ def composed(
     fineness = 1.0
     for _ in range(_REFINEMENTS):
         excess = result.slack(epsilon) / slack
-        if excess <= 0.8 or cells * math.sqrt(2.0 * excess) > _most_cells(slack):
+        if not (excess > 0.8 and cells * math.sqrt(2.0 * excess) <= _most_cells(slack)):
             break
         fineness *= 0.5 / excess
         finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
