@@ -65,7 +65,6 @@ class Cumulant:
         mass /= total[self.part]
         mean = np.add.reduceat(mass * self.loss, heads)
         variance = np.add.reduceat(mass * (self.loss - mean[self.part]) ** 2, heads)
-        variance = np.maximum(variance, (1e-9 * self.kinks) ** 2)
         return top + np.log(total), mean, variance
 
     def summary(self, theta: float) -> tuple[float, float, float]:

@@ -138,6 +138,7 @@ def _composed(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
     _, _, variances = cumulant.tilted(theta)
+    variances = np.maximum(variances, (1e-9 * cumulant.kinks) ** 2)  # a single atom has none
     counts = np.asarray(coordinates, dtype=np.float64)
     variance = float(counts @ variances)
     deviation = math.sqrt(variance)
