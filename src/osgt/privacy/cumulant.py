@@ -120,8 +120,10 @@ class Cumulant:
 
         theta = min(theta, 1e9 / float(np.max(self.coordinates * self.kinks)))  # beyond, θ·loss has no digits left
 
+        rounding = float(self.coordinates @ (1e-13 * self.kinks) ** 2)
+
         def relative_variance(at: float) -> float:
-            return at**2 * self.summary(at)[2]
+            return at**2 * max(self.summary(at)[2] - rounding, 0.0)
 
         while (now := relative_variance(theta)) < 1e-4 and relative_variance(0.5 * theta) >= now and theta > 1e-30:
             theta *= 0.5
