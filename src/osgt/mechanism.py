@@ -60,7 +60,7 @@ class Mechanism:
     >>> noisy.dtype
     dtype('int64')
     >>> mechanism.interval(0.95)
-    15
+    12
     """
 
     def __init__(

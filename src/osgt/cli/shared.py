@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from osgt.noise.error import Objective
 
@@ -23,7 +24,7 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
 
 
