@@ -36,6 +36,8 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write the figure as PNG and SVG, the same bytes for the same picture."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # once for both files
     paths = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
     with mpl.rc_context({"svg.hashsalt": name}):
         for path in paths:
@@ -136,7 +138,14 @@ def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
     bar.ax.tick_params(labelsize=8)
     bar.set_label("log₁₀(δ of the Gaussian / δ of the OSGT)", fontsize=8)
     for (shape, thresholds), style in zip(found.thresholds.items(), ("-", "--", ":"), strict=False):
-        border.plot(found.threshold_coordinates, thresholds, f"o{style}", color="#111111", markersize=3, label=f"m/σ = {shape:.3g}")
+        border.plot(
+            found.threshold_coordinates,
+            thresholds,
+            f"o{style}",
+            color="#111111",
+            markersize=3,
+            label=f"m/σ = {shape:.3g}",
+        )
     border.set(
         title="It holds below the line and fails above it", ylabel="δ of the Gaussian", yscale="log", ylim=(1e-40, 1)
     )
@@ -148,7 +157,8 @@ def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
         axes.title.set_fontsize(9.5)
         axes.tick_params(labelsize=8)
     figure.suptitle(
-        f"At equal variance ({found.variance:g} per coordinate, Δ = 1), is δ(ε) smaller with the OSGT than with the Gaussian?",
+        f"Is δ(ε) smaller with the OSGT than with the Gaussian of equal variance? "
+        f"(variance {found.variance:g} per coordinate, Δ = 1)",
         fontsize=11,
     )
     return save(figure, folder, "conjecture")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.special import betainccinv, betaincinv
 
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
@@ -143,8 +143,8 @@ def averaged(first: Tally, epsilon: Floats, error: float) -> Estimate:
 
 def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
     """Limits of a probability, each wrong with probability at most `error`."""
-    low = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), trials - hits + 1), 0.0)
-    high = np.where(hits < trials, beta.isf(error, hits + 1, np.maximum(trials - hits, 1)), 1.0)
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
+    high = np.where(hits < trials, betainccinv(hits + 1, np.maximum(trials - hits, 1), error), 1.0)
     return low, high
 
 

@@ -94,7 +94,9 @@ def figure_2() -> Picture:
         "",
         (
             Curve("V/σ²: what the OSGT gains far out", "osgt", shape, variance),
-            Curve("V·Fisher information: what it loses with very many coordinates", "bound", shape, variance * information),
+            Curve(
+                "V·Fisher information: what it loses with very many coordinates", "bound", shape, variance * information
+            ),
             Curve("2: the Laplace end", "laplace", shape, np.full_like(shape, 2.0), "dotted"),
         ),
         xlim=(0, 6),

@@ -17,9 +17,9 @@ def _turns(trio: Trio, coordinates: int, end: float, name: str) -> dict[str, flo
     """Where OSGT overtakes the Gaussian, and where the Laplace of the same variance overtakes the OSGT."""
     osgt, gaussian, laplace = trio.profiles(coordinates)
     pure = float(laplace.epsilon(0.0))
-    below = pure * (1.0 - np.geomspace(0.98, 1e-9, 60))  # the Laplace's δ falls to 0 at the very end
+    below = pure * (1.0 - np.geomspace(0.98, 1e-9, 40))  # the Laplace's δ falls to 0 at the very end
     return {
-        f"{name}: OSGT below the Gaussian from ε": epsilon_turn(osgt, gaussian, np.linspace(0.0, end, 60)),
+        f"{name}: OSGT below the Gaussian from ε": epsilon_turn(osgt, gaussian, np.linspace(0.0, end, 25)),
         f"{name}: Laplace below the OSGT from ε": epsilon_turn(laplace, osgt, below),
         f"{name}: Laplace gives δ = 0 from ε": pure,
     }
@@ -39,7 +39,13 @@ def _one_dimension(example: tuple[float, float], letter: str, end: float) -> tup
         (
             Curve("OSGT", "osgt", epsilon, one),
             Curve("Gaussian", "gaussian", epsilon, other),
-            Curve(f"added: Laplace, δ = 0 from ε = {laplace.epsilon(0.0):.3f}", "laplace", epsilon, laplace.delta(epsilon), "dashed"),
+            Curve(
+                f"added: Laplace, δ = 0 from ε = {laplace.epsilon(0.0):.3f}",
+                "laplace",
+                epsilon,
+                laplace.delta(epsilon),
+                "dashed",
+            ),
             Curve("added: OSGT on the integers", "discrete", few, whole.profiles()[0].delta(few), "points"),
         ),
         xlim=(0, end),
@@ -118,7 +124,12 @@ def figure_5() -> Picture:
         (
             Mark(first, 1.0, f"Gaussian better\nbelow α = {first:.2f}", (-84, -40)),
             Mark(second, 1.0, f"bound better\nfrom α = {second:.1f}", (14, 24)),
-            Mark(third, float(osgt.renyi(third) / gaussian.renyi(third)), f"Laplace better\nfrom α = {third:.1f}", (-62, -44)),
+            Mark(
+                third,
+                float(osgt.renyi(third) / gaussian.renyi(third)),
+                f"Laplace better\nfrom α = {third:.1f}",
+                (-62, -44),
+            ),
         ),
         xlim=(1.01, 100),
         ylim=(0, 2.5),
@@ -141,7 +152,7 @@ def figure_6() -> Picture:
     """Eight dimensions: the paper's conversion from Rényi divergence, and the exact δ(ε)."""
     trio, whole = Trio.of(law_of(EIGHT)), Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1])))
     osgt, gaussian, laplace = trio.profiles(DIMENSIONS)
-    epsilon, few = np.linspace(0.02, 1.2, 60), np.linspace(0.1, 1.2, 12)
+    epsilon, few = np.linspace(0.0, 1.2, 49), np.linspace(0.1, 1.2, 12)
     exact, rival, pure = osgt.delta(epsilon), gaussian.delta(epsilon), laplace.delta(epsilon)
     bound, rival_bound = osgt.delta_from_renyi(epsilon), gaussian.delta_from_renyi(epsilon)
     limits = {"xlim": (0.0, 1.2), "ylim": (1e-20, 1.0), "ylog": True, "legend": "lower left"}
@@ -198,6 +209,4 @@ def figure_6() -> Picture:
         added=True,
         legend="upper left",
     )
-    return Picture(
-        "figure-6", "Eight dimensions, Δ = 1 in each, all of variance 398.2", (paper, added, ratios), turns
-    )
+    return Picture("figure-6", "Eight dimensions, Δ = 1 in each, all of variance 398.2", (paper, added, ratios), turns)

@@ -23,22 +23,15 @@ from osgt.paper.picture import Floats
 
 @dataclass(frozen=True)
 class Proposal:
-    """The discrete Gaussian moved to -shift, and what is needed to weight its draws back to `law`."""
+    """The discrete Gaussian `sampler` moved to -shift, and what is needed to weight its draws back to `law`."""
 
     law: DiscreteOSGT
+    sampler: DiscreteOSGT
     coordinates: int
     epsilon: float
     shift: int
-
-    @property
-    def sampler(self) -> DiscreteOSGT:
-        """The law that is drawn from."""
-        return DiscreteOSGT.from_rates(0.0, self.law.curvature)
-
-    @property
-    def log_weight_at_zero(self) -> float:
-        """log P/proposal of a coordinate at 0."""
-        return float(self.law.logpmf(0) - self.sampler.logpmf(self.shift))
+    #: log P/proposal of a coordinate at 0.
+    log_weight_at_zero: float
 
     @property
     def largest(self) -> float:
@@ -63,8 +56,39 @@ def proposal(law: DiscreteOSGT, coordinates: int, epsilon: float) -> Proposal:
     """The proposal with the least bound."""
     if not 0 < law.m < math.inf:
         raise ValueError(f"law must lie between the Gaussian and the Laplace, got {law!r}")
-    candidates = (Proposal(law, coordinates, epsilon, shift) for shift in range(math.ceil(10 * law.sigma)))
+    sampler = DiscreteOSGT.from_rates(0.0, law.curvature)
+    shifts = np.arange(math.ceil(10 * law.sigma))
+    weights = law.logpmf(0) - sampler.logpmf(shifts)
+    candidates = (
+        Proposal(law, sampler, coordinates, epsilon, int(shift), float(weight))
+        for shift, weight in zip(shifts, weights, strict=True)
+    )
     return min(candidates, key=lambda candidate: candidate.largest)
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """Mean and mean square of the weighted variables, in units of their bounds, at each ε."""
+
+    applications: int
+    epsilon: Floats
+    mean: Floats
+    square: Floats
+    largest: Floats
+
+    def estimate(self, error: float) -> Estimate:
+        """δ at each ε; the limits hold together with confidence 1 - `error`."""
+        ones = np.ones(len(self.epsilon))
+        low, high = empirical_bernstein(self.mean, self.square, self.applications, ones, error / len(self.epsilon))
+        return Estimate(
+            "weighted",
+            self.applications,
+            1 - error,
+            self.epsilon,
+            self.mean * self.largest,
+            low * self.largest,
+            high * self.largest,
+        )
 
 
 def weighted(
@@ -72,26 +96,17 @@ def weighted(
     coordinates: int,
     epsilon: Floats,
     applications: int,
-    error: float,
     progress: Callable[[int], object] = lambda done: None,
-) -> Estimate:
-    """δ at each ε from `applications` weighted draws each; the limits hold together with confidence 1 - `error`."""
-    means, squares, largest = [], [], []
-    for e in epsilon:
+) -> WeightedSums:
+    """Draw `applications` weighted outcomes for each ε."""
+    mean, square, largest = np.zeros(len(epsilon)), np.zeros(len(epsilon)), np.zeros(len(epsilon))
+    for i, e in enumerate(epsilon):
         chosen = proposal(law, coordinates, float(e))
-        # Relative to the bound: squares of numbers like 1e-200 would underflow.
-        scale = chosen.largest
-        mean = square = 0.0
+        largest[i] = chosen.largest
         for start in range(0, applications, BATCH):
             size = min(BATCH, applications - start)
-            values = chosen.draw(size) / scale
-            mean, square = mean + float(values.sum()), square + float(values @ values)
+            values = chosen.draw(size) / largest[i]  # in units of the bound: the square of 1e-200 would be 0
+            mean[i] += values.sum()
+            square[i] += values @ values
             progress(size)
-        means.append(mean / applications)
-        squares.append(square / applications)
-        largest.append(scale)
-    mean_array, scales = np.array(means), np.array(largest)
-    ones = np.ones(len(epsilon))
-    low, high = empirical_bernstein(mean_array, np.array(squares), applications, ones, error / len(epsilon))
-    value = mean_array * scales
-    return Estimate("weighted", applications, 1 - error, epsilon, value, low * scales, high * scales)
+    return WeightedSums(applications, epsilon, mean / applications, square / applications, largest)
