@@ -41,7 +41,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
     with mpl.rc_context({"svg.hashsalt": name}):
         for path in paths:
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+            figure.savefig(path, dpi=140, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
 
 
@@ -96,7 +96,8 @@ def _draw_curve(axes: Any, curve: Curve) -> None:
     colour, label = _COLOURS[curve.noise], curve.label or None
     if curve.style == "points":
         if curve.low is not None and curve.high is not None:
-            bars = np.array([curve.y - curve.low, curve.high - curve.y])
+            # An estimate below 0 lies below its own lower limit, which is cut off there.
+            bars = np.maximum([curve.y - curve.low, curve.high - curve.y], 0.0)
             axes.errorbar(
                 curve.x, curve.y, bars, fmt="o", markersize=3.5, capsize=2, linewidth=1, color=colour, label=label
             )
@@ -129,13 +130,14 @@ def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
     by_shape.set(title=f"ε = {found.fixed_epsilon:g}", ylabel="m/σ", yscale="log")
     for axes in (by_epsilon, by_shape):
         axes.plot([], [], color="black", label="equal: OSGT = Gaussian")
-        axes.plot([], [], color=_COLOURS["laplace"], linestyle="--", label="left of it the Laplace beats the OSGT")
+        axes.plot([], [], color=_COLOURS["laplace"], linestyle="--", label="left of and above it the Laplace is better")
         axes.plot([], [], "s", color="#DDDDDD", label="grey: δ of the Gaussian below 1e-40")
         axes.set_facecolor("#DDDDDD")
     by_epsilon.legend(fontsize=7, loc="lower right", framealpha=0.9)
     bar = figure.colorbar(image, ax=[by_epsilon, by_shape], shrink=0.9, extend="both")
     bar.set_ticks([-2, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 2])
-    bar.ax.tick_params(labelsize=8)
+    bar.ax.set_yticklabels(["−2", "−1", "−0.1", "−0.01", "0", "0.01", "0.1", "1", "2"], fontsize=8)
+    bar.minorticks_off()
     bar.set_label("log₁₀(δ of the Gaussian / δ of the OSGT)", fontsize=8)
     for (shape, thresholds), style in zip(found.thresholds.items(), ("-", "--", ":"), strict=False):
         border.plot(

@@ -32,13 +32,13 @@ def figure_1() -> Picture:
         "y",
         "",
         (
-            Curve("tails that make the OSGT", "osgt", y, inner, "area"),
-            Curve("what is left out", "gaussian", y, outer, "dotted"),
+            Curve("kept: the OSGT", "osgt", y, inner, "area"),
+            Curve("left out", "gaussian", y, outer, "dotted"),
         ),
         xlim=(-5, 5),
         ylim=(0, 1.1),
         marks=(Mark(m, 1.0, "m", (5, 4)), Mark(-m, 1.0, "−m", (-18, 4))),
-        legend="center left",
+        legend="upper left",
     )
     real = law_of(FIRST)
     whole = DiscreteOSGT.from_rates(real.slope, real.curvature)

@@ -136,7 +136,7 @@ def experiment_picture(measured: Measurement) -> Picture:
                 xlim=(0, 0.65),
                 ylim=(1e-8, 1),
                 ylog=True,
-                legend="lower left",
+                legend="upper right",
             ),
             Panel(
                 "Importance sampling",
@@ -146,7 +146,7 @@ def experiment_picture(measured: Measurement) -> Picture:
                 xlim=(0, 1.22),
                 ylim=(1e-27, 1),
                 ylog=True,
-                legend="lower left",
+                legend="upper right",
             ),
             Panel(
                 "Measured / theory",

@@ -56,7 +56,10 @@ class Results:
 
 
 def recompute(folder: Path, *, full: bool = False, stage: Stage = no_progress, fine: bool = True) -> Results:
-    """Compute and draw everything. `full` measures on 10⁹ applications of the mechanism, `fine = False` is a quick try."""
+    """Compute and draw everything.
+
+    `full` measures on 10⁹ applications of the mechanism; `fine = False` is a coarse and quick try.
+    """
     drawing.matplotlib_figure(1, 1)  # fails at once, and clearly, where there is no matplotlib
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"--out must be a folder, but {folder} is a file")
