@@ -152,7 +152,7 @@ def figure_6() -> Picture:
     """Eight dimensions: the paper's conversion from Rényi divergence, and the exact δ(ε)."""
     trio, whole = Trio.of(law_of(EIGHT)), Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1])))
     osgt, gaussian, laplace = trio.profiles(DIMENSIONS)
-    epsilon, few = np.linspace(0.0, 1.2, 49), np.linspace(0.1, 1.2, 12)
+    epsilon, few = np.linspace(0.0, 1.2, 33), np.linspace(0.1, 1.2, 12)
     exact, rival, pure = osgt.delta(epsilon), gaussian.delta(epsilon), laplace.delta(epsilon)
     bound, rival_bound = osgt.delta_from_renyi(epsilon), gaussian.delta_from_renyi(epsilon)
     limits = {"xlim": (0.0, 1.2), "ylim": (1e-20, 1.0), "ylog": True, "legend": "lower left"}
