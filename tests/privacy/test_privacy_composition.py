@@ -258,3 +258,11 @@ def test_every_size_of_epsilon_and_every_number_of_coordinates(coordinates, epsi
     profile = PrivacyProfile(OSGT(0.5 * scale, scale), coordinates=coordinates)
     exact = contour_delta([(profile.parts[0].noise, 1.0, coordinates)], epsilon)
     assert within_slack(profile.delta(epsilon), exact, error=1e-6)
+
+
+def test_delta_next_to_the_end_of_a_bounded_loss():
+    # All mass of the tilted loss sits on its largest value here.
+    profile = PrivacyProfile(DiscreteOSGT.laplace(0.6925131724), 2, 416)
+    epsilon = profile.epsilon(1.24e-240)
+    assert epsilon <= profile.epsilon(0)
+    assert profile.delta(epsilon) <= 1.24e-240

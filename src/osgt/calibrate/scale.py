@@ -15,7 +15,7 @@ _LINEAR_STEP = 7e-3
 _LINEAR_EXCESS = 0.5
 
 #: The Laplace law is not calibrated closer to its pure loss than this part of its scale: nothing is left to gain.
-_NEAREST_TO_PURE = 2.5e-4
+_NEAREST_TO_PURE = 4.5e-4
 
 _MOST_STEPS = 100
 
@@ -40,8 +40,14 @@ class ScaleSearch:
         return self._solved[u][0]
 
     def fine(self, u: float) -> float:
-        """The logarithm of a scale that meets the budget, at most 1e-6 above the least."""
+        """The logarithm of a scale that meets the budget, at most 1e-6 above the least (the Laplace: see above)."""
+        if u == 1 and self._solved.get(u, (-math.inf,))[0] >= self._pure():
+            return self._pure()
         return self._solve(u, *self._start(u), None, _FINE_TOLERANCE)[0]
+
+    def _pure(self) -> float:
+        """The logarithm of the Laplace scale whose pure loss is ε, and a little: rounding must not fall below it."""
+        return math.log(pure_scale(self.family, self.epsilon)) + 1e-13
 
     def start_from(self, other: "ScaleSearch") -> None:
         """Begin where a search for nearly the same laws has ended."""
@@ -57,8 +63,7 @@ class ScaleSearch:
         """About the root of the excess, from above unless `slack` is given, and the slope there."""
         low, high = -math.inf, math.inf
         if u == 1:
-            # A little above the pure scale, so that the rounding of the logarithm does not fall below it.
-            high = math.log(pure_scale(self.family, self.epsilon)) + 1e-13
+            high = self._pure()
             x = min(x, high - 0.01)
         last: tuple[float, float] | None = None
         for _ in range(_MOST_STEPS):

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 
 #: First look at these, then search between the neighbours of the best: errors have one minimum in the shape.
 _FIRST_LOOK = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-_TOLERANCE = 0.01
+_TOLERANCE = 0.015
 
 
 def costs_over_shapes(cost: Callable[[float], float]) -> dict[float, float]:

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair
 
-_CELLS_PER_SIDE = 200
+_CELLS_PER_SIDE = 120
 _DEEPEST = 1000.0  # tails are followed down to exp(-1000)
 _LARGEST_LOG_TILT = 80.0
 
@@ -32,12 +32,13 @@ def sketch(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
     edges = np.unique(np.concatenate([-pair.shift - outward, middle, -near, outward, -outward, outward - pair.shift]))
     if pair.discrete:
         edges = np.unique(np.floor(edges))
-    losses = pair.loss(edges)
+    largest = pair.loss(edges[1:])
+    least = pair.loss(edges[:-1] + 1.0 if pair.discrete else edges[:-1])
     log_p, log_q = pair.log_masses(edges)
     with np.errstate(invalid="ignore"):
-        seen = np.clip(log_p - log_q, losses[:-1], losses[1:])
+        seen = np.clip(log_p - log_q, least, largest)
     keep = np.isfinite(log_p) & np.isfinite(seen)
-    return log_p[keep], seen[keep], losses[:-1][keep], losses[1:][keep]
+    return log_p[keep], seen[keep], least[keep], largest[keep]
 
 
 class Cumulant:
@@ -64,7 +65,6 @@ class Cumulant:
         mass /= total[self.part]
         mean = np.add.reduceat(mass * self.loss, heads)
         variance = np.add.reduceat(mass * (self.loss - mean[self.part]) ** 2, heads)
-        variance = np.maximum(variance, (1e-9 * self.kinks) ** 2)
         return top + np.log(total), mean, variance
 
     def summary(self, theta: float) -> tuple[float, float, float]:
@@ -85,7 +85,7 @@ class Cumulant:
         return float(np.logaddexp(best, math.log(float(np.sum(self.coordinates))) - _DEEPEST)) + 1e-6
 
     def window(self, part: int, theta: float, tolerance: float) -> tuple[float, float]:
-        """Losses outside which a part has little tilted mass: above, and below if that is moved up to the window."""
+        """Losses outside which a part has little tilted mass, also when all mass below is moved up to the lower one."""
         log_p, loss, least, largest = self.cells[part]
         exponent = log_p + theta * loss
         top = float(np.max(exponent))
@@ -93,8 +93,9 @@ class Cumulant:
         total = float(np.sum(mass))
         above = np.cumsum(mass[::-1])
         with np.errstate(divide="ignore"):
-            moved = np.log(np.cumsum(np.exp(log_p))) + theta * largest - top
-        low = least[max(int(np.argmax(moved > math.log(tolerance * total))) - 1, 0)]
+            below = np.log(np.concatenate([[0.0], np.cumsum(np.exp(log_p))[:-1]]))
+        too_much = below + theta * least - top > math.log(tolerance * total)
+        low = least[max(int(np.argmax(too_much)) - 1, 0) if np.any(too_much) else -1]
         high = largest[min(len(largest) - int(np.searchsorted(above, tolerance * total)), len(largest) - 1)]
         return float(low), float(high)
 
@@ -119,8 +120,10 @@ class Cumulant:
 
         theta = min(theta, 1e9 / float(np.max(self.coordinates * self.kinks)))  # beyond, θ·loss has no digits left
 
+        rounding = float(self.coordinates @ (1e-13 * self.kinks) ** 2)
+
         def relative_variance(at: float) -> float:
-            return at**2 * self.summary(at)[2]
+            return at**2 * max(self.summary(at)[2] - rounding, 0.0)
 
         while (now := relative_variance(theta)) < 1e-4 and relative_variance(0.5 * theta) >= now and theta > 1e-30:
             theta *= 0.5
@@ -147,4 +150,4 @@ def _increasing_root(function: Callable[[float], float]) -> float:
             high, low, stride = low, low - stride, 2 * stride
             if low < -_LARGEST_LOG_TILT:
                 return math.exp(-_LARGEST_LOG_TILT)
-    return math.exp(brentq(by_logarithm, low, high, xtol=1e-4))
+    return math.exp(brentq(by_logarithm, low, high, xtol=1e-2))

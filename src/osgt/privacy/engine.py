@@ -33,6 +33,9 @@ _SHARED_GRID = 4.0
 #: coordinates·θ beyond which the rounding of differences of tails would be felt in δ.
 _PRECISE = 1e6
 
+#: Parts up to which an ε is checked by a second composition.
+_CHECKED = 8
+
 #: Sum of the losses at the kinks beyond which nothing is computed.
 _LARGEST_LOSS = 1e9
 
@@ -123,7 +126,7 @@ def composed(
     fineness = 1.0
     for _ in range(_REFINEMENTS):
         excess = result.slack(epsilon) / slack
-        if excess <= 0.8 or cells * math.sqrt(2.0 * excess) > _most_cells(slack):
+        if not (excess > 0.8 and cells * math.sqrt(2.0 * excess) <= _most_cells(slack)):
             break
         fineness *= 0.5 / excess
         finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
@@ -135,6 +138,7 @@ def _composed(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
     _, _, variances = cumulant.tilted(theta)
+    variances = np.maximum(variances, (1e-9 * cumulant.kinks) ** 2)  # a single atom has none
     counts = np.asarray(coordinates, dtype=np.float64)
     variance = float(counts @ variances)
     deviation = math.sqrt(variance)
@@ -231,7 +235,8 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     if _hopeless(pairs, coordinates):
         return largest
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
-    log_target = math.log(delta) - 0.3 * slack  # so that the check below, on a slightly different grid, passes
+    # `deltas` will cut a slightly different grid: aim so much lower that its bound, too, is at most δ.
+    log_target = math.log(delta) - slack
     theta = cumulant.tilt_for_delta(log_target)
     estimate = max(cumulant.log_delta_estimate(theta)[0], 0.0)
     estimate = min(estimate, largest)
@@ -244,7 +249,7 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
             break
         theta, estimate = cumulant.tilt_for_epsilon(found), found
     boost = 1.0
-    while found < largest:
+    while found < largest and len(pairs) <= _CHECKED:
         reached = float(deltas(pairs, coordinates, np.array([found]), slack)[0])
         if reached <= delta:
             break

@@ -55,7 +55,8 @@ def cut(
     law, log_factor, log_beyond
         `masses · exp(log_factor)` are the tilted P-masses; the P-mass exp(log_beyond) is taken to have infinite loss.
     """
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = max(math.ceil(high / step), first + 1)
     bounded = (last + 0.5) * step >= pair.largest_loss
     if bounded:
         last = math.ceil(pair.largest_loss / step * (1.0 - 1e-14))
@@ -69,7 +70,8 @@ def cut(
     if bounded:
         edges[-1] = np.inf  # the largest loss may exceed the last grid point by its rounding
     log_p, share = split(pair, edges, grid, precise=precise)
-    log_below = float(pair.log_masses(np.array([-np.inf, edges[0]]))[0][0])
+    log_lowest, log_highest = (float(t) for t in pair.log_tails(edges[[0, -1]]))
+    log_below = log_lowest if edges[0] < 0 else math.log1p(-math.exp(log_lowest))
     lower, upper = grid[:-1], grid[1:]
     exponent = log_p + theta * lower
     # Mass below the window moves up to its lower end.
@@ -86,7 +88,7 @@ def cut(
     total = float(np.sum(masses))
     spread = dot(mass[:inside], (share * (1.0 - share))[:inside]) * step**2 / total
     lost = float(np.sum(tail)) / total
-    log_beyond = float(pair.log_tails(edges[-1:])[0]) if len(strides) else -np.inf
+    log_beyond = log_highest if len(strides) else -np.inf
     law = GridLaw(step, first, masses / total, lost, spread * 2 / 3)
     return law, top + math.log(total), log_beyond
 

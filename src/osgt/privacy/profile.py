@@ -60,8 +60,8 @@ class PrivacyProfile:
     >>> profile = PrivacyProfile(OSGT(15, 630**0.5), coordinates=8)
     >>> f"{profile.delta(0.9):.2e}"
     '1.67e-15'
-    >>> round(profile.epsilon(1e-10), 2)
-    0.67
+    >>> round(float(profile.epsilon(1e-10)), 2)
+    0.73
     """
 
     parts: tuple[Part, ...]
