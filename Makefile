@@ -43,7 +43,7 @@ $(VENV)/docs: $(VENV)/installed
 	@touch $@
 
 docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 paper: $(VENV)/installed  ## recompute every figure and number of the paper into build/paper

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from osgt import OSGT, PrivacyProfile
-from osgt.paper.numbers import Number, markdown, numbers
+from osgt.paper.numbers import Number, added_numbers, markdown, numbers
 
 ROWS = {row.what: row for row in numbers()}
 DIFFERING = {
@@ -129,6 +129,13 @@ def test_verdicts():
     assert Number("", "", "40", 39.9, "<").agrees
     assert not Number("", "", "40", 40.0, "<").agrees
     assert Number("", "", "40", 40.0, "≤").agrees
+
+
+def test_added_numbers():
+    values = list(added_numbers().values())
+    assert values[:3] == pytest.approx([1.6746392134e-15, 3.5984e-12, 2149], rel=3e-4)
+    assert values[3:5] == pytest.approx(values[:2], rel=0.01)
+    assert values[5:] == pytest.approx([8 * math.sqrt(2 / variance(15, 630)), math.sqrt(2 / variance(3, 40))])
 
 
 def test_markdown_and_json():

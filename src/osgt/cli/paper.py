@@ -78,6 +78,8 @@ def _print(results: Results, out: Path) -> None:
         f"{wrong} without one.",
         highlight=False,
     )
+    for words, value in results.added.items():
+        console.print(f"added: {words} = {value:.4g}", highlight=False)
     for picture in results.pictures:
         for words, value in picture.turns.items():
             console.print(f"{picture.name}: {words} = {value:.4g}", highlight=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from osgt.noise import OSGT
+from osgt.noise import OSGT, DiscreteOSGT
 from osgt.paper.figures_law import FIRST, SECOND, law_of
 from osgt.paper.figures_privacy import DIMENSIONS, EIGHT, READ_AT
 from osgt.paper.trio import Trio
@@ -127,6 +127,24 @@ def numbers() -> list[Number]:
         Number("Sec. IV-C, Fig. 6", "δ of the Gaussian from Rényi divergence, k = 8, ε = 0.9", "2.23e-11", rival),
         Number("Sec. IV-C", "orders of magnitude between these two", "3", math.log10(rival / bound)),
     ]
+
+
+def added_numbers() -> dict[str, float]:
+    """What the paper could not state: the exact values behind its bounds, and the third noise."""
+    reals = Trio.of(law_of(EIGHT)).profiles(DIMENSIONS)
+    integers = Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1]))).profiles(DIMENSIONS)
+    osgt, gaussian = float(reals[0].delta(READ_AT)), float(reals[1].delta(READ_AT))
+    return {
+        "exact δ of the OSGT, k = 8, ε = 0.9": osgt,
+        "exact δ of the Gaussian, k = 8, ε = 0.9": gaussian,
+        "ratio of these two": gaussian / osgt,
+        "exact δ of the OSGT on the integers, k = 8, ε = 0.9": float(integers[0].delta(READ_AT)),
+        "exact δ of the Gaussian on the integers, k = 8, ε = 0.9": float(integers[1].delta(READ_AT)),
+        "pure ε of the Laplace of the same variance, k = 8": float(reals[2].epsilon(0.0)),
+        "pure ε of the Laplace of the same variance as (3, 40), k = 1": float(
+            Trio.of(law_of(FIRST)).profiles()[2].epsilon(0.0)
+        ),
+    }
 
 
 def markdown(rows: list[Number]) -> str:

@@ -14,7 +14,7 @@ from osgt.paper.experiment import CONFIDENCE
 from osgt.paper.figures_law import figure_1, figure_2, figure_3
 from osgt.paper.figures_privacy import figure_4, figure_5, figure_6
 from osgt.paper.measurement import DEFAULT, FULL, Measurement, experiment_picture, measure, total_applications
-from osgt.paper.numbers import Number, markdown, numbers
+from osgt.paper.numbers import Number, added_numbers, markdown, numbers
 from osgt.paper.picture import Picture
 
 FIGURES = (figure_1, figure_2, figure_3, figure_4, figure_5, figure_6)
@@ -33,6 +33,7 @@ class Results:
     """What was recomputed, and the files that hold it."""
 
     numbers: list[Number]
+    added: dict[str, float]
     pictures: list[Picture]
     conjecture: ConjectureMap
     measurement: Measurement
@@ -47,6 +48,7 @@ class Results:
         """Plain values, for JSON."""
         return {
             "numbers": [number.to_dict() for number in self.numbers],
+            "added": self.added,
             "turns": {picture.name: picture.turns for picture in self.pictures if picture.turns},
             "conjecture": _conjecture_dict(self.conjecture),
             "experiment": _experiment_dict(self.measurement),
@@ -72,7 +74,7 @@ def recompute(folder: Path, *, full: bool = False, stage: Stage = no_progress, f
         files += drawing.draw(pictures[-1], folder)
         done(1)
     done = stage("numbers", 1)
-    rows = numbers()
+    rows, added = numbers(), added_numbers()
     done(1)
     mapped_one = stage("conjecture", steps(fine))
     mapped = conjecture(lambda: mapped_one(1), fine=fine)
@@ -81,7 +83,7 @@ def recompute(folder: Path, *, full: bool = False, stage: Stage = no_progress, f
     measured = measure(*sizes, stage("experiment", total_applications(*sizes)))
     files += drawing.draw(experiment_picture(measured), folder)
     files += [folder / "numbers.md", folder / "results.json"]
-    results = Results(rows, pictures, mapped, measured, files)
+    results = Results(rows, added, pictures, mapped, measured, files)
     _write(folder / "numbers.md", markdown(rows))
     _write(folder / "results.json", as_json(results) + "\n")
     return results
