@@ -49,6 +49,14 @@ def test_threshold_is_where_the_two_are_equal():
         assert osgt.delta(0.9 * epsilon) > gaussian.delta(0.9 * epsilon)
 
 
+@pytest.mark.parametrize(
+    ("shape", "delta", "largest"),
+    [(0.1, 1e-6, 115), (0.25, 1e-3, 9), (0.5976, 1e-6, 19), (0.5976, 1e-10, 41), (1.5, 1e-6, 11)],
+)
+def test_largest_k_of_the_docs_page(shape, delta, largest):
+    assert threshold(shape, largest)[1] >= delta > threshold(shape, largest + 1)[1]
+
+
 def test_thresholds_fall_with_k(mapped):
     for values in mapped.thresholds.values():
         assert np.all(np.diff(values) < 0)

@@ -122,6 +122,7 @@ def experiment_picture(measured: Measurement) -> Picture:
             one.high / unit,
         )
 
+    width = 1.5 * float(np.max(by_weight.high / measured.truth(by_weight.epsilon) - 1.0))
     level = Curve("theory", "osgt", np.array([0.0, 1.2]), np.ones(2))
     return Picture(
         "experiment",
@@ -154,7 +155,7 @@ def experiment_picture(measured: Measurement) -> Picture:
                 "ratio",
                 (level, points(by_mean, relative=True), points(by_weight, relative=True)),
                 xlim=(-0.02, 1.22),
-                ylim=(0.9, 1.1),
+                ylim=(1 - width, 1 + width),
                 legend="upper left",
             ),
         ),
