@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ _STEPS_PER_SHIFT_BITS = 14
 
 #: Values and noise stay below this, so that their sum fits into 64 bits.
 _LARGEST = 1 << 62
+
+
+#: Beyond these the noise would not fit into 64 bits, or the step of the grid not into a float.
+_SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-290, 1e15
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Mechanism:
         self.epsilon: float | None = real_number("epsilon", epsilon, positive=True)
         self.delta: float | None = real_number("delta", delta, positive=False)
         self.shift = real_number("shift", shift, positive=True)
+        if not _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT:
+            raise ValueError(f"shift must be between {_SMALLEST_SHIFT:g} and {_LARGEST_SHIFT:g}, got {shift!r}")
         self.coordinates = coordinates
         self._objective = objective
         self._given: OSGT | None = None
@@ -165,8 +172,10 @@ def _numbers(values: Any) -> NDArray[Any]:
     """The values as an array of integers or floats."""
     try:
         array = np.asarray(values)
-        if array.dtype == object:  # integers beyond 64 bits, or values that are missing
-            array = np.asarray(array.tolist(), dtype=np.int64)
+        if array.dtype == object:
+            if not all(isinstance(value, Integral) for value in array.flat):
+                raise TypeError  # fractions, strings and missing values must not become integers by the way
+            array = array.astype(np.int64)
     except OverflowError:
         raise OverflowError("values must be integers within ±2⁶², got a larger one") from None
     except (TypeError, ValueError):
@@ -175,8 +184,8 @@ def _numbers(values: Any) -> NDArray[Any]:
         ) from None
     if array.size == 0 and array.dtype.kind == "f" and not hasattr(values, "dtype"):
         return array.astype(np.int64)  # an empty list says nothing about its kind
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"values must be integers or floats, got {array.dtype}")
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise TypeError(f"values must be integers or floats of at most 64 bits, got {array.dtype}")
     return array
 
 
@@ -192,6 +201,8 @@ def _rounded(array: NDArray[Any], step: float) -> NDArray[np.int64]:
     Rounding this way commutes with whole steps and never swaps two values, so values that are at most n steps apart
     stay so. Halves must be told exactly for that: the fraction is compared with ½, not ½ added to the value.
     """
+    if array.dtype.kind != "f" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
+        raise OverflowError("values must be integers within ±2⁵³ where the shift is not one, got a larger one")
     steps = array.astype(np.float64) / step  # exact: a power of two
     if not np.all(np.isfinite(steps)):
         raise ValueError("values must be finite, got NaN or infinity: decide what they stand for before the release")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
+from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate, compare
 from osgt.calibrate import Part
 from osgt.noise.error import absolute_quantile, expected_maximum, measure
 
@@ -88,6 +88,17 @@ def test_robust_over_the_whole_range(epsilon, delta, coordinates, shift):
     sigma = analytic_gaussian(epsilon, delta, shift * math.sqrt(coordinates))
     if sigma > 10:
         assert law.var() <= 1.002 * sigma**2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "coordinates"), [(1, 0.9999, 1), (1, 0.9, 1), (0.1, 0.95, 1), (5, 0.999, 2), (0.1, 0.999, 5)]
+)
+def test_a_delta_near_one(epsilon, delta, coordinates):
+    """No budget to speak of, but the answer must still be the best and meet it."""
+    law = calibrate(epsilon, delta, coordinates=coordinates)
+    rows = compare(epsilon, delta, coordinates=coordinates, cells=1)
+    assert PrivacyProfile(law, 1, coordinates).delta(epsilon) <= delta
+    assert law.std() <= 1.0005 * min(rows["gaussian"].std, rows["laplace"].std)
 
 
 @pytest.mark.parametrize("coordinates", [1, 7])
@@ -188,6 +199,9 @@ class TestParts:
         ({"delta": -1e-9}, "delta must be"),
         ({"delta": 1}, "delta must be"),
         ({"delta": math.nan}, "delta must be"),
+        ({"delta": 1e-320}, "delta must be"),
+        ({"epsilon": 1e-300}, "epsilon must be"),
+        ({"epsilon": 1e9}, "epsilon must be"),
         ({"shift": 0}, "shift must be"),
         ({"shift": 1.5}, "shift must be"),
         ({"coordinates": 0}, "coordinates must be"),

@@ -1,6 +1,7 @@
 """Mechanism: exact integers, floats on their grid, intervals that cover, and every kind of bad input."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -104,8 +105,10 @@ class TestFloats:
         assert mechanism.release([1e14])[0] == pytest.approx(1e14, rel=1e-9)
 
     def test_a_fractional_shift_takes_integers_as_floats(self):
-        noisy = Mechanism(1.0, 1e-6, shift=0.5).release([1, 2, 3])
-        assert noisy.dtype == np.float64
+        mechanism = Mechanism(1.0, 1e-6, shift=0.5)
+        assert mechanism.release([1, 2, 3]).dtype == np.float64
+        with pytest.raises(OverflowError, match="within ±2⁵³"):
+            mechanism.release([2**53 + 2])
 
     def test_the_noise_has_the_scale_of_the_integers(self, mechanism):
         noise = mechanism.release(np.full(200_000, 0.25)) - 0.25
@@ -128,7 +131,23 @@ class TestColumns:
         assert mechanism.release(Column()).shape == (3,)
 
 
-@pytest.mark.parametrize("values", ["12", ["a", "b"], [1, None], [[1, 2], [3]], None, [1 + 2j], {"a": 1}, [object()]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        "12",
+        ["a", "b"],
+        [1, None],
+        [[1, 2], [3]],
+        None,
+        [1 + 2j],
+        {"a": 1},
+        [object()],
+        np.array([1.7, 2.9], dtype=object),  # must not lose its fractions
+        np.array(["12", "3"], dtype=object),
+        [Decimal("2.7")],
+        np.array([1.5], dtype=np.longdouble),
+    ],
+)
 def test_what_is_not_numbers(mechanism, values):
     with pytest.raises(TypeError, match="values must be"):
         mechanism.release(values)
@@ -190,6 +209,8 @@ class TestOf:
         ((1, 1), "delta must be"),
         ((1, 1e-6, 0), "shift must be"),
         ((1, 1e-6, math.inf), "shift must be"),
+        ((1, 1e-6, 1e-320), "shift must be"),
+        ((1, 1e-6, 1e300), "shift must be"),
         ((1, 1e-6, "1"), "shift must be"),
         ((1, 1e-6, 1, 0), "coordinates must be"),
         ((1, 1e-6, 1, 1.5), "coordinates must be"),

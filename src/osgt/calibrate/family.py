@@ -74,6 +74,16 @@ def family_of(parts: Sequence[Part], *, discrete: bool) -> Family:
     return Family(tuple(parts), discrete)
 
 
+def budget(epsilon: object, delta: object) -> tuple[float, float]:
+    """Return ε and δ as floats that a calibration can work with, or say what is wrong with them."""
+    loss, chance = real_number("epsilon", epsilon, positive=True), probability("delta", delta)
+    if not 1e-9 <= loss <= 1e6:
+        raise ValueError(f"epsilon must be between 1e-9 and 1e6, got {epsilon!r}")
+    if 0 < chance < 1e-300:
+        raise ValueError(f"delta must be 0, or at least 1e-300 and below 1, got {delta!r}")
+    return loss, chance
+
+
 def probability(name: str, value: object) -> float:
     """Return `value` as a float with 0 ≤ value < 1, or say what is wrong with it."""
     number = real_number(name, value, positive=False)

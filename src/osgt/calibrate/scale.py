@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
+from scipy.special import logit
+
 from osgt.calibrate.family import Family
 
 #: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
@@ -24,8 +26,8 @@ _MOST_STEPS = 100
 class ScaleSearch:
     """For each shape u the least scale whose rigorous δ(ε) is at most δ > 0.
 
-    Newton's method on log δ against the logarithm of the scale, kept inside the bracket found so far. Shapes solved
-    before give the start, and the steepness there.
+    Newton's method on the log-odds of δ against the logarithm of the scale, kept inside the bracket found so far.
+    Shapes solved before give the start, and the steepness there.
     """
 
     family: Family
@@ -54,10 +56,10 @@ class ScaleSearch:
         self._solved.update(other._solved)
 
     def _excess(self, u: float, x: float, slack: float | None) -> float:
-        """log δ(ε) of the laws less log δ of the budget; ≤ 0 where the budget is met."""
+        """log-odds of δ(ε) of the laws less those of the budget's δ; ≤ 0 where the budget is met."""
         profile = self.family.profile(u, math.exp(x))
         spent = float(profile.delta(self.epsilon) if slack is None else profile.delta(self.epsilon, slack=slack))
-        return math.log(spent) - math.log(self.delta) if spent > 0 else -math.inf
+        return float(logit(spent) - logit(self.delta))
 
     def _solve(self, u: float, x: float, slope: float, slack: float | None, tolerance: float) -> tuple[float, float]:
         """About the root of the excess, from above unless `slack` is given, and the slope there."""

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import overload
 
-from osgt.calibrate.family import Part, family_of, probability
+from osgt.calibrate.family import Part, budget, family_of
 from osgt.calibrate.scale import ScaleSearch, first_guess, pure_scale
 from osgt.calibrate.shapes import costs_over_shapes
 from osgt.noise.error import Law, Objective, measure
-from osgt.noise.parameters import real_number
 
 #: Standard deviation from which on the shape is searched on the reals.
 _SMOOTH_SCALE = 4.0
+
+_LARGE_DELTA = 0.3
 
 #: Errors that differ by less than this part are not told apart by the coarse search.
 _COARSE_ERROR = 2e-3
@@ -83,8 +84,7 @@ def calibrate(
     if parts is None:
         return calibrate(epsilon, delta, parts=[Part(shift, coordinates)], objective=objective, discrete=discrete)[0]
     family = family_of(parts, discrete=discrete)
-    epsilon = real_number("epsilon", epsilon, positive=True)
-    delta = probability("delta", delta)
+    epsilon, delta = budget(epsilon, delta)
     measure(objective)
     if delta == 0:
         return family.laws(1.0, pure_scale(family, epsilon))
@@ -112,5 +112,6 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
     search.start_from(coarse)
     least = min(errors.values())
     best = min(u for u, error in errors.items() if error <= least * (1.0 + _AS_GOOD))
-    shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR)]
+    # With a large δ the noise is next to nothing and log δ tells little: there the ends are always looked at closely.
+    shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR) or search.delta > _LARGE_DELTA]
     return shapes if best in shapes else [*shapes, best]

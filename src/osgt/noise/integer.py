@@ -124,7 +124,8 @@ class IntegerLaw:
         finite = np.isfinite(magnitude)
         y = np.where(finite, magnitude, 1.0)
         with np.errstate(over="ignore"):
-            tail = np.log(self._relative_tail(y)) - self.potential(y) - self._log_normaliser
+            # One logarithm of the ratio: two would each carry a rounding error that grows with the scale.
+            tail = np.log(self._relative_tail(y) / self._normaliser) - self.potential(y)
         tail = np.where(finite, tail, np.where(np.isnan(k), np.nan, -np.inf))
         return np.where(upper, tail, np.log1p(-np.exp(tail)))[()]
 

@@ -1,11 +1,15 @@
 """From Rényi divergence to (ε, δ): Section IV-C of the paper, minimised over the order."""
 
 import math
+import sys
 from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 
 _LOG_ORDERS = (-18.0, 18.0)  # of α - 1
+
+#: Bounds below this are returned as this: the smallest normal float.
+_SMALLEST = sys.float_info.min
 
 
 def log_delta(log_moment: float, s: float, epsilon: float) -> float:
@@ -28,4 +32,4 @@ def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, 24)])
     found = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-7})
     least = min(float(found.fun), values[best])
-    return min(math.exp(min(least, 0.0)) * (1.0 + 1e-12), 1.0)
+    return min(max(math.exp(min(least, 0.0)) * (1.0 + 1e-12), _SMALLEST), 1.0)

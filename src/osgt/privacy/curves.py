@@ -38,7 +38,9 @@ def tradeoff(profile: "PrivacyProfile", type_1_error: Floats) -> Floats:
     alpha = type_1_error[..., np.newaxis]
     best = np.zeros(type_1_error.shape)
     for block in np.array_split(lines, max(1, math.ceil(len(lines) * alpha.size / 10**6))):
-        growth, delta = np.exp(np.minimum(block[:, 0], 700.0)), block[:, 1]
-        below = np.maximum(1.0 - delta - growth * alpha, (1.0 - delta - alpha) / growth)
+        with np.errstate(over="ignore"):
+            growth, delta = np.exp(block[:, 0]), block[:, 1]  # infinite where the lines say nothing
+        grown = np.where(alpha > 0, growth * np.where(alpha > 0, alpha, 1.0), 0.0)
+        below = np.maximum(1.0 - delta - grown, (1.0 - delta - alpha) / growth)
         best = np.maximum(best, np.max(below, axis=-1))
     return best

@@ -39,6 +39,9 @@ _CHECKED = 8
 #: Sum of the losses at the kinks beyond which nothing is computed.
 _LARGEST_LOSS = 1e9
 
+#: The most by which the tilt may change a mass from one grid point to the next, as a logarithm.
+_STEEPEST = 20.0
+
 _GROUP = 4
 _MOST_CELLS = 2**17
 _REFINEMENTS = 2
@@ -155,6 +158,9 @@ def _composed(
     widest = max((high - low) / step * 2.0**level for (low, high), level in zip(windows, levels, strict=True))
     widest = max(widest, 14 * deviation / step)
     step *= max(widest / _most_cells(slack), 1.0)
+    if theta * step > _STEEPEST:
+        # Next to the largest of bounded losses: a tilt that the grid cannot follow. A smaller one serves as well.
+        return _composed(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
     step = _aligned(step, pairs, counts * variances, levels)
     pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(levels)) + 1)]
     log_factor, log_beyond, loss_error = 0.0, -math.inf, 0.0

@@ -14,7 +14,7 @@ from scipy import fft
 
 from osgt.noise.mills import Floats
 from osgt.privacy.cells import UNIT, split
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
@@ -59,7 +59,7 @@ def cut(
     last = max(math.ceil(high / step), first + 1)
     bounded = (last + 0.5) * step >= pair.largest_loss
     if bounded:
-        last = math.ceil(pair.largest_loss / step * (1.0 - 1e-14))
+        last = math.ceil(pair.largest_loss / step * (1.0 - POSITION_ERROR))
         strides = np.empty(0)
     else:
         # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.
@@ -73,20 +73,21 @@ def cut(
     log_lowest, log_highest = (float(t) for t in pair.log_tails(edges[[0, -1]]))
     log_below = log_lowest if edges[0] < 0 else math.log1p(-math.exp(log_lowest))
     lower, upper = grid[:-1], grid[1:]
-    exponent = log_p + theta * lower
+    with np.errstate(divide="ignore"):
+        to_lower = log_p + np.log1p(-share) + theta * lower
+        to_upper = log_p + np.log(share) + theta * upper
     # Mass below the window moves up to its lower end.
     below = log_below + theta * float(lower[0])
     inside = last - first
-    top = max(float(np.max(exponent[:inside])), below)
-    mass = np.exp(np.minimum(exponent - top, 700.0))
-    climb = np.exp(np.minimum(theta * (upper - lower), 600.0))
+    top = max(float(np.max(to_lower[:inside])), float(np.max(to_upper[:inside])), below)
+    kept, lifted = (np.exp(np.minimum(row - top, 700.0)) for row in (to_lower, to_upper))
     masses = np.zeros(inside + 1)
-    masses[:-1] = mass[:inside] * (1.0 - share[:inside])
-    masses[1:] += mass[:inside] * share[:inside] * climb[:inside]
+    masses[:-1] = kept[:inside]
+    masses[1:] += lifted[:inside]
     masses[0] += math.exp(below - top)
-    tail = mass[inside:] * (1.0 + share[inside:] * (climb[inside:] - 1.0))
+    tail = kept[inside:] + lifted[inside:]
     total = float(np.sum(masses))
-    spread = dot(mass[:inside], (share * (1.0 - share))[:inside]) * step**2 / total
+    spread = dot(kept[:inside], share[:inside]) * step**2 / total
     lost = float(np.sum(tail)) / total
     log_beyond = log_highest if len(strides) else -np.inf
     law = GridLaw(step, first, masses / total, lost, spread * 2 / 3)
@@ -100,7 +101,7 @@ def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw
     mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
     variance = sum(n * c[2] for n, c in zip(copies, centred, strict=True))
     up, escaped = _reach(laws, copies, centred, variance, sign=+1.0, tolerance=tolerance)
-    down, _ = _reach(laws, copies, centred, variance, sign=-1.0, tolerance=tolerance)
+    down, sunk = _reach(laws, copies, centred, variance, sign=-1.0, tolerance=tolerance)
     base = math.floor((mean - down) / step) - 1
     size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
     size = max(size, 16)
@@ -110,14 +111,18 @@ def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw
         product = factor if product is None else product * factor
     start = sum(n * law.start for law, n in zip(laws, copies, strict=True))
     masses = np.roll(fft.irfft(product, size), start - base)
-    # What wraps round from below the window lands higher: on the safe side. What wraps round from above lands lower:
-    # it is at most `escaped`. Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors.
+    # What wraps round lands elsewhere: from above at most `escaped`, from below at most `sunk` of the tilted mass.
+    # Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors. The laws have total masses
+    # near 1, by whose product an error in one of them may grow.
+    totals = sum(max(n * math.log(float(np.sum(law.masses))), 0.0) for law, n in zip(laws, copies, strict=True))
+    growth = math.exp(min(totals, 100.0))
     norms = sum(n * math.sqrt(dot(law.masses, law.masses)) for law, n in zip(laws, copies, strict=True))
-    rounding = _FFT_ERROR * UNIT * math.log2(size) * (norms + math.sqrt(dot(masses, masses)))
-    lost = sum(n * law.lost for law, n in zip(laws, copies, strict=True))
+    rounding = _FFT_ERROR * UNIT * math.log2(size) * (growth * norms + math.sqrt(dot(masses, masses)))
+    log_lost = sum(n * math.log1p(law.lost) for law, n in zip(laws, copies, strict=True))
+    lost = growth * math.expm1(min(log_lost, 600.0))
     spread = sum(n * law.spread for law, n in zip(laws, copies, strict=True))
     np.maximum(masses, 0.0, out=masses)
-    return GridLaw(step, base, masses, lost + escaped + math.sqrt(size) * rounding, spread)
+    return GridLaw(step, base, masses, lost + escaped + sunk + math.sqrt(size) * rounding, spread)
 
 
 def _reach(

@@ -126,7 +126,9 @@ class PrivacyProfile:
         return result.reshape(values.shape)[()]
 
     def epsilon(self, delta: ArrayLike, *, slack: float = SLACK) -> Any:
-        """Smallest ε for which (ε, δ)-differential privacy is proved: `self.delta` of it is at most δ.
+        """Smallest ε for which (ε, δ)-differential privacy is proved.
+
+        `self.delta` of it is at most δ; for more than eight unlike parts, composed only once, up to the slack.
 
         δ = 0 asks for pure differential privacy, which only the Laplace end of the family gives: infinite elsewhere.
         """
