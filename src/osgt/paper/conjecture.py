@@ -21,6 +21,9 @@ VARIANCE = 400.0
 FIXED_EPSILON = 1.0
 #: δ beyond these are of no practical use, or below what the map should spend its time on.
 _SMALLEST = 1e-40
+#: δ of the OSGT is a bound, above the exact value by at most this part. Near the Gaussian end the two δ are so close
+#: that the usual slack would move the border (no cell of the maps changes its side).
+_SLACK = 1e-5
 
 
 @dataclass(frozen=True)
@@ -68,18 +71,18 @@ def conjecture(progress: Callable[[], object] = lambda: None, *, fine: bool = Tr
         thresholds[z] = np.array([threshold(z, int(count))[1] for count in few])
         progress()
     return ConjectureMap(
-        VARIANCE,
-        counts,
-        epsilons,
-        shape,
-        by_epsilon,
-        laplace_by_epsilon,
-        shapes,
-        FIXED_EPSILON,
-        by_shape,
-        laplace_by_shape,
-        few,
-        thresholds,
+        variance=VARIANCE,
+        coordinates=counts,
+        epsilons=epsilons,
+        shape=shape,
+        by_epsilon=by_epsilon,
+        laplace_by_epsilon=laplace_by_epsilon,
+        shapes=shapes,
+        fixed_epsilon=FIXED_EPSILON,
+        by_shape=by_shape,
+        laplace_by_shape=laplace_by_shape,
+        threshold_coordinates=few,
+        thresholds=thresholds,
     )
 
 
@@ -108,7 +111,7 @@ def _advantage(law: OSGT, coordinates: int, epsilons: Floats) -> tuple[Floats, F
 
 
 def threshold(shape: float, coordinates: int, variance: float = VARIANCE) -> tuple[float, float]:
-    """The ε from which on the conjecture holds, and the δ of the Gaussian there: it holds for all smaller δ.
+    """The ε from which on the conjecture holds, and the δ of the Gaussian there; all smaller δ are on its side too.
 
     NaN where it does not turn before δ = 1e-250.
     """
@@ -116,7 +119,7 @@ def threshold(shape: float, coordinates: int, variance: float = VARIANCE) -> tup
     end = float(gaussian.epsilon(1e-250))
 
     def difference(epsilon: float) -> float:
-        return float(log_ratio(osgt.delta(epsilon), gaussian.delta(epsilon)))
+        return float(log_ratio(osgt.delta(epsilon, slack=_SLACK), gaussian.delta(epsilon)))
 
     low = float(gaussian.epsilon(min(0.3, 0.9 * float(gaussian.delta(0.0)))))
     if difference(low) < 0:
