@@ -9,7 +9,7 @@ from osgt.calibrate.family import Family
 
 #: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
 COARSE_SLACK = 2e-2
-_COARSE_TOLERANCE = 1e-4
+_COARSE_TOLERANCE = 5e-4
 _FINE_TOLERANCE = 1e-6
 
 #: While shapes are compared, a step of Newton's this small is not checked: its error is about its square.
@@ -36,7 +36,7 @@ class ScaleSearch:
     _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     def coarse(self, u: float) -> float:
-        """The logarithm of about the least scale: to 1e-4, and not quite proved to meet the budget."""
+        """The logarithm of about the least scale: to 5e-4, and not quite proved to meet the budget."""
         if u not in self._solved:
             self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
         return self._solved[u][0]

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from osgt.noise.mills import Floats
 from osgt.noise.parameters import OffsetLaw
+from osgt.noise.symmetric import SymmetricLaw
 
 Generator = np.random.Generator | np.random.RandomState
 
@@ -16,7 +17,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _NEWTON_STEPS = 60
 
 
-class OSGT(OffsetLaw):
+class OSGT(OffsetLaw, SymmetricLaw):
     """Offset-symmetric Gaussian tails: the normalised product of a Laplace and a Gaussian density.
 
     Methods take arrays and return arrays (scalars stay scalars) and mean what they mean on a frozen
@@ -71,31 +72,9 @@ class OSGT(OffsetLaw):
         """The y with P[Y ≤ y] = q; NaN where q is not a probability."""
         return 0.0 - self.isf(q)
 
-    def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
-        """The symmetric interval that holds Y with the given probability."""
-        confidence = np.asarray(confidence, dtype=np.float64)
-        half_width = self.isf(np.where(confidence >= 0, (1.0 - confidence) / 2, np.nan))
-        return -half_width, half_width
-
-    def support(self) -> tuple[float, float]:
-        """The whole line."""
-        return -math.inf, math.inf
-
-    def mean(self) -> float:
-        """Zero: the law is symmetric."""
-        return 0.0
-
-    def median(self) -> float:
-        """Zero: the law is symmetric."""
-        return 0.0
-
     def var(self) -> float:
         """Variance V(m, σ²) of the paper's Proposition 1."""
         return self.potential.moments()[1]
-
-    def std(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(self.var())
 
     def mean_abs(self) -> float:
         """E|Y|."""

@@ -15,6 +15,7 @@ from scipy.special import bernoulli
 
 from osgt.noise.mills import Floats
 from osgt.noise.potential import Potential
+from osgt.noise.symmetric import SymmetricLaw
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
 _EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
@@ -25,7 +26,7 @@ _GENTLE_RATE = 0.1
 _NEGLIGIBLE = 45.0
 
 
-class IntegerLaw:
+class IntegerLaw(SymmetricLaw):
     """A law on the integers with pmf proportional to exp(-U(|y|)), U the convex `potential`.
 
     Methods take arrays and return arrays (scalars stay scalars) and mean what they mean on a frozen
@@ -79,31 +80,9 @@ class IntegerLaw:
             lambda k: np.asarray(self.cdf(k) >= q), np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf)
         )
 
-    def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
-        """The least symmetric interval that holds Y with at least the given probability."""
-        confidence = np.asarray(confidence, dtype=np.float64)
-        half_width = self.isf(np.where(confidence >= 0, (1.0 - confidence) / 2, np.nan))
-        return -half_width, half_width
-
-    def support(self) -> tuple[float, float]:
-        """All integers."""
-        return -math.inf, math.inf
-
-    def mean(self) -> float:
-        """Zero: the law is symmetric."""
-        return 0.0
-
-    def median(self) -> float:
-        """Zero: the law is symmetric."""
-        return 0.0
-
     def var(self) -> float:
         """Variance."""
         return 2 * self._half_sum(2) / self._normaliser
-
-    def std(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(self.var())
 
     def mean_abs(self) -> float:
         """E|Y|."""
