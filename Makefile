@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers by default: statistical tests are independent of each other.
 WORKERS ?= 2
 
-.PHONY: help demo test test-long lint format benchmarks clean
+.PHONY: help demo test test-long lint format benchmarks docs paper paper-full clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,20 @@ lint: $(VENV)/installed
 format: $(VENV)/installed  ## put the code into its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+paper: $(VENV)/installed  ## recompute every figure and number of the paper into build/paper
+	$(BIN)/osgt paper --out build/paper
+
+paper-full: $(VENV)/installed  ## the same with 10⁹ applications in the experiment: a few minutes
+	$(BIN)/osgt paper --full --out build/paper
 
 benchmarks: $(VENV)/benchmarks  ## measure every claim against its peers
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

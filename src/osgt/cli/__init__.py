@@ -3,6 +3,7 @@
 import typer
 
 from osgt.cli.noise import noise
+from osgt.cli.paper import paper
 from osgt.cli.plan import plan
 
 app = typer.Typer(
@@ -13,5 +14,6 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(noise)
+app.command()(paper)
 
 __all__ = ["app"]

@@ -29,7 +29,7 @@ class OSGT(OffsetLaw, SymmetricLaw):
     >>> round(law.var(), 4)
     27.7047
     >>> round(float(law.isf(0.025)), 3)
-    10.669
+    10.581
     """
 
     def logpdf(self, y: ArrayLike) -> Floats:

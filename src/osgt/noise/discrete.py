@@ -17,7 +17,7 @@ class DiscreteOSGT(OffsetLaw, IntegerLaw):
     --------
     >>> law = DiscreteOSGT(m=3, sigma=40**0.5)
     >>> round(law.var(), 4)
-    27.6262
+    27.6738
     >>> law.sample(5).dtype
     dtype('int64')
     """

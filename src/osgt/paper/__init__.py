@@ -1,0 +1,8 @@
+"""Every figure and number of the paper recomputed, its conjecture mapped, and the experiment it asks for."""
+
+from osgt.paper.conjecture import ConjectureMap, conjecture
+from osgt.paper.measurement import Measurement, measure
+from osgt.paper.numbers import Number, numbers
+from osgt.paper.report import Results, recompute
+
+__all__ = ["ConjectureMap", "Measurement", "Number", "Results", "conjecture", "measure", "numbers", "recompute"]

@@ -1,0 +1,183 @@
+"""Pictures as PNG and SVG. The only module of this room that needs matplotlib."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from osgt.paper.picture import Curve, Floats, Panel, Picture
+
+if TYPE_CHECKING:
+    from osgt.paper.conjecture import ConjectureMap
+
+_COLOURS = {
+    "osgt": "#111111",
+    "gaussian": "#0072B2",
+    "laplace": "#D55E00",
+    "bound": "#009E73",
+    "discrete": "#CC79A7",
+    "second": "#E69F00",
+    "faint": "#999999",
+}
+_LINES = {"line": "-", "dashed": "--", "dotted": ":"}
+_SUFFIXES = (".png", ".svg")
+
+
+def matplotlib_figure(width: float, height: float) -> Any:
+    """An empty figure, or an error that says what to install."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ImportError("the pictures need matplotlib: pip install 'osgt[plots]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, folder: Path, name: str) -> list[Path]:
+    """Write the figure as PNG and SVG, the same bytes for the same picture."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # once for both files
+    paths = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
+    with mpl.rc_context({"svg.hashsalt": name}):
+        for path in paths:
+            figure.savefig(path, dpi=140, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return paths
+
+
+def draw(picture: Picture, folder: Path) -> list[Path]:
+    """Draw the panels side by side; those that are ours have a tinted ground."""
+    figure = matplotlib_figure(4.4 * len(picture.panels) + 0.4, 4.0)
+    for axes, panel in zip(figure.subplots(1, len(picture.panels), squeeze=False)[0], picture.panels, strict=True):
+        _draw_panel(axes, panel)
+    figure.suptitle(picture.title, fontsize=11)
+    return save(figure, folder, picture.name)
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    for curve in panel.curves:
+        _draw_curve(axes, curve)
+    axes.set_title(panel.title, fontsize=9.5)
+    axes.set_xlabel(panel.xlabel)
+    axes.set_ylabel(panel.ylabel)
+    if panel.xlog:
+        axes.set_xscale("log")
+    if panel.ylog:
+        axes.set_yscale("log")
+    if panel.xlim:
+        axes.set_xlim(panel.xlim)
+    if panel.ylim:
+        axes.set_ylim(panel.ylim)
+    for mark in panel.marks:
+        axes.plot(mark.x, mark.y, "o", markersize=4, color="#CC0000", zorder=5)
+        arrow = {"arrowstyle": "-", "color": "#CC0000", "linewidth": 0.6} if max(map(abs, mark.offset)) > 12 else None
+        axes.annotate(
+            mark.text,
+            (mark.x, mark.y),
+            xytext=mark.offset,
+            textcoords="offset points",
+            fontsize=7.5,
+            color="#990000",
+            arrowprops=arrow,
+        )
+    _finish(axes, panel.added)
+    axes.legend(fontsize=7.5, frameon=False, loc=panel.legend)
+
+
+def _finish(axes: Any, added: bool) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.tick_params(labelsize=8)
+    if added:
+        axes.set_facecolor("#FBF7EE")
+
+
+def _draw_curve(axes: Any, curve: Curve) -> None:
+    colour, label = _COLOURS[curve.noise], curve.label or None
+    if curve.style == "points":
+        if curve.low is not None and curve.high is not None:
+            # An estimate below 0 lies below its own lower limit, which is cut off there.
+            bars = np.maximum([curve.y - curve.low, curve.high - curve.y], 0.0)
+            axes.errorbar(
+                curve.x, curve.y, bars, fmt="o", markersize=3.5, capsize=2, linewidth=1, color=colour, label=label
+            )
+        else:
+            axes.plot(curve.x, curve.y, "o", markersize=3.5, color=colour, label=label)
+    elif curve.style == "bars":
+        axes.bar(curve.x, curve.y, width=0.8, color=colour, alpha=0.55, label=label)
+    elif curve.style == "area":
+        axes.fill_between(curve.x, curve.y, color="#888888", alpha=0.5)
+        axes.plot(curve.x, curve.y, color=colour, label=label)
+    else:
+        width = 1.8 if curve.noise == "osgt" else 1.4
+        axes.plot(curve.x, _positive(curve.y), _LINES[curve.style], color=colour, linewidth=width, label=label)
+
+
+def _positive(values: Floats) -> Floats:
+    """A δ of exactly 0 has no place on a logarithmic axis: the line ends there."""
+    return np.where((values > 0) & np.isfinite(values), values, np.nan)
+
+
+def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
+    """The maps of the conjecture: blue where the OSGT has the smaller δ, red where the Gaussian has."""
+    figure = matplotlib_figure(13.6, 4.5)
+    by_epsilon, by_shape, border = figure.subplots(1, 3)
+    image = _heat(by_epsilon, found.coordinates, found.epsilons, found.by_epsilon.T)
+    _level(by_epsilon, found.coordinates, found.epsilons, found.laplace_by_epsilon.T)
+    by_epsilon.set(title=f"m/σ = {found.shape:.3f} (the paper's example)", ylabel="ε", yscale="log")
+    _heat(by_shape, found.coordinates, found.shapes, found.by_shape)
+    _level(by_shape, found.coordinates, found.shapes, found.laplace_by_shape)
+    by_shape.set(title=f"ε = {found.fixed_epsilon:g}", ylabel="m/σ", yscale="log")
+    for axes in (by_epsilon, by_shape):
+        axes.plot([], [], color="black", label="equal: OSGT = Gaussian")
+        axes.plot([], [], color=_COLOURS["laplace"], linestyle="--", label="left of and above it the Laplace is better")
+        axes.plot([], [], "s", color="#DDDDDD", label="grey: δ of the Gaussian below 1e-40")
+        axes.set_facecolor("#DDDDDD")
+    by_epsilon.legend(fontsize=7, loc="lower right", framealpha=0.9)
+    bar = figure.colorbar(image, ax=[by_epsilon, by_shape], shrink=0.9, extend="both")
+    bar.set_ticks([-2, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 2])
+    bar.ax.set_yticklabels(["−2", "−1", "−0.1", "−0.01", "0", "0.01", "0.1", "1", "2"], fontsize=8)
+    bar.minorticks_off()
+    bar.set_label("log₁₀(δ of the Gaussian / δ of the OSGT)", fontsize=8)
+    for (shape, thresholds), style in zip(found.thresholds.items(), ("-", "--", ":"), strict=False):
+        border.plot(
+            found.threshold_coordinates,
+            thresholds,
+            f"o{style}",
+            color="#111111",
+            markersize=3,
+            label=f"m/σ = {shape:.3g}",
+        )
+    border.set(
+        title="It holds below the line and fails above it", ylabel="δ of the Gaussian", yscale="log", ylim=(1e-40, 1)
+    )
+    border.legend(fontsize=8, frameon=False)
+    _finish(border, added=False)
+    for axes in (by_epsilon, by_shape, border):
+        axes.set_xscale("log")
+        axes.set_xlabel("coordinates k")
+        axes.title.set_fontsize(9.5)
+        axes.tick_params(labelsize=8)
+    figure.suptitle(
+        f"Is δ(ε) smaller with the OSGT than with the Gaussian of equal variance? "
+        f"(variance {found.variance:g} per coordinate, Δ = 1)",
+        fontsize=11,
+    )
+    return save(figure, folder, "conjecture")
+
+
+def _heat(axes: Any, x: Floats, y: Floats, values: Floats) -> Any:
+    """Colours of a difference of logarithms, and the line where it is zero."""
+    from matplotlib.colors import SymLogNorm  # noqa: PLC0415 - an extra
+
+    masked = np.ma.masked_invalid(values)
+    # Where the OSGT loses, it loses by a few percent over wide regions: colours by the logarithm show them.
+    norm = SymLogNorm(linthresh=0.01, vmin=-2, vmax=2, base=10)
+    image = axes.pcolormesh(x, y, masked, cmap="RdBu", norm=norm, shading="nearest", rasterized=True)
+    axes.contour(x, y, masked, levels=[0.0], colors="black", linewidths=1.5)
+    return image
+
+
+def _level(axes: Any, x: Floats, y: Floats, values: Floats) -> None:
+    masked = np.ma.masked_invalid(values)
+    axes.contour(x, y, masked, levels=[0.0], colors=_COLOURS["laplace"], linewidths=1.3, linestyles="--")
