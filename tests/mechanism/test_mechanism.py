@@ -5,6 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,11 +119,16 @@ class TestFloats:
 
 class TestColumns:
     def test_pandas(self, mechanism):
-        pandas = pytest.importorskip("pandas")
         assert mechanism.release(pandas.Series([1, 2, 3])).dtype == np.int64
         assert mechanism.release(pandas.Series([1, 2, 3], dtype="Int64")).dtype == np.int64
         with pytest.raises((TypeError, ValueError)):
             mechanism.release(pandas.Series([1, None, 3], dtype="Int64"))
+
+    def test_polars(self, mechanism):
+        assert mechanism.release(polars.Series([1, 2, 3])).dtype == np.int64
+        assert mechanism.release(polars.Series([1.5, 2.5])).dtype == np.float64
+        with pytest.raises((TypeError, ValueError)):
+            mechanism.release(polars.Series([1, None, 3]))
 
     def test_any_object_with_the_array_protocol(self, mechanism):
         class Column:

@@ -112,7 +112,7 @@ def enumerated_delta(parts, epsilon):
     """δ(ε) of a few discrete coordinates, by going through all their outcomes."""
     loss, mass = np.zeros(1), np.ones(1)
     for noise, shift, n in parts:
-        one_loss, one_mass = atoms(noise, shift, math.ceil(12 * noise.std() + 8))
+        one_loss, one_mass = atoms(noise, shift, int(noise.isf(1e-22)) + 10)
         for _ in range(n):
             loss = (loss[:, None] + one_loss).ravel()
             mass = (mass[:, None] * one_mass).ravel()
