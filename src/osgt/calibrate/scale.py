@@ -8,7 +8,7 @@ from scipy.special import logit
 from osgt.calibrate.family import Family
 
 #: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
-COARSE_SLACK = 2e-2
+COARSE_SLACK = 5e-3
 _COARSE_TOLERANCE = 5e-4
 _FINE_TOLERANCE = 1e-6
 
@@ -76,7 +76,8 @@ class ScaleSearch:
             if last is not None and math.isfinite(value):
                 slope = min((value - last[1]) / (x - last[0]), -0.1)
             step = -value / slope
-            is_linear = abs(step) <= _LINEAR_STEP and abs(value) <= _LINEAR_EXCESS
+            # With the slope of another shape a step is right to a tenth or so, with one of this shape to its square.
+            is_linear = abs(step) <= (_LINEAR_STEP if last else 0.1 * _LINEAR_STEP) and abs(value) <= _LINEAR_EXCESS
             if slack is not None and is_linear and low < x + step < high:
                 return x + step, slope
             if value <= 0 and -step <= tolerance:

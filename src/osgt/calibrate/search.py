@@ -23,8 +23,11 @@ _LARGE_DELTA = 0.3
 #: Errors that differ by less than this part are not told apart by the coarse search.
 _COARSE_ERROR = 2e-3
 
-#: Of shapes whose errors differ by less than this part the one nearest to the Gaussian is taken: its tail is shorter.
-_AS_GOOD = 1e-4
+#: The error is flat around its optimum, the tail is not: of shapes within this part of the least error the one nearest
+#: to the Gaussian is taken, in steps of this factor.
+_AS_GOOD = 2e-4
+_STEP_TO_GAUSSIAN = 0.95
+_NEARLY_GAUSSIAN = 0.1
 
 
 @overload
@@ -108,10 +111,16 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
         # On the integers such a law is as good as on the reals, where it takes less time.
         family = replace(family, discrete=False)
         coarse = ScaleSearch(family, search.epsilon, search.delta)
-    errors = costs_over_shapes(lambda u: family.error(u, math.exp(coarse.coarse(u)), objective))
-    search.start_from(coarse)
+
+    def error(u: float) -> float:
+        return family.error(u, math.exp(coarse.coarse(u)), objective)
+
+    errors = costs_over_shapes(error)
     least = min(errors.values())
-    best = min(u for u, error in errors.items() if error <= least * (1.0 + _AS_GOOD))
+    best = min(errors, key=lambda u: errors[u])
+    while best > _NEARLY_GAUSSIAN and error(_STEP_TO_GAUSSIAN * best) <= least * (1.0 + _AS_GOOD):
+        best *= _STEP_TO_GAUSSIAN
+    search.start_from(coarse)
     # With a large δ the noise is next to nothing and log δ tells little: there the ends are always looked at closely.
     shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR) or search.delta > _LARGE_DELTA]
     return shapes if best in shapes else [*shapes, best]
