@@ -18,7 +18,7 @@ from osgt.noise.potential import Potential
 from osgt.noise.symmetric import SymmetricLaw
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
-_EULER_MACLAURIN = [b / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
+_EULER_MACLAURIN = [float(b) / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
 _GENTLE_SLOPE = 1.2
 _GENTLE_RATE = 0.1
 
