@@ -21,7 +21,6 @@ _STEPS_PER_SHIFT_BITS = 14
 #: Values and noise stay below this, so that their sum fits into 64 bits.
 _LARGEST = 1 << 62
 
-
 #: Beyond these the noise would not fit into 64 bits, or the step of the grid not into a float.
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-290, 1e15
 
@@ -68,9 +67,7 @@ class Mechanism:
     ) -> None:
         self.epsilon: float | None = real_number("epsilon", epsilon, positive=True)
         self.delta: float | None = real_number("delta", delta, positive=False)
-        self.shift = real_number("shift", shift, positive=True)
-        if not _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT:
-            raise ValueError(f"shift must be between {_SMALLEST_SHIFT:g} and {_LARGEST_SHIFT:g}, got {shift!r}")
+        self.shift = _shift(shift)
         self.coordinates = coordinates
         self._objective = objective
         self._given: OSGT | None = None
@@ -84,7 +81,7 @@ class Mechanism:
         PrivacyProfile(noise, shift, coordinates)  # checks the arguments
         mechanism = cls.__new__(cls)
         mechanism.epsilon = mechanism.delta = None
-        mechanism.shift, mechanism.coordinates = float(shift), coordinates
+        mechanism.shift, mechanism.coordinates = _shift(shift), coordinates
         mechanism._given = noise if isinstance(noise, OSGT) else None
         mechanism._integers = Grid(1.0, int(shift), noise) if isinstance(noise, DiscreteOSGT) else None
         mechanism._main = mechanism._integers or mechanism._floats
@@ -129,9 +126,10 @@ class Mechanism:
         """The promise in plain words."""
         grid, people = self._main, f"changes at most {self.coordinates:,} of the values, each by at most {self.shift:g}"
         if self.epsilon is not None:
-            promise = f"(ε, δ)-differential privacy with ε = {self.epsilon:g} and δ = {self.delta:g}"
+            promise = f"(ε, δ)-differential privacy with ε = {self.epsilon:.15g} and δ = {self.delta:.15g}"
         else:
-            promise = f"(ε, δ)-differential privacy with ε = {self.profile.epsilon(1e-6):.4g} at δ = 1e-6"
+            # All digits: rounding must not promise less loss than there is.
+            promise = f"(ε, δ)-differential privacy with ε = {float(self.profile.epsilon(1e-6))!r} at δ = 1e-6"
         unit = "" if grid is self._integers else f", in steps of {grid.step:g}"
         return (
             f"One release has {promise}, for every person who {people}. "
@@ -168,6 +166,13 @@ class Mechanism:
         return np.asarray(steps + noise)
 
 
+def _shift(shift: object) -> float:
+    number = real_number("shift", shift, positive=True)
+    if not _SMALLEST_SHIFT <= number <= _LARGEST_SHIFT:
+        raise ValueError(f"shift must be between {_SMALLEST_SHIFT:g} and {_LARGEST_SHIFT:g}, got {shift!r}")
+    return number
+
+
 def _numbers(values: Any) -> NDArray[Any]:
     """The values as an array of integers or floats."""
     try:
@@ -182,8 +187,12 @@ def _numbers(values: Any) -> NDArray[Any]:
         raise TypeError(
             f"values must be numbers, all of one kind and none missing, got {type(values).__name__}"
         ) from None
-    if array.size == 0 and array.dtype.kind == "f" and not hasattr(values, "dtype"):
-        return array.astype(np.int64)  # an empty list says nothing about its kind
+    if array.dtype.kind == "f" and not hasattr(values, "dtype"):
+        if array.size == 0:
+            return array.astype(np.int64)  # an empty list says nothing about its kind
+        given = np.asarray(values, dtype=object).flat
+        if np.any(np.abs(array) > 2**53) and any(isinstance(value, Integral) for value in given):
+            raise OverflowError("values beyond ±2⁵³ must be all integers or all floats: a mixture loses digits")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(f"values must be integers or floats of at most 64 bits, got {array.dtype}")
     return array
@@ -202,7 +211,9 @@ def _rounded(array: NDArray[Any], step: float) -> NDArray[np.int64]:
     stay so. Halves must be told exactly for that: the fraction is compared with ½, not ½ added to the value.
     """
     if array.dtype.kind != "f" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
-        raise OverflowError("values must be integers within ±2⁵³ where the shift is not one, got a larger one")
+        raise OverflowError(
+            "values must be integers within ±2⁵³ where the shift is not a whole number, got a larger one"
+        )
     steps = array.astype(np.float64) / step  # exact: a power of two
     if not np.all(np.isfinite(steps)):
         raise ValueError("values must be finite, got NaN or infinity: decide what they stand for before the release")

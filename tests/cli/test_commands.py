@@ -107,6 +107,8 @@ class TestNoise:
             ("city,people\na,1\nb,1.5\n", "line 3: '1.5' in column 'people' is not an integer"),
             ("city,people\na,\n", "line 2: ''"),
             ("city,people\na,1,2\n", "line 2 has 3 fields"),
+            ("city,people\n\na,x\n", "line 3: 'x'"),
+            ("people,people\n1,2\n", "2 columns 'people'"),
             ("city,people\na,99999999999999999999\n", "within ±2⁶²"),
         ],
     )

@@ -106,6 +106,12 @@ class TestFloats:
             mechanism.release([1e300])
         assert mechanism.release([1e14])[0] == pytest.approx(1e14, rel=1e-9)
 
+    def test_a_mixture_that_loses_digits(self, mechanism):
+        assert mechanism.release([1, 2.5]).dtype == np.float64
+        for values in ([2**60 + 1, 0.5], [2**63, -1]):
+            with pytest.raises(OverflowError, match=r"must be|within"):
+                mechanism.release(values)
+
     def test_a_fractional_shift_takes_integers_as_floats(self):
         mechanism = Mechanism(1.0, 1e-6, shift=0.5)
         assert mechanism.release([1, 2, 3]).dtype == np.float64
@@ -204,6 +210,8 @@ class TestOf:
     def test_bad_arguments(self):
         with pytest.raises(ValueError, match="shift"):
             Mechanism.of(DiscreteOSGT(3, 6), shift=1.5)
+        with pytest.raises(ValueError, match="shift"):
+            Mechanism.of(OSGT(3, 6), shift=1e-320)
         with pytest.raises(TypeError, match="noise"):
             Mechanism.of("laplace")
 

@@ -10,6 +10,7 @@ from osgt.calibrate.family import Family, Part, family_of, probability
 from osgt.calibrate.shapes import costs_over_shapes
 from osgt.noise.error import Law
 from osgt.noise.parameters import real_number
+from osgt.privacy import PrivacyProfile
 
 #: Relative slack of δ while the shape is searched.
 _COARSE_SLACK = 1e-2
@@ -77,8 +78,9 @@ def calibrate_delta(
         delta = float(profile.delta(epsilon) if slack is None else profile.delta(epsilon, slack=slack))
         return math.log(delta) if delta > 0 else -math.inf
 
-    best, noise = _least(family, fits, log_delta, pure=False)
-    return Calibration(epsilon, math.exp(best), noise)
+    _, noise = _least(family, fits, log_delta, pure=False)
+    # The bound itself, not the exponential of its logarithm, which may round below it.
+    return Calibration(epsilon, float(PrivacyProfile(noise, shift, coordinates).delta(epsilon)), noise)
 
 
 def _target(

@@ -54,16 +54,19 @@ def _read(text: str, column: str) -> tuple[list[str], list[list[str]], int, list
     header, *rows = list(csv.reader(io.StringIO(text))) or [[]]
     if column not in header:
         raise ValueError(f"there is no column {column!r}; the columns are {', '.join(map(repr, header)) or 'none'}")
+    if header.count(column) > 1:
+        raise ValueError(f"there are {header.count(column)} columns {column!r}: rename all but one")
     place, values = header.index(column), []
-    rows = [row for row in rows if row]
     for number, row in enumerate(rows, start=2):
+        if not row:
+            continue
         if len(row) != len(header):
             raise ValueError(f"line {number} has {len(row)} fields where the header has {len(header)}")
         try:
             values.append(int(row[place]))
         except ValueError:
             raise ValueError(f"line {number}: {row[place]!r} in column {column!r} is not an integer") from None
-    return header, rows, place, values
+    return header, [row for row in rows if row], place, values
 
 
 def _write(header: list[str], rows: list[list[str]], out: Path | None) -> None:

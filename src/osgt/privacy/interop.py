@@ -42,7 +42,7 @@ def _untilted(pair: Pair, interval: float) -> tuple[dict[int, float], float]:
     else:
         w = float(pair.noise.isf(math.exp(_LOG_TAIL)))
         top = float(pair.loss(np.asarray(w)))
-    last = math.ceil(top / interval * (1.0 - 1e-14))
+    last = math.ceil(top / interval * (1.0 + 1e-14))  # no loss may lie above the last point, by rounding either
     if last > _MOST_CELLS:
         raise ValueError(f"interval must be at least {top / _MOST_CELLS:.3g} for this profile, got {interval!r}")
     index = np.arange(-last, last + 1)
