@@ -1,5 +1,6 @@
 """What a law gives away: exact privacy accounting."""
 
+from osgt.privacy.charge import Charge
 from osgt.privacy.profile import Part, PrivacyProfile
 
-__all__ = ["Part", "PrivacyProfile"]
+__all__ = ["Charge", "Part", "PrivacyProfile"]
