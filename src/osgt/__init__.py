@@ -1,8 +1,23 @@
 """Publish statistics about people with the least noise that a privacy budget allows."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from osgt.calibrate import calibrate, compare
 from osgt.mechanism import Mechanism
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.privacy import PrivacyProfile
 
-__all__ = ["OSGT", "DiscreteOSGT", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
+if TYPE_CHECKING:
+    from osgt.ledger import Ledger
+
+#: Names that need an extra: imported when they are first asked for.
+_FROM_ROOMS = {"Ledger": "osgt.ledger"}
+
+__all__ = ["OSGT", "DiscreteOSGT", "Ledger", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM_ROOMS:
+        return getattr(import_module(_FROM_ROOMS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
