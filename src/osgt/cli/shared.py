@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from osgt.noise.error import Objective
 Delta = Annotated[float, typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")]
 MaxGroups = Annotated[int, typer.Option(help="The most values that one person can change.")]
 Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
+QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in TOML: the whole release in one file.")]
 ObjectiveText = Annotated[
     str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
 ]
