@@ -9,7 +9,7 @@ from osgt.noise.mills import Floats
 Integers = NDArray[np.int64]
 
 #: Cells for the noise of the denominator, values of the ratio for which the quantile is found, steps of a bisection.
-_CELLS, _RATIOS, _HALVINGS = 400, 33, 40
+_CELLS, _RATIOS, _HALVINGS = 200, 64, 40
 
 #: Part of 1 - confidence that is given away to the far tail of the denominator's noise.
 _FAR_TAIL = 1e-3
@@ -34,12 +34,14 @@ def ratio_interval(
     probability, however small the group. Where the set has gaps, its hull is taken; where it is empty, the numerator
     is taken as the nearest that fits the denominator.
     """
-    ratios = np.linspace(0.0, float(largest), _RATIOS)
-    quantiles = _quantiles(noise, ratios, confidence)
+    ratios = np.linspace(0.0, float(largest), _RATIOS + 1)
+    # Quantiles grow with the ratio: between two ratios that of the larger one holds. So each stands one place before.
+    quantiles = _quantiles(noise, ratios[1:], confidence)
+    quantiles = np.append(quantiles, 2.0 * quantiles[-1] - quantiles[-2])
     top, bottom = numerator.astype(np.float64), denominator.astype(np.float64)
     furthest = largest * np.abs(bottom)
     top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
-    # q is convex, so that for each sign the ratios with sign·(numerator - ρ·denominator) > q(ρ) lie between two roots:
+    # q is convex but for the steps of the noise, so that for each sign the ratios with sign·(numerator - ρ·denominator) > q(ρ) lie between two roots:
     # seen from an end that is not in the set, the set begins at the one root there is between the two ends.
     ends = []
     for end in (-float(largest), float(largest)):
@@ -55,10 +57,12 @@ def ratio_interval(
 
 
 def _quantiles(noise: tuple[DiscreteOSGT, DiscreteOSGT], ratios: Floats, confidence: float) -> Floats:
-    """For each ratio ρ a q with P[|Y₁ - ρ·Y₂| ≤ q] ≥ confidence, nearly the least.
+    """For each ratio ρ a q with P[|Y₁ - r·Y₂| ≤ q] ≥ confidence for all r up to ρ, nearly the least.
 
-    Y₂ is put into cells, each represented by its end farther from zero: since Y₁ is symmetric and unimodal this makes
-    the probability smaller and q larger. The far tail of Y₂ counts as never inside.
+    Y₁ is taken as spread evenly over the unit around it, which makes a difference of ½ at most. Then its density is
+    symmetric and falls on either side, so that the probability of an interval is the less the farther it is from zero:
+    smaller ratios are inside more often, and Y₂ can be put into cells, each represented by its end farther from zero.
+    The far tail of Y₂ counts as never inside.
     """
     first, second = noise
     far = int(second.isf(_FAR_TAIL * (1.0 - confidence) / 2))
@@ -70,11 +74,17 @@ def _quantiles(noise: tuple[DiscreteOSGT, DiscreteOSGT], ratios: Floats, confide
     high = np.full(len(ratios), 2.0 * (float(first.isf((1.0 - confidence) / 4)) + 1.0)) + ratios * far
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        upper = first.cdf(np.floor(centres + middle[:, None]))
-        lower = first.cdf(np.ceil(centres - middle[:, None]) - 1.0)
+        upper, lower = (_spread_cdf(first, centres + sign * middle[:, None]) for sign in (1, -1))
         enough = (upper - lower) @ weights >= confidence
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.asarray(high)
+    return np.asarray(high + 0.5)
+
+
+def _spread_cdf(law: DiscreteOSGT, x: Floats) -> Floats:
+    """P[Y + U ≤ x] with U uniform between -½ and ½."""
+    place = np.floor(x + 0.5)
+    part = x + 0.5 - place
+    return np.asarray((1.0 - part) * law.cdf(place - 1.0) + part * law.cdf(place))
 
 
 def variance_interval(

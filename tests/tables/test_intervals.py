@@ -1,0 +1,208 @@
+"""Noise intervals: they cover what they say, for small groups and large, and are no wider than need be."""
+
+import math
+
+import numpy as np
+import pytest
+from goodness import FALSE_ALARM
+from scipy import stats
+from spies import people
+
+from osgt import DiscreteOSGT
+from osgt.tables.aggregates import Noisy
+from osgt.tables.intervals import half_width, ratio_interval, variance_interval
+from osgt.tables.release import _noisy
+
+GROUPS = 20_000
+
+PAIRS = [
+    # Largest ratio, noise of the numerator, noise of the denominator.
+    (1, DiscreteOSGT.laplace(0.5), DiscreteOSGT.laplace(0.5)),
+    (1, DiscreteOSGT.gaussian(0.4), DiscreteOSGT.gaussian(0.4)),
+    (2, DiscreteOSGT(3, 2), DiscreteOSGT(2, 1.5)),
+    (5, DiscreteOSGT(3, 5), DiscreteOSGT(1, 1)),
+    (1, DiscreteOSGT.laplace(4), DiscreteOSGT.laplace(4)),
+    (64, DiscreteOSGT.laplace(3), DiscreteOSGT.laplace(0.3)),
+    (64, DiscreteOSGT.gaussian(3), DiscreteOSGT.gaussian(5)),
+    (1000, DiscreteOSGT.laplace(4000), DiscreteOSGT.laplace(4)),
+]
+
+
+class TestRatios:
+    @pytest.mark.parametrize(("largest", "first", "second"), PAIRS, ids=repr)
+    def test_exact_coverage(self, largest, first, second):
+        """The interval around noisy numbers holds the true ratio with at least the confidence: by going through noise.
+
+        Outcomes of both noises, as far as they have a probability that counts, for true numbers of every kind.
+        """
+        y2 = np.arange(-int(second.isf(1e-6)), int(second.isf(1e-6)) + 1)
+        y1 = np.unique(np.round(first.ppf((np.arange(200) + 0.5) / 200))).astype(np.int64)
+        small = first.isf(1e-6) <= 60
+        if small:  # every outcome; else a few hundred that are equally probable
+            y1 = np.arange(-int(first.isf(1e-6)), int(first.isf(1e-6)) + 1)
+            p1 = first.pmf(y1)
+        else:
+            between = (y1[:-1] + y1[1:]) // 2
+            p1 = np.diff(np.concatenate([[0.0], first.cdf(between), [1.0]]))
+        probabilities = np.outer(p1, second.pmf(y2)).ravel()
+        for count, confidence in ((1, 0.95), (7, 0.95), (7, 0.5), (500, 0.95)):
+            for part in (-1.0, 0.0, 0.6):
+                total = round(part * largest * count)
+                top = np.repeat(total + y1, len(y2))
+                bottom = np.tile(count + y2, len(y1))
+                low, high = ratio_interval(top, bottom, (first, second), largest, confidence)
+                assert np.all(low <= high)
+                ratio = total / count
+                covered = probabilities[(low <= ratio + 1e-9) & (ratio - 1e-9 <= high)].sum()
+                assert covered >= confidence - (1e-5 if small else 8e-3), (count, part)
+
+    def test_the_hull_and_nothing_but_the_hull(self):
+        """The ends are those of the set of ratios that fit, found here by trying many."""
+        first, second, largest = DiscreteOSGT.laplace(20), DiscreteOSGT.laplace(4), 5
+        rng = np.random.default_rng(1)
+        top, bottom = rng.integers(-120, 121, 60), rng.integers(-25, 26, 60)
+        low, high = ratio_interval(top, bottom, (first, second), largest, 0.9)
+        ratios = np.linspace(-largest, largest, 501)
+        y2 = np.arange(-40, 41)
+        p2 = second.pmf(y2)
+        inside = np.zeros((60, len(ratios)), dtype=bool)
+        for i, ratio in enumerate(ratios):
+            residual = np.abs(top - ratio * bottom)
+            # P[|Y₁ - ratio·Y₂| < residual]: below the confidence, the ratio fits
+            upper = first.cdf(np.ceil(ratio * y2 + residual[:, None]) - 1)
+            lower = first.cdf(np.floor(ratio * y2 - residual[:, None]))
+            inside[:, i] = (upper - lower) @ p2 < 0.9
+        some = inside.any(axis=1)
+        assert some.sum() > 40
+        first_fit, last_fit = ratios[inside.argmax(axis=1)], ratios[-1 - inside[:, ::-1].argmax(axis=1)]
+        assert np.all(low[some] <= first_fit[some] + 0.021)
+        assert np.all(high[some] >= last_fit[some] - 0.021)
+        wide = np.mean((high - low)[some]) / np.mean((last_fit - first_fit)[some])
+        assert wide < 1.15
+
+    def test_large_groups_are_like_the_delta_method(self):
+        """Where noise is small against the count, half the length is q/count with q the quantile of Y₁ - ρ·Y₂."""
+        first, second, largest = DiscreteOSGT(3000, 2000), DiscreteOSGT(3, 2), 1000
+        for part in (0.0, 0.5, 0.9):
+            count, total = np.array([100_000]), np.array([int(part * largest * 100_000)])
+            low, high = ratio_interval(total, count, (first, second), largest, 0.95)
+            std = math.sqrt(first.var() + (part * largest) ** 2 * second.var())
+            assert (high - low)[0] / 2 <= 1.3 * stats.norm.isf(0.025) * std / 100_000
+
+
+class TestVariances:
+    def test_every_variance_in_the_box_is_in_the_interval(self):
+        """True numbers near the noisy ones: whatever they are, their variance is between the ends."""
+        rng = np.random.default_rng(2)
+        width, halves = 6, (3, 15, 90)
+        for _ in range(400):
+            count = int(rng.integers(1, 12))
+            z = rng.integers(-width, width + 1, count)
+            truth = np.array([count, z.sum(), (2 * z * z - width**2).sum()])
+            noisy = truth + [rng.integers(-h, h + 1) for h in halves]
+            low, high = variance_interval(tuple(np.array([n]) for n in noisy), halves, width)
+            assert low[0] - 1e-9 <= z.var() <= high[0] + 1e-9
+
+    def test_nothing_is_known_of_a_group_that_may_be_empty(self):
+        low, high = variance_interval((np.array([2]), np.array([0]), np.array([0])), (3, 1, 1), 6)
+        assert (low[0], high[0]) == (0.0, 36.0)
+
+    def test_large_groups_get_narrow_intervals(self):
+        z = np.array([-6, 6] * 5000)
+        sums = tuple(np.array([int(n)]) for n in (len(z), z.sum(), (2 * z * z - 36).sum()))
+        low, high = variance_interval(sums, (10, 60, 360), 6)
+        assert high[0] == 36
+        assert low[0] > 35.5
+
+
+def test_half_widths_are_the_least():
+    for law in (DiscreteOSGT(3, 5), DiscreteOSGT.laplace(0.3), DiscreteOSGT.gaussian(50)):
+        for confidence in (0.5, 0.95, 0.9999):
+            half = half_width(law, confidence)
+            assert 1 - 2 * law.sf(half) >= confidence * (1 - 1e-14)
+            assert half == 0 or 1 - 2 * law.sf(half - 1) < confidence
+
+
+class TestCoverage:
+    """Through the plan, the noise and the columns of a release: many groups whose exact numbers are known."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def plan():
+        query = people().group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a", "b"])
+        query = query.count().sum("rides", (-3, 9)).mean("rides", (0, 8)).variance("rides", (0, 8))
+        return query.plan(2, 1e-6)
+
+    @staticmethod
+    def columns(plan, values, confidence=0.95):
+        """The released columns of many groups that each hold these values."""
+        z = 2 * np.asarray(values) - 8
+        exact = {}
+        for measure in plan.parts:
+            number = {
+                "Rows": len(z),
+                "Units": len(z),
+                "Values": len(z),
+                "Steps": int(np.clip(values, -3, 9).sum()),
+                "Centred": int(z.sum()),
+                "Squares": int((2 * z * z - 64).sum()),
+            }[type(measure).__name__]
+            exact[measure] = np.full((GROUPS, 1), number)
+        _, noisy = _noisy(plan, list(plan.parts), exact)
+        answers = Noisy(noisy, plan.laws, confidence, clamp=False)
+        columns = {}
+        for aggregate in plan.aggregates:
+            columns |= {name: array.to_numpy() for name, array in aggregate.columns(answers).items()}
+        return columns
+
+    @pytest.mark.parametrize(
+        "values",
+        [[0], [8], [4], [0, 8], [8, 8, 8], [1, 2, 3, 4, 5], [8] * 40, [0, 8] * 100, [3] * 3000, [8] * 3000],
+        ids=lambda values: f"{len(values)} values from {min(values)} to {max(values)}",
+    )
+    def test_coverage(self, plan, values):
+        """At least nominal, at a false-alarm rate of 1e-9; the same test rejects it of 90 % intervals."""
+        truths = {
+            "count": len(values),
+            "rides_sum": sum(values),
+            "rides_mean": np.mean(values),
+            "rides_variance": np.var(values),
+        }
+        columns = self.columns(plan, values)
+        for name, truth in truths.items():
+            low, value, high = columns[f"{name}_low"], columns[name], columns[f"{name}_high"]
+            assert np.all((low <= value) & (value <= high)), name
+            hits = int(np.sum((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
+            assert stats.binomtest(hits, GROUPS, 0.95, alternative="less").pvalue > FALSE_ALARM, (name, hits / GROUPS)
+
+    def test_the_check_has_power(self, plan):
+        columns = self.columns(plan, [3] * 3000, confidence=0.9)
+        for name, truth in (("count", 3000), ("rides_mean", 3)):
+            hits = int(np.sum((columns[f"{name}_low"] <= truth) & (truth <= columns[f"{name}_high"])))
+            assert stats.binomtest(hits, GROUPS, 0.95, alternative="less").pvalue < FALSE_ALARM, name
+
+    def test_means_stay_within_their_bounds(self, plan):
+        columns = self.columns(plan, [8])
+        for name in ("rides_mean", "rides_mean_low", "rides_mean_high"):
+            assert columns[name].min() >= 0
+            assert columns[name].max() <= 8
+        for name in ("rides_variance", "rides_variance_low", "rides_variance_high"):
+            assert columns[name].min() >= 0
+            assert columns[name].max() <= 16
+
+    def test_intervals_of_large_groups_are_narrow(self, plan):
+        """Against the delta method with normal noise: a mean at most 1.3 times as long, a variance at most 3 times."""
+        values = [1, 3, 8] * 3000
+        columns = self.columns(plan, values)
+        laws = {type(measure).__name__: law for measure, law in plan.laws.items()}
+        z = 2 * np.asarray(values) - 8
+        n, mean, mean_square = len(z), z.mean(), (2 * z * z - 64).mean()
+        first = [-mean / n, 1 / n, 0]
+        gradients = {"rides_mean": np.array(first) / 2}
+        gradients["rides_variance"] = (np.array([-mean_square / n, 0, 1 / n]) / 2 - 2 * mean * np.array(first)) / 4
+        for name, most in (("rides_mean", 1.3), ("rides_variance", 3)):
+            stds = np.array([laws[kind].std() for kind in ("Values", "Centred", "Squares")])
+            delta_method = stats.norm.isf(0.025) * math.sqrt(np.sum((gradients[name] * stds) ** 2))
+            half = np.mean(columns[f"{name}_high"] - columns[f"{name}_low"]) / 2
+            assert half <= most * delta_method, name
+            assert half >= 0.9 * delta_method, name
