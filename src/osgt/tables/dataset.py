@@ -144,7 +144,8 @@ class Dataset:
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
         table = self.table
-        for condition in self.filters:
+        # Ibis expressions first: they speak of the table itself, which SQL puts out of their sight.
+        for condition in sorted(self.filters, key=lambda condition: condition.expression is None):
             table = condition.apply(table)
         return table
 

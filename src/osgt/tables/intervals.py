@@ -41,8 +41,9 @@ def ratio_interval(
     top, bottom = numerator.astype(np.float64), denominator.astype(np.float64)
     furthest = largest * np.abs(bottom)
     top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
-    # q is convex but for the steps of the noise, so that for each sign the ratios with sign·(numerator - ρ·denominator) > q(ρ) lie between two roots:
-    # seen from an end that is not in the set, the set begins at the one root there is between the two ends.
+    # But for the steps of the noise q is convex, so that for each sign the ratios with
+    # sign·(numerator - ρ·denominator) > q(ρ) lie between two roots: seen from an end that is not in the set, the set
+    # begins at the one root there is between the two ends.
     ends = []
     for end in (-float(largest), float(largest)):
         excess = top - end * bottom
