@@ -1,6 +1,7 @@
 """`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
 
 import json
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from osgt.tables.release import Release
 
 #: Most rows that are printed.
-_PRINTED = 30
+_PRINTED = 20
 
 #: Seconds between looks at how far the engine is.
 _LOOK = 0.2
@@ -283,25 +285,27 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
 
 
 def release_table(made: "Release") -> Table:
-    """The first rows for the terminal: each value with the half of its interval's length where both sides are equal."""
+    """The first rows for the terminal, with no more digits than the noise leaves."""
     keys = made.query.groups.by
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
     for key in keys:
-        shown.add_column(key)
+        shown.add_column(key, no_wrap=True)
     for name in names:
         shown.add_column(name, justify="right")
-        shown.add_column("interval", justify="right", style="dim")
     for row in made.to_arrow().slice(0, _PRINTED).to_pylist():
-        cells = ["" if row[key] is None else str(row[key]) for key in keys]
+        cells = ["" if row[key] is None else escape(str(row[key])) for key in keys]
         for name in names:
-            cells += [_cell(row[name]), f"{_cell(row[f'{name}_low'])} … {_cell(row[f'{name}_high'])}"]
+            value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
+            digits = _digits(float(high) - float(low))
+            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f}…{high:,.{digits}f}[/]")
         shown.add_row(*cells)
     return shown
 
 
-def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.6g}"
+def _digits(length: float) -> int:
+    """Digits after the point that an interval of this length gives a meaning to."""
+    return 0 if length <= 0 else max(0, 2 - math.ceil(math.log10(length)))
 
 
 @contextmanager
