@@ -112,7 +112,11 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
-    sums = backend.to_pyarrow(expression)
+    try:
+        sums = backend.to_pyarrow(expression)
+    except Exception as error:
+        stands = "" if reservation is None else "; the charge stands"
+        raise RuntimeError(f"{backend.name} failed, nothing was released{stands}: {error}") from error
     keys, exact = _exact(query, measures, sums)
     shown, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)

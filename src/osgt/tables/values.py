@@ -49,7 +49,7 @@ class Grid:
         """The number of steps of a value that is present, between `low` and `high`: the expression for the engine."""
         if self.step == 1 and column.type().is_integer():
             return _clipped(column, self.low, self.high).cast("int64")
-        number = column.cast("int64") if column.type().is_boolean() else column
+        number = column.ifelse(1, 0) if column.type().is_boolean() else column
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
         value = _clipped(number.cast("float64"), float(self.low * self.step), float(self.high * self.step))
         return _clipped((value * float(1 / self.step) + 0.5).floor().cast("int64"), self.low, self.high)
