@@ -1,5 +1,6 @@
 """Conditions: which rows count, decided by each row alone."""
 
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,9 @@ class Condition:
         """The rows of the table for which it holds."""
         if self.expression is not None:
             return table.filter(self.expression)
-        return table.alias(_ROWS).sql(f"SELECT * FROM {_ROWS} WHERE {self.text}", dialect=table.get_backend().name)
+        # A name of its own for every step: conditions can follow one another.
+        rows = f"{_ROWS}_{secrets.token_hex(8)}"
+        return table.alias(rows).sql(f"SELECT * FROM {rows} WHERE {self.text}", dialect=table.get_backend().name)
 
 
 def checked_condition(table: ir.Table, condition: Any) -> Condition:
