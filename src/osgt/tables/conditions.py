@@ -42,8 +42,9 @@ def checked_condition(table: ir.Table, condition: Any) -> Condition:
     if len(bound) != 1 or not isinstance(bound[0], ir.BooleanValue):
         raise TypeError(f"where: the condition must be true or false for each row, got {condition!r}")
     node = bound[0].op()
-    crossing = node.find((ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery, ops.ExistsSubquery))
-    if crossing or any(relation != table.op() for relation in node.find(ops.Relation, filter=ops.Value | ops.Relation)):
+    crossing = (ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery, ops.ExistsSubquery)
+    # Values alone are searched: what the table itself was made of is not part of the condition.
+    if node.find(crossing, filter=ops.Value) or node.relations - {table.op()}:
         raise ValueError("where: the condition must look at one row alone: no aggregates, windows or other tables")
     return Condition(ibis.to_sql(table.filter(bound[0])).partition("WHERE")[2].strip(), bound[0])
 

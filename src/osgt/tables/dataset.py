@@ -146,6 +146,8 @@ class Dataset:
 
 def _origin(source: Any, table: str | None) -> str:
     """A name for the source that gives no password away."""
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
     if not isinstance(source, str):
         text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
     elif "://" in source:
