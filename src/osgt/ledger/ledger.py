@@ -141,8 +141,9 @@ class Ledger:
             since = loaded.entries_since + 1
             if decision.worth_rebuilding:
                 loaded = book.load(connection, head, anew=True)
+                book.store(connection, head, loaded.account)
                 decision = decide(loaded.account.charged(head.sequence + 1, charge))
-                since = book.FOLD_AFTER + 1
+                since = 1
             if not decision.fits:
                 return loaded.account
             values = {

@@ -7,8 +7,8 @@ between grid points so that it dominates, whatever a window cuts off or a transf
 each δ that is read from it is an upper bound on δ of the exact composition.
 
 How far above? A release adds about step²/6 to the variance of the loss, so that the bound is too large by a part of
-about releases·step²·θ(1 + θ)/12. Tilt θ and step are set for the budget: a normal loss that just meets it has a standard
-deviation of `STEPS` steps. docs/ledger.md has the figures that were measured.
+about releases·step²·θ(1 + θ)/12. Tilt θ and step are set for the budget: a normal loss that just meets it has a
+standard deviation of `STEPS` steps. docs/ledger.md has the figures that were measured.
 """
 
 import math
