@@ -16,7 +16,7 @@ from osgt.ledger.account import Account
 from osgt.ledger.book import Head
 from osgt.ledger.budget import Budget, new_budget
 from osgt.ledger.database import Database
-from osgt.ledger.decision import Decision, decide
+from osgt.ledger.decision import decide, figures
 from osgt.ledger.errors import BudgetExceeded
 from osgt.ledger.records import Release, Spending, releases
 from osgt.ledger.reservation import Reservation
@@ -189,11 +189,12 @@ class Ledger:
     def spent(self, dataset: str) -> Spending:
         """How much of the budget is used: upper bounds on ε at the declared δ and on δ at the declared ε."""
         name = book.name_of(dataset)
-        account, decision = self._judged(name)
+        account = self._account(name)
+        epsilon, delta = figures(account)
         return Spending(
             name,
-            decision.epsilon,
-            decision.delta,
+            epsilon,
+            delta,
             account.budget.epsilon,
             account.budget.delta,
             account.budget.composition,
@@ -225,7 +226,7 @@ class Ledger:
         """
         name = book.name_of(dataset)
         shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
-        account, _ = self._judged(name)
+        account = self._account(name)
         return headroom.largest_epsilon(account, shape, delta=delta, selection_share=selection_share)
 
     def history(self, dataset: str) -> list[Release]:
@@ -269,12 +270,12 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def _judged(self, name: str) -> tuple[Account, Decision]:
-        """The account and what there is to say about it, without the losses of cancelled charges."""
+    def _account(self, name: str) -> Account:
+        """The account as it is now, without the losses of cancelled charges."""
         account = self._database.read(lambda c: book.load(c, self._found(c, name)).account)
         if account.cancelled_inside:
             account = self._database.read(lambda c: book.load(c, self._found(c, name), anew=True).account)
-        return account, decide(account)
+        return account
 
     def _found(self, connection: sa.Connection, name: str) -> Head:
         return self._known(book.find(connection, name), connection, name)

@@ -37,6 +37,9 @@ _TOLERANCE = 1e-13
 #: A part that would need more cells than this is not put on the grid.
 _MOST_CELLS = 2**18
 
+#: An ε is only ever told, not decided by: so close is enough, and rounded up by more.
+_EPSILON_ACCURACY = 1e-6
+
 #: Rows that are multiplied in one go: bounds the memory.
 _BATCH = 64
 
@@ -140,4 +143,4 @@ def epsilon_at(loss: Composed, delta: float, start: float) -> float:
     """An ε at which the bound is at most δ: close to the least, unless δ is far from that of the budget."""
     if delta <= 0:
         return math.inf
-    return float(engine.crossing(loss, math.log(delta), start))
+    return float(engine.crossing(loss, math.log(delta), start, _EPSILON_ACCURACY)) * (1.0 + 4 * _EPSILON_ACCURACY)
