@@ -9,8 +9,12 @@ from osgt import Ledger
 def location(request, tmp_path):
     """Where a new ledger may be made."""
     if request.param == "sqlite":
-        return str(tmp_path / "budget.db")
-    return request.getfixturevalue("postgres_database")
+        yield str(tmp_path / "budget.db")
+        return
+    from postgres_server import new_schema  # noqa: PLC0415 - the others need neither server nor driver
+
+    with new_schema(request.getfixturevalue("postgres_url")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ def check_that_none_is_lost(location, count):
 
 class TestAtOnce:
     def test_ten_thousand_charges(self, location):
-        """Together on both databases."""
-        check_that_none_is_lost(location, 5_000)
+        """So many on both databases together; PostgreSQL takes longer for each."""
+        check_that_none_is_lost(location, 2_500 if location.startswith("postgresql") else 7_500)
 
     @pytest.mark.long
     def test_ten_thousand_charges_on_each(self, location):

@@ -75,11 +75,11 @@ class Account:
         """The account after one more entry."""
         match entry.kind, entry.refers_to:
             case "charge", None:
-                return self.charged(entry.sequence, _charge(canonical(entry.values()["charge"])))
+                return self.charged(entry.sequence, _charge(canonical(entry.values["charge"])))
             case "cancel", int(sequence):
-                return self.cancelled(sequence, _charge(canonical(entry.values()["charge"])))
+                return self.cancelled(sequence, _charge(canonical(entry.values["charge"])))
             case "budget", None:
-                return replace(self, budget=Budget(**entry.values()["budget"]))
+                return replace(self, budget=Budget(**entry.values["budget"]))
         return self
 
     def rebuilt(self) -> "Account":
@@ -177,8 +177,13 @@ class Replay:
     """All entries of a data set, one after the other: in a dict, since a tuple would be copied for each charge."""
 
     def __init__(self, opening: Entry) -> None:
-        self._account = Account(Budget(**opening.values()["budget"]))
+        self._account = Account(Budget(**opening.values["budget"]))
         self._pending: dict[int, Charge] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """The budget in force."""
+        return self._account.budget
 
     def apply(self, entry: Entry) -> None:
         """Add one more entry."""

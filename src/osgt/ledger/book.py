@@ -4,7 +4,7 @@ import getpass
 import os
 import socket
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -171,7 +171,7 @@ def append(
         },
         head.hash,
     )
-    connection.execute(entries.insert().values(**vars(item)))
+    connection.execute(entries.insert().values(asdict(item)))
     moved = Head(head.number, head.name, item.sequence, item.hash)
     connection.execute(
         datasets.update()

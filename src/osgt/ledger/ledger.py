@@ -180,7 +180,7 @@ class Ledger:
             more: dict[str, Any] = dict(values)
             if kind == "cancel":
                 at = (entries.c.dataset == head.number, entries.c.sequence == sequence)
-                content = chain.Entry(*connection.execute(sa.select(entries).where(*at)).one()).values()
+                content = chain.Entry(*connection.execute(sa.select(entries).where(*at)).one()).values
                 more["charge"] = content["charge"]
             book.append(connection, head, kind, more, actor=actor, refers_to=sequence)
 
