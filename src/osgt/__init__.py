@@ -10,14 +10,15 @@ from osgt.privacy import PrivacyProfile
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
+    from osgt.tables import Dataset
 
-#: Names that need an extra: imported when they are first asked for.
-_FROM_ROOMS = {"Ledger": "osgt.ledger"}
+__all__ = ["OSGT", "Dataset", "DiscreteOSGT", "Ledger", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
 
-__all__ = ["OSGT", "DiscreteOSGT", "Ledger", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
+#: Names that need the extra "tables": imported when they are first asked for.
+_FROM_ROOMS = {"Dataset": "osgt.tables", "Ledger": "osgt.ledger"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FROM_ROOMS:
-        return getattr(import_module(_FROM_ROOMS[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _FROM_ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_FROM_ROOMS[name]), name)

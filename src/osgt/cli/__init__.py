@@ -6,6 +6,7 @@ from osgt.cli.ledger import ledger
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
+from osgt.cli.release import preview, release
 
 app = typer.Typer(
     name="osgt",
@@ -14,6 +15,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(plan)
+app.command()(release)
+app.command()(preview)
 app.command()(noise)
 app.command()(paper)
 app.add_typer(ledger)
