@@ -1,15 +1,17 @@
 """`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
 
 import json
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from osgt.tables.release import Release
 
 #: Most rows that are printed.
-_PRINTED = 30
+_PRINTED = 20
 
 #: Seconds between looks at how far the engine is.
 _LOOK = 0.2
@@ -168,7 +170,7 @@ def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) ->
         from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
 
         found = read_job(query).query()
-        with _progress(found, "counting what the bounds cut off"):
+        with closing(found.dataset), _progress(found, "counting what the bounds cut off"):
             shown = found.preview()
         Console().print(str(shown), highlight=False, soft_wrap=True)
 
@@ -182,6 +184,11 @@ def run(job: "Job", *, overwrite: bool) -> "Release":
         if name in job.output:
             _check_target(name, Path(job.output[name]), suffixes, overwrite=overwrite)
     query = job.query(_ledger(job))
+    with closing(query.dataset):
+        return _released(job, query)
+
+
+def _released(job: "Job", query: "Query") -> "Release":
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
@@ -268,7 +275,7 @@ def _joined(job: "Job", given: dict[str, dict[str, Any]], aggregates: Sequence[M
 def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
     if as_json:
         rows = made.to_arrow().to_pylist()
-        typer.echo(json.dumps({"rows": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
+        typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
         return
     console = Console()
     console.print(release_table(made))
@@ -283,25 +290,27 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
 
 
 def release_table(made: "Release") -> Table:
-    """The first rows for the terminal: each value with the half of its interval's length where both sides are equal."""
+    """The first rows for the terminal, with no more digits than the noise leaves."""
     keys = made.query.groups.by
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
     for key in keys:
-        shown.add_column(key)
+        shown.add_column(key, no_wrap=True)
     for name in names:
         shown.add_column(name, justify="right")
-        shown.add_column("interval", justify="right", style="dim")
     for row in made.to_arrow().slice(0, _PRINTED).to_pylist():
-        cells = ["" if row[key] is None else str(row[key]) for key in keys]
+        cells = ["" if row[key] is None else escape(str(row[key])) for key in keys]
         for name in names:
-            cells += [_cell(row[name]), f"{_cell(row[f'{name}_low'])} … {_cell(row[f'{name}_high'])}"]
+            value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
+            digits = _digits(float(high) - float(low))
+            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f}…{high:,.{digits}f}[/]")
         shown.add_row(*cells)
     return shown
 
 
-def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.6g}"
+def _digits(length: float) -> int:
+    """Digits after the point that an interval of this length gives a meaning to."""
+    return 0 if length <= 0 else max(0, 2 - math.ceil(math.log10(length)))
 
 
 @contextmanager

@@ -11,8 +11,12 @@ from rich.markup import escape
 
 from osgt.noise.error import Objective
 
-Delta = Annotated[float, typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")]
-MaxGroups = Annotated[int, typer.Option(help="The most values that one person can change.")]
+_DELTA = typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")
+_MAX_GROUPS = typer.Option(help="The most values that one person can change.")
+Delta = Annotated[float, _DELTA]
+DeltaUnlessQuery = Annotated[float | None, _DELTA]
+MaxGroups = Annotated[int, _MAX_GROUPS]
+MaxGroupsUnlessQuery = Annotated[int | None, _MAX_GROUPS]
 Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
 QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in TOML: the whole release in one file.")]
 ObjectiveText = Annotated[
@@ -25,7 +29,7 @@ def clear_errors() -> Iterator[None]:
     """Turn an error of the library into a message on standard error and the exit code 2."""
     try:
         yield
-    except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
 

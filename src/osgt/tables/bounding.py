@@ -55,7 +55,7 @@ def bounded_sums(
     sums: dict[str, Any] = {KEPT: kept.count().cast("int64")}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, first(kept))):
-            sums[f"sum_{i}_{j}"] = contribution.sum().fill_null(0).cast("int64")
+            sums[f"sum_{i}_{j}"] = contribution.cast("int64").sum().fill_null(0).cast("int64")
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
 
 
@@ -118,27 +118,27 @@ def _choice(rows: ir.Table, keys: list[str], salt: int) -> ir.Value:
 
 
 def _duckdb(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    salted = _function("hash", ibis.literal(salt, type="int64"), *columns, returns=dt.uint64)
+    salted = function("hash", ibis.literal(salt, type="int64"), *columns, returns=dt.uint64)
     # Hashed again: the engine combines the hashes of several columns by exclusive or, which keeps an order of groups.
-    return (_function("hash", salted, returns=dt.uint64) >> 32).cast("uint32")
+    return (function("hash", salted, returns=dt.uint64) >> 32).cast("uint32")
 
 
 def _spark(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    return _function("xxhash64", ibis.literal(salt, type="int64"), *columns, returns=dt.int64)
+    return function("xxhash64", ibis.literal(salt, type="int64"), *columns, returns=dt.int64)
 
 
 def _postgres(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    chained: Any = ibis.literal(salt, type="int64")
-    for column in columns:
-        text = column.cast("string").fill_null("")
-        chained = _function("hashtextextended", text, chained, returns=dt.int64)
-    return chained
+    # The hash of a record is made for the equality of each type: 1.0 and 1.00 are one number, with one hash.
+    salted = ibis.literal(salt, type="int64")
+    together = function("hash_record_extended", function("row", *columns, returns=dt.binary), salted, returns=dt.int64)
+    # Hashed again: the engine adds up the hashes of several columns, which keeps an order of groups.
+    return function("hashint8extended", together, salted, returns=dt.int64)
 
 
 HASHES = {"duckdb": _duckdb, "pyspark": _spark, "postgres": _postgres}
 
 
-def _function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
+def function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
     """A call of a function of the engine that has no name in Ibis."""
     types = tuple(argument.type() for argument in arguments)
     call = ibis.udf.scalar.builtin(_signature(len(arguments)), name=name, signature=(types, returns))

@@ -1,5 +1,6 @@
 """Conditions: which rows count, decided by each row alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +16,22 @@ _ROWS = "osgt_rows"
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A condition and how it reads."""
+    """A condition as SQL; if it was given as an Ibis expression, that as well."""
 
     text: str
     expression: Any = None
 
-    def apply(self, table: ir.Table) -> ir.Table:
-        """The rows of the table for which it holds."""
-        if self.expression is not None:
-            return table.filter(self.expression)
-        return table.alias(_ROWS).sql(f"SELECT * FROM {_ROWS} WHERE {self.text}", dialect=table.get_backend().name)
+
+def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
+    """The rows of the table for which all conditions hold."""
+    expressions = [condition.expression for condition in conditions if condition.expression is not None]
+    texts = [f"({condition.text})" for condition in conditions if condition.expression is None]
+    if expressions:
+        table = table.filter(expressions)
+    if texts:
+        sql = f"SELECT * FROM {_ROWS} WHERE {' AND '.join(texts)}"
+        table = table.alias(_ROWS).sql(sql, dialect=table.get_backend().name)
+    return table
 
 
 def checked_condition(table: ir.Table, condition: Any) -> Condition:
@@ -55,7 +62,7 @@ def _sql(table: ir.Table, text: str) -> Condition:
     # What was checked is what is run: comments and everything else that was not part of the condition are gone.
     condition = Condition(parsed[0].sql(dialect="spark" if dialect == "pyspark" else dialect))
     try:
-        condition.apply(table).schema()
+        filtered(table, [condition]).schema()
     except Exception as error:
         raise ValueError(f"where: the engine does not understand {text!r}: {error}") from None
     return condition

@@ -137,7 +137,7 @@ def _beside(path: Path, part: Mapping[str, Any], names: tuple[str, ...]) -> dict
     for name in names:
         value = found.get(name)
         if isinstance(value, str) and "://" not in value and not (name == "source" and _is_table(found)):
-            found[name] = os.fspath(path.parent / value)
+            found[name] = os.path.normpath(path.parent / value)
     return found
 
 

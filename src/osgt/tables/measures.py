@@ -6,7 +6,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from osgt.tables.values import Grid, present
+from osgt.tables.values import Grid, one_if, present
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Units(Measure):
         return True
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        return [first.cast("int64")]
+        return [one_if(first)]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Rows(Measure):
     """The number of rows."""
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        return [first.notnull().cast("int64")]
+        return [one_if(first.notnull())]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Values(Measure):
         return (self.column,)
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        return [present(rows[self.column]).cast("int64")]
+        return [one_if(present(rows[self.column]))]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Bins(Measure):
         column = rows[self.column]
         below = [column < edge for edge in self.edges[1:-1]] + [column <= self.edges[-1]]
         inside = [~below[i - 1] & below[i] if i else (column >= self.edges[0]) & below[0] for i in range(len(below))]
-        return [(present(column) & bin_).fill_null(False).cast("int64") for bin_ in inside]
+        return [one_if(present(column) & bin_) for bin_ in inside]
 
 
 def distinct(measures: Sequence[Measure]) -> list[Measure]:

@@ -25,7 +25,9 @@ from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure, Units
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
+from osgt.tables.sources import fetched
 from osgt.tables.statement import Statement
+from osgt.tables.text import as_bytes, as_text
 
 #: Exact sums stay below this in absolute value, so that they fit into 64 bits together with their noise.
 _LARGEST_SUM = 2**61
@@ -108,11 +110,14 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
-    backend = query.dataset.table.get_backend()
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
-    sums = backend.to_pyarrow(expression)
+    try:
+        sums = fetched(expression)
+    except Exception as error:
+        stands = "" if reservation is None else "; the charge stands"
+        raise RuntimeError(f"the engine failed, nothing was released{stands}: {error}") from error
     keys, exact = _exact(query, measures, sums)
     shown, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)
@@ -134,7 +139,7 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
 def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
     """The exact, bounded sums of each group, as a query for the engine."""
     rows, keys, values = prepared_rows(query, measures, order)
-    return bounded_sums(
+    sums = bounded_sums(
         rows,
         keys,
         values,
@@ -144,6 +149,11 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
         salt=salt,
         order=None if order is None else "order",
     )
+    if query.groups.public is not None:
+        return sums
+    schema, engine = query.dataset.table.schema(), query.dataset.table.get_backend().name
+    texts = [key for key, name in zip(keys, query.groups.by, strict=True) if schema[name].is_string()]
+    return sums.mutate(**{key: as_text(engine, sums[key]) for key in texts})
 
 
 def prepared_rows(
@@ -154,18 +164,19 @@ def prepared_rows(
     names = list(dict.fromkeys(column for measure in measures for column in measure.columns))
     values = {name: f"value_{i}" for i, name in enumerate(names)}
     keys = [f"key_{i}" for i in range(len(by))]
-    columns = {UNIT: table[query.dataset.privacy_unit]}
-    columns |= {key: table[name] for key, name in zip(keys, by, strict=True)}
+    engine = query.dataset.table.get_backend().name
+    columns = {UNIT: as_bytes(engine, table[query.dataset.privacy_unit])}
+    columns |= {key: as_bytes(engine, table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: table[name] for name, value in values.items()}
     if order is not None:
         columns["order"] = table[order]
     rows = table.select(**columns)
     if query.groups.public is None:
         return rows, keys, values
-    return _with_public_keys(rows, keys, query.groups.public), [KEY], values
+    return _with_public_keys(engine, rows, keys, query.groups.public), [KEY], values
 
 
-def _with_public_keys(rows: ir.Table, keys: list[str], public: pa.Table) -> ir.Table:
+def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.Table) -> ir.Table:
     """The rows whose keys are public, with the number of their key in place of the keys."""
     import ibis  # noqa: PLC0415
 
@@ -173,7 +184,7 @@ def _with_public_keys(rows: ir.Table, keys: list[str], public: pa.Table) -> ir.T
     numbered = ibis.memtable(renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64())))
     same = []
     for i, key in enumerate(keys):
-        theirs = numbered[f"public_{i}"]
+        theirs = as_bytes(engine, numbered[f"public_{i}"])
         # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
         same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
     joined = rows.inner_join(numbered, same)

@@ -6,6 +6,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from osgt.tables.bounding import HASHES
 
@@ -121,6 +122,18 @@ def _table(connection: Any, table: str | None) -> ir.Table:
         found: ir.Table = connection.table(name, database=tuple(schema) or None)
     except ibis.common.exceptions.TableNotFound:
         raise ValueError(f"table: there is no table {table!r} in the database") from None
+    return found
+
+
+def fetched(expression: ir.Table) -> pa.Table:
+    """The rows of a query, as Arrow."""
+    backend = expression.get_backend()
+    if backend.name == "pyspark":
+        # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
+        backend._run_pre_execute_hooks(expression)
+        found: pa.Table = backend.raw_sql(backend.compile(expression)).toArrow()
+    else:
+        found = backend.to_pyarrow(expression)
     return found
 
 

@@ -52,10 +52,12 @@ class Grid:
         """The number of steps of a value that is present, between `low` and `high`: the expression for the engine."""
         if self.step == 1 and column.type().is_integer():
             return _clipped(column, self.low, self.high).cast("int64")
-        number = column.cast("int64") if column.type().is_boolean() else column
+        number = one_if(column) if column.type().is_boolean() else column
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
         value = _clipped(number.cast("float64"), float(self.low * self.step), float(self.high * self.step))
-        return _clipped((value * float(1 / self.step) + 0.5).floor().cast("int64"), self.low, self.high)
+        # Half a step is added first: the product of a tiny value is an error on PostgreSQL, which would give it away.
+        steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
+        return _clipped(steps.cast("int64"), self.low, self.high)
 
 
 def present(column: ir.Value) -> ir.BooleanValue:
@@ -63,6 +65,12 @@ def present(column: ir.Value) -> ir.BooleanValue:
     if column.type().is_floating():
         return column.notnull() & ~column.isnan().fill_null(True)
     return column.notnull()
+
+
+def one_if(condition: ir.BooleanValue) -> ir.IntegerValue:
+    """1 where the condition holds, 0 elsewhere: PostgreSQL turns no truth value into a bigint."""
+    one: ir.IntegerValue = ibis.ifelse(condition, ibis.literal(1, type="int64"), ibis.literal(0, type="int64"))
+    return one
 
 
 def _clipped(value: Any, low: float, high: float) -> Any:
