@@ -394,7 +394,7 @@ class TestStatement:
         assert plain["software"] == f"osgt {version('osgt')}"
         written = datetime.datetime.fromisoformat(plain["date"])
         assert abs(datetime.datetime.now(datetime.UTC) - written) < datetime.timedelta(hours=1)
-        assert plain["rows"] == 3
+        assert plain["groups_shown"] == 3
         assert plain["query"]["groups"]["max_groups"] == 2
         assert [a["kind"] for a in plain["query"]["aggregates"]][:2] == ["count", "sum"]
 

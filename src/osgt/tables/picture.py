@@ -45,7 +45,9 @@ def interval_picture(
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers from below `low` to above `high`."""
-    span = high - low or 1.0
+    if low == high:
+        high = low + 1.0
+    span = high - low
     step = 10.0 ** math.floor(math.log10(span / _TICKS))
     step *= next(factor for factor in (1, 2, 5, 10) if span / (step * factor) <= _TICKS)
     return [step * i for i in range(math.floor(low / step), math.ceil(high / step) + 1)]

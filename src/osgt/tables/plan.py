@@ -152,7 +152,7 @@ class Plan:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
         for column in self.columns:
             lines.append(f"  {column.name}: {_in_words(column, self.confidence)}")
-        others = ", ".join(f"{100 * gain:.1f} % of the variance of {name}" for name, gain in self.gains.items())
+        others = ", ".join(f"{percent(gain)} of the variance of {name}" for name, gain in self.gains.items())
         lines.append(f"  saved: {others} noise at the same budget")
         if self.threshold is not None:
             lines.append(
@@ -173,6 +173,11 @@ def _in_words(column: Column, confidence: float) -> str:
         return f"±{column.half_width:,.6g} ({confidence:.15g} of the time; standard deviation {column.std:,.4g})"
     sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in column.by_size.items())
     return f"{sizes} ({confidence:.15g} of the time)"
+
+
+def percent(part: float) -> str:
+    """A part in percent; what is next to nothing has no sign."""
+    return f"{round(100 * part, 1) + 0.0:.1f} %"
 
 
 def make_plan(

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from osgt.tables.picture import interval_picture
-from osgt.tables.plan import Plan
+from osgt.tables.plan import Plan, percent
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -100,7 +101,10 @@ def _table(release: "Release") -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.6g}"
+    """Whole numbers and decimals as they are, floats with six digits or all that stand before the point."""
+    if isinstance(value, int | Decimal):
+        return f"{value:,}"
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
 def _noise(plan: Plan) -> str:
@@ -111,7 +115,7 @@ def _noise(plan: Plan) -> str:
     for i, column in enumerate(plan.columns):
         others = "".join(f"<td>{plan.alternatives[name][i].width_in_words()}</td>" for name in names)
         rows.append(f"<tr><td class='key'>{escape(column.name)}</td><td>{column.width_in_words()}</td>{others}</tr>")
-    saved = ", ".join(f"{100 * gain:.1f} % against {escape(name)}" for name, gain in plan.gains.items())
+    saved = ", ".join(f"{percent(gain)} against {escape(name)}" for name, gain in plan.gains.items())
     return (
         f"<p>Half-widths of the {plan.confidence:.15g} noise interval at the same budget, all accounted for exactly. "
         f"Variance saved: {saved}.</p><div class='wide'><table><thead><tr>{head}</tr></thead>"
