@@ -56,7 +56,7 @@ def test_a_release_is_charged_as_planned_and_settled_when_written(ledger, tmp_pa
     (entry,) = ledger.history("rides")
     assert entry.status == "settled"
     statement = json.dumps(release.statement.to_dict(), sort_keys=True)
-    assert entry.statusment_hash == hashlib.sha256(statement.encode()).hexdigest()
+    assert entry.statement_hash == hashlib.sha256(statement.encode()).hexdigest()
     release.to_parquet(tmp_path / "again.parquet")  # a second copy costs nothing
     assert len(ledger.history("rides")) == 1
     assert ledger.verify().ok
