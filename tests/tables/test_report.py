@@ -113,10 +113,10 @@ class TestPage:
         found = page.words[page.words.index('{\n  "statement"') :]
         assert json.JSONDecoder().raw_decode(found)[0] == release.statement.to_dict()
 
-    @pytest.mark.parametrize("key", HOSTILE)
-    def test_hostile_keys_are_text(self, release, tmp_path, key):
+    def test_hostile_keys_are_text(self, release, tmp_path):
         _, page = written(release, tmp_path)
-        assert key in page.words
+        for key in HOSTILE:
+            assert key in page.words, key
 
     def test_a_hostile_column_and_source(self, tmp_path):
         name = "<b>\"'&"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.tables.groups import NEIGHBOURS
+from osgt.tables.measures import Units
 from osgt.tables.plan import SHOWN, Plan
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> 
             f"{plan.shown_size:,} units is shown with {SHOWN:.0%} probability. "
             f"δ = {plan.selection_delta:.15g} of the total is for this choice."
         )
+        if any(Units() in aggregate.measures for aggregate in plan.aggregates):
+            sentences.append(
+                "Groups smaller than that are shown where the noise happens to be upward: their numbers of units are "
+                "too large on average, and the intervals of these cover less often."
+            )
     elif groups.public is not None:
         sentences.append("The groups were given beforehand; all of them are shown, also those without any rows.")
     if clamp:
