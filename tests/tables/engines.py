@@ -135,7 +135,11 @@ def spark_frame(session, table):
     """The rows as a Spark frame. Spark has no unsigned integers: each becomes the next larger type."""
     larger = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
     fields = [pa.field(f.name, larger.get(f.type, f.type)) for f in table.schema]
-    return session.createDataFrame(table.cast(pa.schema(fields)))
+    frame = session.createDataFrame(table.cast(pa.schema(fields)))
+    for field in fields:
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+            frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
+    return frame
 
 
 # PostgreSQL

@@ -23,6 +23,9 @@ _FLOAT_STEPS = 1 << 21
 #: Most steps between the bounds where squares are summed.
 _SQUARED_STEPS = 1 << 13
 
+#: Most steps from zero in any case: whole numbers up to here are floats as well.
+_MOST_STEPS = 1 << 52
+
 _LARGEST_BOUND = Fraction(2) ** 900
 
 
@@ -49,9 +52,8 @@ class Grid:
         """The number of steps of a value that is present, between `low` and `high`: the expression for the engine."""
         if self.step == 1 and column.type().is_integer():
             return _clipped(column, self.low, self.high).cast("int64")
-        number = one_if(column) if column.type().is_boolean() else column
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
-        value = _clipped(number.cast("float64"), float(self.low * self.step), float(self.high * self.step))
+        value = _clipped(as_float(column), float(self.low * self.step), float(self.high * self.step))
         # Half a step is added first: the product of a tiny value is an error on PostgreSQL, which would give it away.
         steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
         return _clipped(steps.cast("int64"), self.low, self.high)
@@ -61,7 +63,20 @@ def present(column: ir.Value) -> ir.BooleanValue:
     """Whether there is a value: not null, and not NaN."""
     if column.type().is_floating():
         return column.notnull() & ~column.isnan().fill_null(True)
+    if column.type().is_decimal() and column.get_backend().name == "postgres":
+        return column.notnull() & (column != ibis.literal("NaN").cast(column.type())).fill_null(False)
     return column.notnull()
+
+
+def as_float(column: ir.Value) -> ir.FloatingValue:
+    """The number as a float: no value of the column may be an error, since that would give it away."""
+    if column.type().is_boolean():
+        column = one_if(column)
+    if column.type().is_decimal() and column.type().precision is None:
+        # PostgreSQL's numbers of any size: only those that are floats can become one.
+        zero, tiny, far, away = (ibis.literal(n).cast(column.type()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
+    return column.cast("float64")
 
 
 def one_if(condition: ir.BooleanValue) -> ir.IntegerValue:
@@ -97,6 +112,13 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, squares: bool = Fa
     Integers step by 1 and decimals by their last digit unless the bounds are too far apart for that; floats step by a
     power of two. `squares` leaves room for sums of squares.
     """
+    grid = _finest_grid(name, dtype, bounds, squares=squares)
+    if max(-grid.low, grid.high) > _MOST_STEPS:
+        raise ValueError(f"bounds of {name!r} are too close to each other for their distance from zero, got {bounds!r}")
+    return grid
+
+
+def _finest_grid(name: str, dtype: dt.DataType, bounds: object, *, squares: bool) -> Grid:
     low, high = checked_bounds(name, bounds)
     extent, most = (high - low, _SQUARED_STEPS) if squares else (max(abs(low), abs(high)), _EXACT_STEPS)
     if dtype.is_integer() or dtype.is_boolean():
