@@ -6,6 +6,7 @@ come closest there, and gives the data set back.
 
 import uuid
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+import pytest
 from psycopg import sql
 
 from osgt import Dataset
+from osgt.tables import release
 from osgt.tables.bounding import KEPT
 from osgt.tables.keys import KEY
 from osgt.tables.release import exact_sums
@@ -70,6 +73,20 @@ def numbers_by_key(query, measures, found):
         assert all(type(number) is int for numbers in result[key] for number in numbers)
         assert columns[KEPT][row] > 0 or not query.groups.by
     return result
+
+
+@contextmanager
+def fetched_queries():
+    """The tables that releases get from the engine meanwhile, and nothing else may: a list that grows."""
+    tables = []
+
+    def fetched_and_noted(expression):
+        tables.append(fetched(expression))
+        return tables[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "fetched", fetched_and_noted)
+        yield tables
 
 
 def new_name():

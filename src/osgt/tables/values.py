@@ -127,8 +127,9 @@ def _finest_grid(name: str, dtype: dt.DataType, bounds: object, *, squares: bool
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
         return _grid("integer", max(Fraction(1), _power(2, extent / most)), low, high)
     if dtype.is_decimal():
-        last_digit = Fraction(10) ** -(dtype.scale or 0)
-        return _grid("decimal", max(last_digit, _power(10, extent / most)), low, high)
+        finest = _power(10, extent / most)
+        # PostgreSQL's numeric without a scale has no last digit.
+        return _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
     if dtype.is_floating():
         return _grid("float", _power(2, extent / min(most, _FLOAT_STEPS)), low, high)
     raise TypeError(f"column {name!r} must hold numbers, got {dtype}")
