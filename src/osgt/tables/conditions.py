@@ -20,11 +20,14 @@ class Condition:
 
     text: str
     expression: Any = None
+    table: ir.Table | None = None
 
     def apply(self, table: ir.Table) -> ir.Table:
         """The rows of the table for which it holds."""
-        if self.expression is not None:
-            return table.filter(self.expression)
+        if self.table is not None:
+            # The columns of the rows that are left, in place of those of all rows.
+            moved = self.expression.op().replace({self.table.op(): table.op()})
+            return table.filter(moved.to_expr())
         # A name of its own for every step: conditions can follow one another.
         rows = f"{_ROWS}_{secrets.token_hex(8)}"
         return table.alias(rows).sql(f"SELECT * FROM {rows} WHERE {self.text}", dialect=table.get_backend().name)
@@ -38,17 +41,18 @@ def checked_condition(table: ir.Table, condition: Any) -> Condition:
     if len(bound) != 1 or not isinstance(bound[0], ir.BooleanValue):
         raise TypeError(f"where: the condition must be true or false for each row, got {condition!r}")
     node = bound[0].op()
-    crossing = node.find((ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery, ops.ExistsSubquery))
-    if crossing or any(relation != table.op() for relation in node.find(ops.Relation, filter=ops.Value | ops.Relation)):
+    # Of the condition alone: the table may be a query itself.
+    crossing = node.find((ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery), filter=ops.Value)
+    if crossing or node.relations - {table.op()}:
         raise ValueError("where: the condition must look at one row alone: no aggregates, windows or other tables")
-    return Condition(ibis.to_sql(table.filter(bound[0])).partition("WHERE")[2].strip(), bound[0])
+    return Condition(ibis.to_sql(table.filter(bound[0])).partition("WHERE")[2].strip(), bound[0], table)
 
 
 def _sql(table: ir.Table, text: str) -> Condition:
     dialect = table.get_backend().name
     try:
         parsed = sqlglot.parse(text, read="spark" if dialect == "pyspark" else dialect)
-    except sqlglot.errors.ParseError as error:
+    except sqlglot.errors.SqlglotError as error:
         raise ValueError(f"where: {text!r} is not a condition in SQL: {error}") from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expression) or isinstance(parsed[0], exp.Query | exp.DDL):
         raise ValueError(f"where: must be one condition in SQL, got {text!r}")
