@@ -2,6 +2,7 @@
 
 import typer
 
+from osgt.cli.ledger import ledger
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
@@ -18,5 +19,6 @@ app.command()(release)
 app.command()(preview)
 app.command()(noise)
 app.command()(paper)
+app.add_typer(ledger)
 
 __all__ = ["app"]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,7 +96,9 @@ def _plan_query(
     budget = {**job.budget, **{name: v for name, v in (("epsilon", epsilon), ("delta", delta)) if v is not None}}
     if error is not None:
         budget = {"interval": error, "delta": budget.get("delta")}
-    found = job.query().plan(**budget, confidence=job.output.get("confidence", confidence))
+    query = job.query()
+    with closing(query.dataset):
+        found = query.plan(**budget, confidence=job.output.get("confidence", confidence))
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return

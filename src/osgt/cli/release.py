@@ -5,7 +5,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -170,7 +170,7 @@ def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) ->
         from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
 
         found = read_job(query).query()
-        with _progress(found, "counting what the bounds cut off"):
+        with closing(found.dataset), _progress(found, "counting what the bounds cut off"):
             shown = found.preview()
         Console().print(str(shown), highlight=False, soft_wrap=True)
 
@@ -184,6 +184,11 @@ def run(job: "Job", *, overwrite: bool) -> "Release":
         if name in job.output:
             _check_target(name, Path(job.output[name]), suffixes, overwrite=overwrite)
     query = job.query(_ledger(job))
+    with closing(query.dataset):
+        return _released(job, query)
+
+
+def _released(job: "Job", query: "Query") -> "Release":
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
@@ -270,7 +275,7 @@ def _joined(job: "Job", given: dict[str, dict[str, Any]], aggregates: Sequence[M
 def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
     if as_json:
         rows = made.to_arrow().to_pylist()
-        typer.echo(json.dumps({"rows": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
+        typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
         return
     console = Console()
     console.print(release_table(made))

@@ -10,6 +10,7 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Account:
         return replace(self._moved(charge, -1), pending=kept, cancelled_inside=inside)
 
     def _moved(self, charge: Charge, sign: int) -> "Account":
-        loss = charge.profile._pure_loss()
+        loss = _largest_loss(charge)
         return replace(
             self,
             charges=self.charges + sign,
@@ -74,11 +75,11 @@ class Account:
         """The account after one more entry."""
         match entry.kind, entry.refers_to:
             case "charge", None:
-                return self.charged(entry.sequence, Charge.from_dict(entry.values()["charge"]))
+                return self.charged(entry.sequence, _charge(canonical(entry.values["charge"])))
             case "cancel", int(sequence):
-                return self.cancelled(sequence, Charge.from_dict(entry.values()["charge"]))
+                return self.cancelled(sequence, _charge(canonical(entry.values["charge"])))
             case "budget", None:
-                return replace(self, budget=Budget(**entry.values()["budget"]))
+                return replace(self, budget=Budget(**entry.values["budget"]))
         return self
 
     def rebuilt(self) -> "Account":
@@ -176,8 +177,13 @@ class Replay:
     """All entries of a data set, one after the other: in a dict, since a tuple would be copied for each charge."""
 
     def __init__(self, opening: Entry) -> None:
-        self._account = Account(Budget(**opening.values()["budget"]))
+        self._account = Account(Budget(**opening.values["budget"]))
         self._pending: dict[int, Charge] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """The budget in force."""
+        return self._account.budget
 
     def apply(self, entry: Entry) -> None:
         """Add one more entry."""
@@ -202,6 +208,17 @@ def rounded_up(value: Fraction) -> float:
     """The least float that is not smaller."""
     near = float(value)
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+@lru_cache(maxsize=1024)
+def _charge(content: str) -> Charge:
+    """The charge that an entry holds. Many entries hold the same."""
+    return Charge.from_dict(json.loads(content))
+
+
+@lru_cache(maxsize=1024)
+def _largest_loss(charge: Charge) -> Fraction | None:
+    return charge.profile._pure_loss()
 
 
 def _counted(counts: Counts | None, charge: Charge, sign: int) -> Counts | None:

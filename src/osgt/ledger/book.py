@@ -4,7 +4,7 @@ import getpass
 import os
 import socket
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -92,11 +92,10 @@ def load(connection: sa.Connection, head: Head, *, anew: bool = False) -> Loaded
 
 
 def _stored(connection: sa.Connection, head: Head) -> tuple[Account, int, str] | None:
-    row = connection.execute(sa.select(states).where(states.c.dataset == head.number)).one_or_none()
+    there = (entries.c.dataset == states.c.dataset) & (entries.c.sequence == states.c.sequence)
+    named = sa.select(states).join(entries, there & (entries.c.hash == states.c.hash))
+    row = connection.execute(named.where(states.c.dataset == head.number)).one_or_none()
     if row is None or digest(row.body, row.hash) != row.digest:
-        return None
-    at = sa.select(entries.c.hash).where(entries.c.dataset == head.number, entries.c.sequence == row.sequence)
-    if connection.execute(at).scalar_one_or_none() != row.hash:
         return None
     return Account.from_bytes(row.body), row.sequence, row.hash
 
@@ -172,7 +171,7 @@ def append(
         },
         head.hash,
     )
-    connection.execute(entries.insert().values(**vars(item)))
+    connection.execute(entries.insert().values(asdict(item)))
     moved = Head(head.number, head.name, item.sequence, item.hash)
     connection.execute(
         datasets.update()

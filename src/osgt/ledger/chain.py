@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -41,6 +42,7 @@ class Entry:
     previous_hash: str
     hash: str
 
+    @cached_property
     def values(self) -> dict[str, Any]:
         """The content, read."""
         values = json.loads(self.content)
@@ -56,7 +58,7 @@ class Entry:
             return f"entry {self.sequence} does not follow the entry before it: one of them was replaced"
         if hash_of(self.previous_hash, self.content) != self.hash:
             return f"entry {self.sequence} was edited: its hash is not that of its content"
-        values = self.values()
+        values = self.values
         told = (values.get("number"), values.get("sequence"), values.get("kind"), values.get("refers_to"))
         if told != (self.dataset, self.sequence, self.kind, self.refers_to):
             return f"entry {self.sequence} was edited: its columns are not those of its content"

@@ -76,7 +76,7 @@ class Database:
             self._engine, self._process = None, os.getpid()
         if self._engine is None:
             self._engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
-            self._finalizer = weakref.finalize(self, self._engine.dispose)
+            self._finalizer = weakref.finalize(self, _dispose, self._engine, self._process)
         return self._engine
 
     def close(self) -> None:
@@ -194,6 +194,12 @@ _CAUSES: list[tuple[tuple[str, ...], type[LedgerError], str]] = [
         "the ledger {name} cannot be reached. Check the address, the user and the password, and that the server runs.",
     ),
 ]
+
+
+def _dispose(engine: sa.Engine, process: int) -> None:
+    """Close the connections, in the process that opened them."""
+    if os.getpid() == process:
+        engine.dispose()
 
 
 def _sqlite_engine(url: sa.URL) -> sa.Engine:

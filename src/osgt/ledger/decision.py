@@ -57,6 +57,17 @@ def decide(account: Account, *, quick: bool = False) -> Decision:
     return _exact(account, left, selection, loss)
 
 
+def figures(account: Account) -> tuple[float, float]:
+    """ε at the declared δ and δ at the declared ε of what stands: exactly composed where that does not take long."""
+    judged = decide(account, quick=True)
+    profile = account.profile() if account.grid is not None else None
+    left = -rounded_up(account.selection - Fraction(account.budget.delta))
+    if profile is None or left <= 0:
+        return judged.epsilon, judged.delta
+    delta = float(profile.delta(account.budget.epsilon)) + account.selection_delta()
+    return min(judged.epsilon, float(profile.epsilon(left))), min(judged.delta, delta)
+
+
 def _composed(account: Account) -> tuple[Composed | None, Account]:
     """The loss of all that stands, and the account with it."""
     grid = account.grid

@@ -16,7 +16,7 @@ from osgt.ledger.account import Account
 from osgt.ledger.book import Head
 from osgt.ledger.budget import Budget, new_budget
 from osgt.ledger.database import Database
-from osgt.ledger.decision import Decision, decide
+from osgt.ledger.decision import decide, figures
 from osgt.ledger.errors import BudgetExceeded
 from osgt.ledger.records import Release, Spending, releases
 from osgt.ledger.reservation import Reservation
@@ -141,8 +141,9 @@ class Ledger:
             since = loaded.entries_since + 1
             if decision.worth_rebuilding:
                 loaded = book.load(connection, head, anew=True)
+                book.store(connection, head, loaded.account)
                 decision = decide(loaded.account.charged(head.sequence + 1, charge))
-                since = book.FOLD_AFTER + 1
+                since = 1
             if not decision.fits:
                 return loaded.account
             values = {
@@ -179,7 +180,7 @@ class Ledger:
             more: dict[str, Any] = dict(values)
             if kind == "cancel":
                 at = (entries.c.dataset == head.number, entries.c.sequence == sequence)
-                content = chain.Entry(*connection.execute(sa.select(entries).where(*at)).one()).values()
+                content = chain.Entry(*connection.execute(sa.select(entries).where(*at)).one()).values
                 more["charge"] = content["charge"]
             book.append(connection, head, kind, more, actor=actor, refers_to=sequence)
 
@@ -188,11 +189,12 @@ class Ledger:
     def spent(self, dataset: str) -> Spending:
         """How much of the budget is used: upper bounds on ε at the declared δ and on δ at the declared ε."""
         name = book.name_of(dataset)
-        account, decision = self._judged(name)
+        account = self._account(name)
+        epsilon, delta = figures(account)
         return Spending(
             name,
-            decision.epsilon,
-            decision.delta,
+            epsilon,
+            delta,
             account.budget.epsilon,
             account.budget.delta,
             account.budget.composition,
@@ -224,7 +226,7 @@ class Ledger:
         """
         name = book.name_of(dataset)
         shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
-        account, _ = self._judged(name)
+        account = self._account(name)
         return headroom.largest_epsilon(account, shape, delta=delta, selection_share=selection_share)
 
     def history(self, dataset: str) -> list[Release]:
@@ -268,12 +270,12 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def _judged(self, name: str) -> tuple[Account, Decision]:
-        """The account and what there is to say about it, without the losses of cancelled charges."""
+    def _account(self, name: str) -> Account:
+        """The account as it is now, without the losses of cancelled charges."""
         account = self._database.read(lambda c: book.load(c, self._found(c, name)).account)
         if account.cancelled_inside:
             account = self._database.read(lambda c: book.load(c, self._found(c, name), anew=True).account)
-        return account, decide(account)
+        return account
 
     def _found(self, connection: sa.Connection, name: str) -> Head:
         return self._known(book.find(connection, name), connection, name)

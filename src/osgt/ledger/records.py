@@ -46,12 +46,12 @@ def releases(entries: list[Entry]) -> list[Release]:
     ends: dict[int, dict[str, Any]] = {}
     for entry in entries:
         if entry.refers_to is not None:
-            ends[entry.refers_to] = entry.values()
+            ends[entry.refers_to] = entry.values
     found = []
     for entry in entries:
         if entry.kind != "charge":
             continue
-        values, end = entry.values(), ends.get(entry.sequence, {})
+        values, end = entry.values, ends.get(entry.sequence, {})
         found.append(
             Release(
                 entry.sequence,

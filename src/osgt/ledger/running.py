@@ -7,8 +7,8 @@ between grid points so that it dominates, whatever a window cuts off or a transf
 each δ that is read from it is an upper bound on δ of the exact composition.
 
 How far above? A release adds about step²/6 to the variance of the loss, so that the bound is too large by a part of
-about releases·step²·θ(1 + θ)/12. Tilt θ and step are set for the budget: a normal loss that just meets it has a standard
-deviation of `STEPS` steps. docs/ledger.md has the figures that were measured.
+about releases·step²·θ(1 + θ)/12. Tilt θ and step are set for the budget: a normal loss that just meets it has a
+standard deviation of `STEPS` steps. docs/ledger.md has the figures that were measured.
 """
 
 import math
@@ -36,6 +36,9 @@ _TOLERANCE = 1e-13
 
 #: A part that would need more cells than this is not put on the grid.
 _MOST_CELLS = 2**18
+
+#: An ε is only ever told, not decided by: so close is enough, and rounded up by more.
+_EPSILON_ACCURACY = 1e-6
 
 #: Rows that are multiplied in one go: bounds the memory.
 _BATCH = 64
@@ -140,4 +143,4 @@ def epsilon_at(loss: Composed, delta: float, start: float) -> float:
     """An ε at which the bound is at most δ: close to the least, unless δ is far from that of the budget."""
     if delta <= 0:
         return math.inf
-    return float(engine.crossing(loss, math.log(delta), start))
+    return float(engine.crossing(loss, math.log(delta), start, _EPSILON_ACCURACY)) * (1.0 + 4 * _EPSILON_ACCURACY)

@@ -70,6 +70,8 @@ def _check_dataset(connection: sa.Connection, head: Head) -> tuple[int, list[str
         else:
             replay.apply(item)
         sequence, hash_ = item.sequence, item.hash
+        if item.kind == "charge" and charges[sequence]["delta_after"] > replay.budget.delta:
+            faults.append(f"entry {sequence} exceeds the budget of its time")
         if stored is not None and stored.sequence == item.sequence:
             faults += _check_stored(stored, item, replay.account())
     if not faults and (sequence, hash_) != (head.sequence, head.hash):
@@ -85,7 +87,7 @@ def _fault(
     """What is wrong with an entry, in the chain or in what it says; None if nothing is."""
     try:
         fault = item.fault(sequence, hash_)
-        values = item.values()
+        values = item.values
     except ValueError as error:
         return f"entry {item.sequence} cannot be read: {error}"
     if fault is not None:
@@ -158,7 +160,7 @@ def export(connection: sa.Connection) -> dict[str, Any]:
             {
                 "name": head.name,
                 "entries": [
-                    {**item.values(), "previous_hash": item.previous_hash, "hash": item.hash}
+                    {**item.values, "previous_hash": item.previous_hash, "hash": item.hash}
                     for item in chain.read_entries(connection, head.number)
                 ],
             }

@@ -288,8 +288,8 @@ def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
     return sum(n * pair.kink for pair, n in zip(pairs, coordinates, strict=True)) > _LARGEST_LOSS
 
 
-def crossing(run: Composed, log_target: float, estimate: float) -> float:
-    """The ε ≥ 0 at which the bound of one composed loss meets the target."""
+def crossing(run: Composed, log_target: float, estimate: float, accuracy: float = 1e-12) -> float:
+    """The ε ≥ 0 at which the bound of one composed loss meets the target, to a relative accuracy."""
     stride = 1.0 / run.theta
     low = high = estimate
     while low > 0 and run.log_delta(low) < log_target:
@@ -301,4 +301,5 @@ def crossing(run: Composed, log_target: float, estimate: float) -> float:
         high, stride = high + stride, 2 * stride
         if high > 1e300:
             return math.inf
-    return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=1e-12 * high, rtol=1e-14))
+    xtol, rtol = accuracy * high, max(0.01 * accuracy, 1e-14)
+    return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol))

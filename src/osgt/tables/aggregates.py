@@ -112,8 +112,8 @@ class Mean(Aggregate):
         count, total = (noisy.values[measure][:, 0] for measure in self.measures)
         width = self.grid.width
         laws = noisy.laws[self.measures[1]], noisy.laws[self.measures[0]]
-        value = np.clip(total / np.maximum(count, 1), -width, width)
         low, high = ratio_interval(total, count, laws, width, noisy.confidence)
+        value = np.clip(total / np.maximum(count, 1), low, high)
         centre, unit = float(self.grid.centre), float(self.grid.step) / 2
         named = {self.name: value, f"{self.name}_low": low, f"{self.name}_high": high}
         return {name: pa.array(centre + unit * array) for name, array in named.items()}

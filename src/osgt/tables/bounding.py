@@ -55,7 +55,7 @@ def bounded_sums(
     sums: dict[str, Any] = {KEPT: kept.count().cast("int64")}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, first(kept))):
-            sums[f"sum_{i}_{j}"] = contribution.sum().fill_null(0).cast("int64")
+            sums[f"sum_{i}_{j}"] = contribution.cast("int64").sum().fill_null(0).cast("int64")
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
 
 

@@ -1,6 +1,6 @@
 """Conditions: which rows count, decided by each row alone."""
 
-import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +16,22 @@ _ROWS = "osgt_rows"
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A condition and how it reads."""
+    """A condition as SQL; if it was given as an Ibis expression, that as well."""
 
     text: str
     expression: Any = None
-    table: ir.Table | None = None
 
-    def apply(self, table: ir.Table) -> ir.Table:
-        """The rows of the table for which it holds."""
-        if self.table is not None:
-            # The columns of the rows that are left, in place of those of all rows.
-            moved = self.expression.op().replace({self.table.op(): table.op()})
-            return table.filter(moved.to_expr())
-        # A name of its own for every step: conditions can follow one another.
-        rows = f"{_ROWS}_{secrets.token_hex(8)}"
-        return table.alias(rows).sql(f"SELECT * FROM {rows} WHERE {self.text}", dialect=table.get_backend().name)
+
+def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
+    """The rows of the table for which all conditions hold."""
+    expressions = [condition.expression for condition in conditions if condition.expression is not None]
+    texts = [f"({condition.text})" for condition in conditions if condition.expression is None]
+    if expressions:
+        table = table.filter(expressions)
+    if texts:
+        sql = f"SELECT * FROM {_ROWS} WHERE {' AND '.join(texts)}"
+        table = table.alias(_ROWS).sql(sql, dialect=table.get_backend().name)
+    return table
 
 
 def checked_condition(table: ir.Table, condition: Any) -> Condition:
@@ -41,11 +42,11 @@ def checked_condition(table: ir.Table, condition: Any) -> Condition:
     if len(bound) != 1 or not isinstance(bound[0], ir.BooleanValue):
         raise TypeError(f"where: the condition must be true or false for each row, got {condition!r}")
     node = bound[0].op()
-    # Of the condition alone: the table may be a query itself.
-    crossing = node.find((ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery), filter=ops.Value)
-    if crossing or node.relations - {table.op()}:
+    crossing = (ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery, ops.ExistsSubquery)
+    # Values alone are searched: what the table itself was made of is not part of the condition.
+    if node.find(crossing, filter=ops.Value) or node.relations - {table.op()}:
         raise ValueError("where: the condition must look at one row alone: no aggregates, windows or other tables")
-    return Condition(ibis.to_sql(table.filter(bound[0])).partition("WHERE")[2].strip(), bound[0], table)
+    return Condition(ibis.to_sql(table.filter(bound[0])).partition("WHERE")[2].strip(), bound[0])
 
 
 def _sql(table: ir.Table, text: str) -> Condition:
@@ -61,7 +62,7 @@ def _sql(table: ir.Table, text: str) -> Condition:
     # What was checked is what is run: comments and everything else that was not part of the condition are gone.
     condition = Condition(parsed[0].sql(dialect="spark" if dialect == "pyspark" else dialect))
     try:
-        condition.apply(table).schema()
+        filtered(table, [condition]).schema()
     except Exception as error:
         raise ValueError(f"where: the engine does not understand {text!r}: {error}") from None
     return condition

@@ -1,20 +1,20 @@
 """Dataset: a table and whom it is about."""
 
-from dataclasses import dataclass, field
+import os
+from copy import copy
 from typing import Any, Literal
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.privacy.arguments import count
-from osgt.tables.conditions import Condition, checked_condition
+from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.sources import table_of
 
 
-@dataclass(frozen=True, init=False, eq=False)
 class Dataset:
     """A table, and the column that says whom a row is about: the privacy unit.
 
@@ -42,14 +42,6 @@ class Dataset:
     34
     """
 
-    table: ir.Table
-    privacy_unit: str
-    neighbours: Neighbours = "add_remove"
-    ledger: Any = None
-    dataset: str | None = None
-    filters: tuple[Condition, ...] = field(default=())
-    origin: str = ""
-
     def __init__(
         self,
         source: Any,
@@ -68,19 +60,19 @@ class Dataset:
             raise ValueError("ledger and dataset (the name of the data set there) must be given together")
         if ledger is not None and not hasattr(ledger, "reserve"):
             raise TypeError(f"ledger must be a Ledger, as in Ledger('budget.db'), got {ledger!r}")
-        found = table_of(source, table, engine=engine, master=master)
-        values = {
-            "table": found,
-            "privacy_unit": privacy_unit,
-            "neighbours": neighbours,
-            "ledger": ledger,
-            "dataset": dataset,
-            "filters": (),
-            "origin": _origin(source, table),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.table = table_of(source, table, engine=engine, master=master)
+        self.privacy_unit = privacy_unit
+        self.neighbours: Neighbours = neighbours
+        self.ledger, self.dataset = ledger, dataset
+        self.filters: tuple[Condition, ...] = ()
+        self.origin = _origin(source, table)
+        self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
+
+    def close(self) -> None:
+        """Close the connection if this object has opened it: for files and database URLs."""
+        if self._opened:
+            self.table.get_backend().disconnect()
 
     def type_of(self, argument: str, column: object) -> dt.DataType:
         """The type of a column, or an error that names the argument and the columns there are."""
@@ -97,12 +89,9 @@ class Dataset:
         A condition looks at one row alone. What compares with other rows (subqueries, aggregates, windows) would let
         one person's data decide about another's rows, and is refused.
         """
-        checked = checked_condition(self.table, condition)
-        changed = object.__new__(Dataset)
-        for name in self.__dataclass_fields__:
-            object.__setattr__(changed, name, getattr(self, name))
-        object.__setattr__(changed, "filters", (*self.filters, checked))
-        return changed
+        fewer = copy(self)
+        fewer.filters = (*self.filters, checked_condition(self.table, condition))
+        return fewer
 
     def group_by(
         self,
@@ -142,10 +131,7 @@ class Dataset:
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
-        table = self.table
-        for condition in self.filters:
-            table = condition.apply(table)
-        return table
+        return filtered(self.table, self.filters)
 
     def to_dict(self) -> dict[str, Any]:
         """What the data are, in plain values."""
@@ -160,6 +146,8 @@ class Dataset:
 
 def _origin(source: Any, table: str | None) -> str:
     """A name for the source that gives no password away."""
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
     if not isinstance(source, str):
         text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
     elif "://" in source:

@@ -31,23 +31,24 @@ def ratio_interval(
 
     It holds the ratios ρ with |numerator - ρ·denominator| ≤ q(ρ), q(ρ) being the quantile of |Y₁ - ρ·Y₂| at this
     confidence. For the true ratio that difference *is* Y₁ - ρ·Y₂, so the interval covers it with at least this
-    probability, however small the group. Where the set has gaps, its hull is taken.
+    probability, however small the group. Where the set has gaps, its hull is taken; where it is empty, the numerator
+    is taken as the nearest that fits the denominator.
     """
     ratios = np.linspace(0.0, float(largest), _RATIOS)
     quantiles = _quantiles(noise, ratios, confidence)
     top, bottom = numerator.astype(np.float64), denominator.astype(np.float64)
-    estimate = np.clip(top / np.maximum(bottom, 1.0), -largest, largest)
-
-    def inside(ratio: Floats) -> NDArray[np.bool_]:
-        return np.asarray(np.abs(top - ratio * bottom) <= np.interp(np.abs(ratio), ratios, quantiles))
-
+    furthest = largest * np.abs(bottom)
+    top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
+    # q is convex, so that for each sign the ratios with sign·(numerator - ρ·denominator) > q(ρ) lie between two roots:
+    # seen from an end that is not in the set, the set begins at the one root there is between the two ends.
     ends = []
     for end in (-float(largest), float(largest)):
-        accepted, refused = estimate.copy(), np.full_like(estimate, end)
-        reaches = inside(refused)
+        excess = top - end * bottom
+        sign, reaches = np.sign(excess), np.abs(excess) <= quantiles[-1]
+        refused, accepted = np.full_like(top, end), np.full_like(top, -end)
         for _ in range(_HALVINGS):
             middle = (accepted + refused) / 2
-            good = inside(middle)
+            good = sign * (top - middle * bottom) <= np.interp(np.abs(middle), ratios, quantiles)
             accepted, refused = np.where(good, middle, accepted), np.where(good, refused, middle)
         ends.append(np.where(reaches, end, refused))
     return ends[0], ends[1]

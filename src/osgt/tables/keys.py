@@ -9,6 +9,7 @@ from typing import Any
 
 import ibis.expr.datatypes as dt
 import ibis.expr.schema as sch
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -55,14 +56,17 @@ def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
         return keys
     if isinstance(keys, Mapping):
         if set(keys) != set(by):
-            raise ValueError(f"public_keys must have a list for each of {list(by)}, got {sorted(keys)}")
+            raise ValueError(f"public_keys must have a list for each of {list(by)}, got {list(keys)}")
+        for name, values in keys.items():
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+                raise TypeError(f"public_keys must have a list for {name!r}, got {values!r}")
         return _of_tuples(list(itertools.product(*(keys[name] for name in by))), by)
-    library = type(keys).__module__.partition(".")[0]
-    if library == "pandas":
+    library, kind = type(keys).__module__.partition(".")[0], type(keys).__name__
+    if library == "pandas" and kind == "DataFrame":
         return pa.Table.from_pandas(keys.reset_index(drop=True), preserve_index=False)
-    if library == "polars":
+    if library == "polars" and kind == "DataFrame":
         return keys.to_arrow()
-    if isinstance(keys, str) or not isinstance(keys, Sequence):
+    if not isinstance(keys, Sequence):
         raise TypeError(
             f"public_keys must be a list, a dict of lists, a frame or the path of a file, got {type(keys).__name__}"
         )
@@ -74,7 +78,7 @@ def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:
         raise ValueError(f"public_keys must be tuples of {len(by)} values, one for each of {list(by)}")
     try:
         return pa.table([pa.array([key[i] for key in keys]) for i in range(len(by))], names=list(by))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise TypeError(f"public_keys must hold values of one type in each column: {error}") from None
 
 

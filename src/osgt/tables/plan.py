@@ -186,7 +186,7 @@ def make_plan(
 ) -> Plan:
     """One joint calibration of all measures that the aggregates need, and of the units where groups are chosen."""
     epsilon = real_number("epsilon", epsilon, positive=True)
-    delta = real_number("delta", delta, positive=False)
+    delta = probability("delta", delta)
     confidence = probability("confidence", confidence)
     if delta == 0 and not groups.shows_all:
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")

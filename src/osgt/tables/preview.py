@@ -61,7 +61,7 @@ def make_preview(query: Query) -> Preview:
     backend = query.dataset.table.get_backend()
 
     def counted(**expressions: Any) -> dict[str, Any]:
-        return {name: _number(backend.execute(expression)) for name, expression in expressions.items()}
+        return {name: _number(backend, expression) for name, expression in expressions.items()}
 
     every, (rows, keys, values) = query.dataset.table, prepared_rows(query, measures)
     left = query.dataset.rows()
@@ -82,15 +82,14 @@ def make_preview(query: Query) -> Preview:
     if keys:
         # Groups are chosen at random: the expected number of rows in those left out.
         lost = (units["size"] * (1 - most_groups / units["groups"].cast("float64"))).sum(where=over)
-        table_rows["dropped_by_max_groups_about"] = round(_number(backend.execute(lost)))
+        table_rows["dropped_by_max_groups_about"] = round(_number(backend, lost))
     if most_rows is not None:
         beyond = (pairs["size"] - most_rows).sum(where=pairs["size"] > most_rows)
-        table_rows["beyond_max_rows_per_group"] = _number(backend.execute(beyond))
+        table_rows["beyond_max_rows_per_group"] = _number(backend, beyond)
     unit_counts = counted(in_all=units.count(), in_more_than_max_groups=over.sum())
     if most_rows is not None:
-        unit_counts["with_more_than_max_rows_in_a_group"] = _number(
-            backend.execute(pairs.filter(pairs["size"] > most_rows)[UNIT].nunique())
-        )
+        crowded = pairs.filter(pairs["size"] > most_rows)[UNIT].nunique()
+        unit_counts["with_more_than_max_rows_in_a_group"] = _number(backend, crowded)
     return Preview(
         rows=table_rows,
         units=unit_counts,
@@ -101,8 +100,8 @@ def make_preview(query: Query) -> Preview:
 
 
 def _distribution(backend: Any, column: ir.IntegerColumn) -> dict[str, float]:
-    found = {f"{q:.0%}": float(_number(backend.execute(column.quantile(q)))) for q in _QUANTILES}
-    return found | {"most": float(_number(backend.execute(column.max())))}
+    found = {f"{q:.0%}": float(_number(backend, column.quantile(q))) for q in _QUANTILES}
+    return found | {"most": float(_number(backend, column.max()))}
 
 
 def _values(backend: Any, rows: ir.Table, query: Query, columns: Mapping[str, str]) -> dict[str, dict[str, int]]:
@@ -120,15 +119,14 @@ def _values(backend: Any, rows: ir.Table, query: Query, columns: Mapping[str, st
         column = rows[columns[name]]
         there = present(column)
         found[name] = {
-            "missing": _number(backend.execute((~there).sum())),
-            f"below {low:,}": _number(backend.execute((there & (column < low)).sum())),
-            f"above {high:,}": _number(backend.execute((there & (column > high)).sum())),
+            "missing": _number(backend, (~there).sum()),
+            f"below {low:,}": _number(backend, (there & (column < low)).sum()),
+            f"above {high:,}": _number(backend, (there & (column > high)).sum()),
         }
     return found
 
 
-def _number(value: Any) -> Any:
-    """A plain number; a sum over no rows is null, and counts as 0."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
-        return 0
-    return value.item() if hasattr(value, "item") else value
+def _number(backend: Any, expression: ir.Scalar) -> Any:
+    """What the expression comes to; a sum over no rows is null, and counts as 0."""
+    value = backend.to_pyarrow(expression).as_py()
+    return 0 if value is None else value

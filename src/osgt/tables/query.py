@@ -39,18 +39,18 @@ class Query:
 
     def count(self, *, name: str = "count", weight: float = 1) -> "Query":
         """The number of rows, at most `max_rows_per_group` of each unit."""
-        return self._with_number("count", Rows(), name, weight)
+        return self._with_number("count", Rows(), _name(name, "count"), weight)
 
     def count_units(self, *, name: str = "count_units", weight: float = 1) -> "Query":
         """The number of privacy units."""
-        return self._with_number("count_units", Units(), name, weight)
+        return self._with_number("count_units", Units(), _name(name, "count_units"), weight)
 
     def sum(
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> "Query":
         """The sum of a column, each value clipped to `bounds`. Missing values and NaN add nothing."""
         grid = grid_of(column, self.dataset.type_of("column", column), bounds)
-        return self._with_number("sum", Steps(column, grid), name or f"{column}_sum", weight)
+        return self._with_number("sum", Steps(column, grid), _name(name, f"{column}_sum"), weight)
 
     def mean(
         self,
@@ -68,16 +68,16 @@ class Query:
         """
         if missing not in ("skip", "centre"):
             raise ValueError(f'missing must be "skip" or "centre", got {missing!r}')
-        grid = grid_of(column, self.dataset.type_of("column", column), bounds)
+        grid = grid_of(column, self.dataset.type_of("column", column), bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.same(Rows())
-        return self._with(Mean(name or f"{column}_mean", _weight(weight), column, grid, count))
+        return self._with(Mean(_name(name, f"{column}_mean"), _weight(weight), column, grid, count))
 
     def variance(
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> "Query":
         """The variance of a column, each value clipped to `bounds`; missing values are left out."""
         grid = grid_of(column, self.dataset.type_of("column", column), bounds, squares=True)
-        return self._with(Variance(name or f"{column}_variance", _weight(weight), column, grid))
+        return self._with(Variance(_name(name, f"{column}_variance"), _weight(weight), column, grid))
 
     def histogram(self, column: str, edges: Sequence[float], *, name: str | None = None, weight: float = 1) -> "Query":
         """The number of rows between each two neighbouring edges: columns `…_bin_1`, `…_bin_2` and so on.
@@ -89,7 +89,7 @@ class Query:
         if not dtype.is_numeric() or dtype.is_boolean():
             raise TypeError(f"column {column!r} must hold numbers, got {dtype}")
         return self._with_number(
-            "histogram", Bins(column, checked_edges(column, edges)), name or f"{column}_bin", weight
+            "histogram", Bins(column, checked_edges(column, edges)), _name(name, f"{column}_bin"), weight
         )
 
     def plan(
@@ -223,6 +223,12 @@ class Query:
             cuts.append("groups with fewer units than the threshold are mostly left out, with all that is in them")
         cuts.append(f"rows without a {unit} count nowhere")
         return list(dict.fromkeys(cuts))
+
+
+def _name(name: object, default: str) -> str:
+    if name is not None and not (isinstance(name, str) and name):
+        raise TypeError(f"name must be the name of a column, got {name!r}")
+    return default if name is None else name
 
 
 def _weight(weight: object) -> float:

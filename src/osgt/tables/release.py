@@ -113,7 +113,11 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
-    sums = fetched(expression)
+    try:
+        sums = fetched(expression)
+    except Exception as error:
+        stands = "" if reservation is None else "; the charge stands"
+        raise RuntimeError(f"the engine failed, nothing was released{stands}: {error}") from error
     keys, exact = _exact(query, measures, sums)
     shown, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)

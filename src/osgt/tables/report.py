@@ -38,8 +38,8 @@ def page(release: "Release") -> str:
     title = f"Private table: {values['query']['data']['source']}"
     body = [
         f"<h1>{escape(title)}</h1>",
-        f"<p class='meta'>{escape(values['date'])} · {escape(values['software'])} · {values['rows']:,} rows · "
-        f"ε = {plan.epsilon:.15g}, δ = {plan.delta:.15g}</p>",
+        f"<p class='meta'>{escape(values['date'])} · {escape(values['software'])} · "
+        f"{values['groups_shown']:,} groups · ε = {plan.epsilon:.15g}, δ = {plan.delta:.15g}</p>",
         f"<h2>What is promised</h2><p class='statement'>{escape(str(release.statement))}</p>",
         f"<h2>Values and their noise intervals</h2>{_pictures(release)}",
         f"<h2>The table</h2>{_table(release)}",

@@ -56,7 +56,7 @@ class Statement:
             },
             "confidence": plan.confidence,
             "clamp": clamp,
-            "rows": groups,
+            "groups_shown": groups,
             "ledger": None if reservation is None else {"dataset": query.dataset.dataset, "reservation": reservation},
             "date": date.isoformat(timespec="seconds"),
             "software": f"osgt {version}",

@@ -23,8 +23,8 @@ _FLOAT_STEPS = 1 << 21
 #: Most steps between the bounds where squares are summed.
 _SQUARED_STEPS = 1 << 13
 
-#: Most steps from zero in any case: whole numbers up to here are floats as well.
-_MOST_STEPS = 1 << 52
+#: Steps from zero that floats tell apart, with room for rounding.
+_TOLD_APART = 1 << 50
 
 _LARGEST_BOUND = Fraction(2) ** 900
 
@@ -96,7 +96,7 @@ def checked_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
     ends = list(bounds) if isinstance(bounds, Sequence) else []
     if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, Real | Decimal) for end in ends):
         raise TypeError(f"bounds of {column!r} must be two numbers (low, high), got {bounds!r}")
-    if not all(math.isfinite(end) for end in ends):
+    if not all(_is_finite(end) for end in ends):
         raise ValueError(f"bounds of {column!r} must be finite, got {bounds!r}")
     low, high = Fraction(ends[0]), Fraction(ends[1])
     if low >= high:
@@ -106,33 +106,41 @@ def checked_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def grid_of(name: str, dtype: dt.DataType, bounds: object, *, squares: bool = False) -> Grid:
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return True  # an integer beyond the largest float
+
+
+def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = False, squares: bool = False) -> Grid:
     """The grid for a column of this type: as fine as exact sums allow, chosen from type and bounds, never from data.
 
     Integers step by 1 and decimals by their last digit unless the bounds are too far apart for that; floats step by a
-    power of two. `squares` leaves room for sums of squares.
+    power of two. `centred` is for sums of distances from the middle of the bounds, for which only their own distance
+    counts; `squares` leaves room for sums of the squares of these.
     """
-    grid = _finest_grid(name, dtype, bounds, squares=squares)
-    if max(-grid.low, grid.high) > _MOST_STEPS:
-        raise ValueError(f"bounds of {name!r} are too close to each other for their distance from zero, got {bounds!r}")
-    return grid
-
-
-def _finest_grid(name: str, dtype: dt.DataType, bounds: object, *, squares: bool) -> Grid:
     low, high = checked_bounds(name, bounds)
-    extent, most = (high - low, _SQUARED_STEPS) if squares else (max(abs(low), abs(high)), _EXACT_STEPS)
+    largest = max(abs(low), abs(high))
+    most = _SQUARED_STEPS if squares else _FLOAT_STEPS if dtype.is_floating() else _EXACT_STEPS
+    # However close the bounds are, the engine's floats must tell the steps apart.
+    least = max((high - low if centred or squares else largest) / most, largest / _TOLD_APART)
     if dtype.is_integer() or dtype.is_boolean():
         low, high = Fraction(math.ceil(low)), Fraction(math.floor(high))
         if low >= high:
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
-        return _grid("integer", max(Fraction(1), _power(2, extent / most)), low, high)
-    if dtype.is_decimal():
-        finest = _power(10, extent / most)
+        grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
+    elif dtype.is_decimal():
+        finest = _power(10, least)
         # PostgreSQL's numeric without a scale has no last digit.
-        return _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
-    if dtype.is_floating():
-        return _grid("float", _power(2, extent / min(most, _FLOAT_STEPS)), low, high)
-    raise TypeError(f"column {name!r} must hold numbers, got {dtype}")
+        grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
+    elif dtype.is_floating():
+        grid = _grid("float", _power(2, least), low, high)
+    else:
+        raise TypeError(f"column {name!r} must hold numbers, got {dtype}")
+    if grid.width == 0 and (centred or squares):
+        raise ValueError(f"bounds of {name!r} are too close to each other for numbers so large: {bounds!r}")
+    return grid
 
 
 def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> Grid:

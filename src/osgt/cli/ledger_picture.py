@@ -1,0 +1,37 @@
+"""The picture of `osgt ledger show`: ε spent over time, for each data set."""
+
+from datetime import datetime
+from itertools import accumulate
+from pathlib import Path
+
+from osgt.ledger import Release, Spending
+
+
+def draw_spending(path: Path, spendings: list[Spending], histories: dict[str, list[Release]]) -> None:
+    """Write the picture to a .png, .svg or .pdf file."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ImportError("a picture needs matplotlib: pip install 'osgt[plots]'") from None
+    rows = max(len(spendings), 1)
+    figure = Figure(figsize=(9, 0.6 + 2.4 * rows), layout="constrained")
+    panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    for axes, spending in zip(panels, spendings, strict=False):
+        known = [release for release in histories[spending.dataset] if release.epsilon_after is not None]
+        # Clocks of several machines may disagree; the order of the chain is the one that counts.
+        times = list(accumulate((datetime.fromisoformat(release.time) for release in known), max))
+        axes.step(times, [release.epsilon_after for release in known], where="post", color="#111111", linewidth=1.8)
+        axes.plot(times, [release.epsilon_after for release in known], ".", color="#111111", markersize=4)
+        axes.axhline(spending.budget_epsilon, color="#D55E00", linestyle="--", linewidth=1.2)
+        axes.set(
+            title=f"{spending.dataset}: {spending.releases:,} releases",
+            ylabel=f"ε at δ = {spending.budget_delta:g}",
+            ylim=(0, 1.1 * spending.budget_epsilon),
+        )
+        axes.tick_params(axis="x", labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    try:
+        figure.savefig(path, dpi=160)
+    except ValueError as error:
+        raise ValueError(f"the picture {path} cannot be written: {error}") from None

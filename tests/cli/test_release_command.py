@@ -1,0 +1,293 @@
+"""`osgt release`, `osgt plan --query` and `osgt preview`, as people type them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from osgt.cli import app
+from osgt.privacy import Charge
+
+ROWS = pa.table(
+    {
+        "user": [i % 50 for i in range(400)],
+        "city": [["Bern", "Rome", "O'slo; --"][i % 3] for i in range(400)],
+        "fare": [float(i % 90) for i in range(400)],
+    }
+)
+BOUNDS = ["--max-groups", 3, "--max-rows-per-group", 2]
+BUDGET = ["--epsilon", 5, "--delta", "1e-4"]
+QUERY = """
+[data]
+source = "rows.parquet"
+privacy_unit = "user"
+where = "fare >= 0"
+
+[groups]
+by = ["city"]
+max_groups = 3
+max_rows_per_group = 2
+
+[groups.public_keys]
+city = ["Bern", "Rome"]
+
+[[aggregates]]
+kind = "count"
+weight = 2
+
+[[aggregates]]
+kind = "mean"
+column = "fare"
+bounds = [0, 100]
+
+[budget]
+epsilon = 5
+delta = 1e-4
+
+[output]
+out = "release.csv"
+report = "release.html"
+"""
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(ROWS, path)
+    return path
+
+
+@pytest.fixture
+def query(rows):
+    path = rows.with_name("query.toml")
+    path.write_text(QUERY, encoding="utf-8")
+    return path
+
+
+def released(run, rows, *more):
+    return run("release", rows, "--unit", "user", "--by", "city", "--count", *BOUNDS, *BUDGET, *more)
+
+
+class TestRelease:
+    def test_table_report_and_statement(self, run, rows, tmp_path):
+        out, report = tmp_path / "out.parquet", tmp_path / "out.html"
+        result = released(run, rows, "--sum", "fare:0:100", "--count-units", "--out", out, "--report", report)
+        assert result.exit_code == 0, result.stderr
+        table = pyarrow.parquet.read_table(out)
+        names = ["count", "count_units", "fare_sum"]
+        assert table.column_names == ["city", *(n + end for n in names for end in ("", "_low", "_high"))]
+        assert table["city"].to_pylist() == ["Bern", "O'slo; --", "Rome"]
+        statement = json.loads(table.schema.metadata[b"osgt"])
+        assert Charge.from_dict(statement["privacy"]["charge"]).delta(5) <= 1e-4
+        assert "ε = 5 and δ = 0.0001" in result.stdout
+        assert "No ledger" in result.stdout
+        page = report.read_text(encoding="utf-8")
+        HTMLParser().feed(page)
+        assert "O&#x27;slo" in page
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.parquet", "rows.parquet"]
+
+    def test_csv_and_json(self, run, rows, tmp_path):
+        out = tmp_path / "out.csv"
+        result = released(run, rows, "--histogram", "fare:0:30:60:90", "--out", out, "--json", "--clamp")
+        answer = json.loads(result.stdout)
+        assert answer["epsilon"] == 5
+        assert answer["clamp"] is True
+        assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
+        assert "fare_bin_3_high" in answer["table"][0]
+
+    def test_files_are_not_replaced_unless_told(self, run, rows, tmp_path):
+        out = tmp_path / "out.csv"
+        out.write_text("precious")
+        refused = released(run, rows, "--out", out)
+        assert refused.exit_code == 2
+        assert "--overwrite" in refused.stderr
+        assert out.read_text() == "precious"
+        assert released(run, rows, "--out", out, "--overwrite").exit_code == 0
+        assert out.read_text().startswith('"city"')
+
+    def test_variance_and_mean_and_filter(self, run, rows):
+        more = ["--mean", "fare:0:100", "--variance", "fare:0:100", "--where", "fare < 50", "--where", "city <> 'Rome'"]
+        answer = json.loads(released(run, rows, *more, "--json", "--confidence", 0.9).stdout)
+        assert [row["city"] for row in answer["table"]] == ["Bern", "O'slo; --"]
+        assert answer["query"]["data"]["where"] == ["fare < 50", "city <> 'Rome'"]
+        assert answer["confidence"] == 0.9
+
+    def test_public_keys_from_a_file(self, run, rows, tmp_path):
+        keys = tmp_path / "keys.csv"
+        keys.write_text("city\nRome\nParis\n")
+        answer = json.loads(released(run, rows, "--public-keys", keys, "--json").stdout)
+        assert [row["city"] for row in answer["table"]] == ["Rome", "Paris"]
+
+    def test_no_groups(self, run, rows):
+        arguments = ["--unit", "user", "--count", "--max-rows-per-group", 2, *BUDGET, "--json"]
+        answer = json.loads(run("release", rows, *arguments).stdout)
+        assert len(answer["table"]) == 1
+        assert abs(answer["table"][0]["count"] - 100) < 40
+
+    def test_a_table_of_postgres(self, run, postgres_database):
+        import psycopg  # noqa: PLC0415 - only here
+
+        with psycopg.connect(postgres_database) as connection:
+            connection.execute("create table rides (rider int, city text)")
+            connection.execute("insert into rides select i % 60, 'Bern' from generate_series(1, 300) i")
+        arguments = ["--engine", "postgres", "--url", postgres_database, "--table", "rides", "--unit", "rider"]
+        result = run("release", *arguments, "--by", "city", "--count", *BOUNDS, *BUDGET, "--json")
+        assert result.exit_code == 0, result.stderr
+        answer = json.loads(result.stdout)
+        assert abs(answer["table"][0]["count"] - 120) < 60
+        assert "@" not in answer["query"]["data"]["source"]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (["--sum", "fare:100:0"], "bounds of 'fare'"),
+            (["--sum", "fare"], "COLUMN:LOW:HIGH"),
+            (["--sum", "fare:0:ten"], "'ten' is not a number"),
+            (["--sum", "fee:0:1"], "no column 'fee'"),
+            (["--by", "town"], "no column 'town'"),
+            (["--epsilon", 0], "epsilon"),
+            (["--delta", 1], "delta"),
+            (["--where", "fare > (select avg(fare) from rows)"], "one row alone"),
+            (["--where", "fare >"], "where"),
+            (["--engine", "oracle"], "engine"),
+            (["--out", "out.xlsx"], "out must end in"),
+            (["--out", "no/such/folder/out.csv"], "no folder"),
+            (["--max-groups", 0], "max_groups"),
+            (["--ledger", "budget.db"], "dataset must be given"),
+            (["--dataset", "rides"], "give ledger"),
+            (["--confidence", 1], "confidence"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, run, rows, change, message, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        result = released(run, rows, *change)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+    @pytest.mark.parametrize("left_out", ["--unit", "--max-groups", "--max-rows-per-group", "--epsilon", "--delta"])
+    def test_what_is_left_out_is_named(self, run, rows, left_out):
+        given = ["--unit", "user", "--by", "city", *BOUNDS, *BUDGET]
+        place = given.index(left_out)
+        result = run("release", rows, "--count", *given[:place], *given[place + 2 :])
+        assert result.exit_code == 2
+        assert left_out.strip("-").replace("-", "_") in result.stderr.replace("-", "_")
+
+    def test_no_source(self, run):
+        result = run("release", "--unit", "user", "--count")
+        assert result.exit_code == 2
+        assert "SOURCE" in result.stderr
+        assert "no file" in run("release", "missing.parquet", "--unit", "user", "--count", *BOUNDS, *BUDGET).stderr
+
+
+class TestQueryFile:
+    def test_the_whole_release(self, run, query):
+        result = run("release", "--query", query)
+        assert result.exit_code == 0, result.stderr
+        table = pyarrow.csv.read_csv(query.with_name("release.csv"))
+        assert table["city"].to_pylist() == ["Bern", "Rome"]
+        assert query.with_name("release.html").exists()
+
+    def test_options_stand_in_for_what_the_file_says(self, run, query):
+        answer = json.loads(run("release", "--query", query, "--epsilon", 3, "--count-units", "--json").stdout)
+        assert answer["epsilon"] == 3
+        assert [aggregate["kind"] for aggregate in answer["query"]["aggregates"]] == ["count_units"]
+
+    def test_plan_reads_no_data(self, run, query, monkeypatch):
+        # A plan knows columns and types; the rows themselves cannot be read here.
+        data = query.with_name("rows.parquet")
+        shutil.copy(data, query.with_name("whole.parquet"))
+        corrupt = bytearray(data.read_bytes())
+        footer = int.from_bytes(corrupt[-8:-4], "little") + 8
+        corrupt[4:-footer] = b"\0" * (len(corrupt) - footer - 4)
+        data.write_bytes(corrupt)
+        result = run("plan", "--query", query)
+        assert result.exit_code == 0, result.stderr
+        assert "No data were read" in result.stdout
+        assert "laplace (pure)" in result.stdout
+        answer = json.loads(run("plan", "--query", query, "--json").stdout)
+        assert Charge.from_dict(answer["charge"]).delta(5) <= 1e-4
+        assert run("release", "--query", query).exit_code != 0
+
+    def test_plan_by_error(self, run, query):
+        answer = json.loads(run("plan", "--query", query, "--error", 10, "--json").stdout)
+        assert answer["columns"][0]["half_width"] <= 10
+        assert answer["epsilon"] == pytest.approx(float(f"{answer['epsilon']:.5g}"))
+
+    def test_preview_is_marked(self, run, query):
+        result = run("preview", "--query", query)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.startswith("NOT PRIVATE")
+        assert "in the table 400" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("max_groups", "maximum_groups", "maximum_groups"),
+            ("[budget]", "[bugdet]", "bugdet"),
+            ('kind = "mean"', 'kind = "median"', "median"),
+            ("bounds = [0, 100]", "", "bounds of 'fare'"),
+            ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
+            ('column = "fare"', "", "column"),
+            ("epsilon = 5", "epsilon = 'much'", "epsilon"),
+            ('privacy_unit = "user"', "", "privacy_unit"),
+            ("[data]", "[data", "not TOML"),
+            ('source = "rows.parquet"', 'source = "other.parquet"', "no file"),
+            ('city = ["Bern", "Rome"]', "city = [1, 'Rome']", "public_keys"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, run, query, old, new, message):
+        text = QUERY.replace(old, new)
+        assert text != QUERY
+        query.write_text(text, encoding="utf-8")
+        for command in ("plan", "release"):
+            result = run(command, "--query", query)
+            assert result.exit_code == 2, result.stdout
+            assert message in result.stderr
+        assert not query.with_name("release.csv").exists()
+
+    def test_no_such_file(self, run):
+        assert "no file" in run("release", "--query", "missing.toml").stderr
+        assert "--max-groups" in run("plan", "--query", "missing.toml", "--max-groups", 3).stderr
+
+
+def test_a_ledger_is_charged_and_refuses(run, query, tmp_path):
+    from osgt import Ledger  # noqa: PLC0415 - only here
+
+    budget = tmp_path / "budget.db"
+    with Ledger(budget) as ledger:
+        ledger.open("rides", epsilon=6, delta=1e-3)
+    charge = ["--ledger", budget, "--dataset", "rides", "--overwrite"]
+    first = run("release", "--query", query, *charge)
+    assert first.exit_code == 0, first.stderr
+    assert "charged to a ledger" in first.stdout
+    query.with_name("release.csv").unlink()
+    second = run("release", "--query", query, *charge)
+    assert second.exit_code == 2
+    assert "rides" in second.stderr
+    assert not query.with_name("release.csv").exists()
+
+
+def test_the_command_line_as_a_program_of_its_own(rows, tmp_path):
+    """Nothing but the table goes to standard output: progress and errors go elsewhere."""
+    arguments = ["release", rows, "--unit", "user", "--by", "city", "--count", *BOUNDS, *BUDGET, "--json"]
+    command = [str(Path(sys.executable).with_name("osgt")), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ), check=True)
+    assert json.loads(result.stdout)["table"]

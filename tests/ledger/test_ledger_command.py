@@ -1,0 +1,119 @@
+"""`osgt ledger` as people type it."""
+
+import json
+import sqlite3
+
+import pytest
+from charges import laplace, osgt
+from typer.testing import CliRunner
+
+from osgt import Ledger
+from osgt.cli import app
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    return lambda *arguments: CliRunner().invoke(app, ["ledger", *(str(a) for a in arguments)])
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "budget.db"
+    with Ledger(path) as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+        for i in range(5):
+            ledger.reserve("flights", osgt(30 + i, 40), query=f"[b]by month[/b] {i}", actor="ann").settle("hash")
+    return path
+
+
+def test_open_and_change(run, tmp_path):
+    path = tmp_path / "new.db"
+    result = run("open", path, "flights", "--epsilon", 3, "--delta", "1e-6")
+    assert result.exit_code == 0
+    assert "ε = 3, δ = 1e-06" in result.stdout
+    assert run("open", path, "flights", "--epsilon", 3, "--delta", "1e-6").exit_code == 0
+    other = run("open", path, "flights", "--epsilon", 4, "--delta", "1e-6")
+    assert other.exit_code == 2
+    assert "osgt ledger budget" in other.stderr
+    assert run("budget", path, "flights", "--epsilon", 4, "--delta", "1e-6").exit_code == 2
+    changed = run("budget", path, "flights", "--epsilon", 4, "--delta", "1e-6", "--reason", "agreed")
+    assert changed.exit_code == 0
+    assert json.loads(run("export", path).stdout)["datasets"][0]["entries"][-1]["reason"] == "agreed"
+
+
+def test_show(run, path):
+    result = run("show", path)
+    assert result.exit_code == 0
+    for text in ("flights", "Budgets", "[b]by month[/b] 4", "ann", "settled", "▁"):
+        assert text in result.stdout
+    few = run("show", path, "flights", "--last", 2).stdout
+    assert "the latest 2 of 5" in few
+    assert "by month[/b] 2" not in few
+
+
+def test_show_as_json(run, path):
+    (answer,) = json.loads(run("show", path, "--json").stdout)
+    assert answer["releases"] == 5
+    assert 0 < answer["epsilon"] < 3
+    assert [release["status"] for release in answer["history"]] == ["settled"] * 5
+    assert answer["history"][0]["charge"]["parts"][0]["law"] == "DiscreteOSGT"
+
+
+def test_the_picture_of_spending_rises(run, tmp_path):
+    with Ledger(tmp_path / "budget.db") as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+        for _ in range(6):
+            ledger.reserve("flights", laplace(0.5), query="q")
+    assert "▂▃▅▆▇█" in run("show", tmp_path / "budget.db").stdout
+
+
+def test_a_picture_in_a_file(run, path, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "spending.png"
+    assert run("show", path, "--plot", picture).exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    wrong = run("show", path, "--plot", tmp_path / "spending.xyz")
+    assert wrong.exit_code == 2
+    assert "cannot be written" in wrong.stderr
+
+
+def test_remaining(run, path):
+    assert "fits with ε up to" in run("remaining", path, "flights", "--max-groups", 4).stdout
+    answer = json.loads(run("remaining", path, "flights", "--json").stdout)
+    assert 0 < answer["epsilon"] < 3
+
+
+def test_verify_and_export(run, path, tmp_path):
+    assert "All is well: 11 entries of 1 data sets" in run("verify", path).stdout
+    assert run("export", path, "--json", "--out", tmp_path / "today.json").exit_code == 0
+    assert run("verify", path, "--heads", tmp_path / "today.json").exit_code == 0
+    assert json.loads(run("verify", path, "--json").stdout)["ok"]
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER osgt_entries_no_UPDATE")
+    connection.execute("UPDATE osgt_entries SET content = replace(content, 'ann', 'bob') WHERE sequence = 4")
+    connection.commit()
+    connection.close()
+    result = run("verify", path)
+    assert result.exit_code == 1
+    assert "entry 4 was edited" in result.stderr
+    answer = run("verify", path, "--json")
+    assert answer.exit_code == 1
+    assert "entry 4" in json.loads(answer.stdout)["problems"][0]
+
+
+@pytest.mark.parametrize("act", ["show", "verify", "export"])
+def test_no_ledger_there(run, tmp_path, act):
+    result = run(act, tmp_path / "none.db")
+    assert result.exit_code == 2
+    assert "there is no ledger at" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("act", ["open", "budget", "remaining", "verify", "export", "show"])
+def test_every_help_has_an_example(run, act):
+    result = run(act, "--help")
+    assert result.exit_code == 0
+    assert f"Example: osgt ledger {act}" in result.stdout

@@ -1,0 +1,232 @@
+"""The composed total: never below the exact composition, hardly above it, and the budget is never exceeded."""
+
+import math
+
+import numpy as np
+import pytest
+from charges import gaussian, laplace, osgt
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osgt import OSGT, DiscreteOSGT, Ledger, PrivacyProfile
+from osgt.calibrate import Part
+from osgt.ledger import BudgetExceeded, account, decision, running
+from osgt.ledger.budget import new_budget
+from osgt.privacy import Charge
+
+SCALES = np.random.default_rng(3).uniform(20, 90, 60)
+
+
+def unlike(count, seed=5):
+    generator = np.random.default_rng(seed)
+    for _ in range(count):
+        shape, scale = generator.uniform(0.1, 3), generator.uniform(60, 300)
+        yield osgt(shape * scale, scale, int(generator.integers(1, 9)), 1e-12)
+
+
+def stands(charges, epsilon=3.0, delta=1e-6, composition="exact"):
+    """The account with these charges, added one by one."""
+    result = account.Account(new_budget(epsilon, delta, composition))
+    for sequence, charge in enumerate(charges, start=2):
+        result = decision.decide(result.charged(sequence, charge)).account
+    return result
+
+
+class TestAgainstOthers:
+    def test_unlike_releases_against_dp_accounting(self):
+        """The sum of unlike releases: both err upward, and the peer, on this grid, by more."""
+        charges = [laplace(1 / s) if i % 2 else gaussian(s) for i, s in enumerate(SCALES)]
+        interval = 1e-4
+        theirs = None
+        for i, s in enumerate(SCALES):
+            one = (
+                pld.from_discrete_laplace_mechanism(1 / s, value_discretization_interval=interval)
+                if i % 2
+                else pld.from_discrete_gaussian_mechanism(s, value_discretization_interval=interval)
+            )
+            theirs = one if theirs is None else theirs.compose(one)
+        ours = decision.decide(stands(charges))
+        assert 0.99 < ours.epsilon / theirs.get_epsilon_for_delta(1e-6) < 1 + 1e-6
+        exact = Charge.compose(charges).epsilon(1e-6, slack=1e-6)
+        assert exact * (1 - 1e-9) <= ours.epsilon <= exact * 1.001
+
+    @pytest.mark.parametrize(
+        ("charges", "epsilon"),
+        [
+            # dp_accounting 0.6, value_discretization_interval = 1e-5, at δ = 1e-6
+            ([laplace(0.1)] * 50, 3.172902734),
+            ([laplace(0.2)] * 10 + [laplace(0.05)] * 20, 2.575056099),
+        ],
+        ids=["equal", "two kinds"],
+    )
+    def test_golden_values(self, charges, epsilon):
+        assert decision.decide(stands(charges, epsilon=6.0)).epsilon == pytest.approx(epsilon, rel=2e-5)
+
+    @pytest.mark.parametrize(("epsilon", "delta"), [(3, 1e-6), (1, 1e-9), (0.5, 1e-3), (12, 1e-12)])
+    def test_never_below_the_exact_composition(self, epsilon, delta):
+        mu = running.grid_for(float(epsilon), delta).step * running.STEPS
+        charges = []
+        for i, charge in enumerate(unlike(60)):
+            part = charge.profile.parts[0]
+            factor = 0.3 * mu * math.sqrt(60) / math.sqrt(1 + i % 5)
+            law = DiscreteOSGT.from_rates(part.noise.slope * factor, part.noise.curvature * factor**2)
+            charges.append(Charge(PrivacyProfile(law, 1, part.coordinates), delta * 1e-6))
+        quick = decision.decide(stands(charges, float(epsilon), delta), quick=True)
+        exact = Charge.compose(charges)
+        assert exact.delta(epsilon, slack=1e-6) * (1 - 1e-12) <= quick.delta <= exact.delta(epsilon) * 1.05
+        found = exact.epsilon(delta, slack=1e-6)
+        assert found * (1 - 1e-9) <= quick.epsilon <= found * 1.003
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        st.lists(
+            st.tuples(st.floats(0.001, 3), st.floats(1.5, 500), st.integers(1, 40), st.booleans()),
+            min_size=1,
+            max_size=6,
+        ),
+        st.floats(0.1, 8),
+        st.floats(-12, -2),
+    )
+    def test_upper_bound_for_any_releases(self, releases, epsilon, log_delta):
+        charges = [
+            Charge(PrivacyProfile((DiscreteOSGT if on_integers else OSGT)(shape * s, s), coordinates=n))
+            for shape, s, n, on_integers in releases
+        ]
+        delta = 10.0**log_delta
+        account_ = stands(charges, epsilon, delta)
+        quick = decision.decide(account_, quick=True)
+        exact = Charge.compose(charges).delta(epsilon, slack=1e-5)
+        assert quick.delta >= exact * (1 - 1e-4)
+        assert quick.fits <= (exact <= delta)
+
+    def test_stored_and_read_back(self):
+        account_ = stands([*unlike(5), gaussian(10), laplace(0.2, 1e-9)])
+        again = account.Account.from_bytes(account_.to_bytes())
+        assert again.to_bytes() == account_.to_bytes()
+        assert decision.decide(again).delta == decision.decide(account_).delta
+        many = stands(unlike(40))
+        assert many.counts is None
+        assert account.Account.from_bytes(many.to_bytes()).counts is None
+
+
+class TestBudget:
+    @pytest.mark.parametrize("charge", [osgt(20, 25, 3, 1e-9), laplace(0.3), gaussian(9, 5)])
+    def test_as_many_as_the_exact_composition_allows(self, sqlite_ledger, charge):
+        count = 0
+        with pytest.raises(BudgetExceeded):  # noqa: PT012
+            while True:
+                sqlite_ledger.reserve("flights", charge, query="q")
+                count += 1
+        assert Charge.compose([charge] * count).delta(3.0) <= 1e-6
+        assert Charge.compose([charge] * (count + 1)).delta(3.0) > 1e-6
+        basic = math.floor(3.0 / charge.epsilon(1e-6 - charge.selection_delta))
+        assert count >= basic
+
+    def test_many_unlike_releases(self, sqlite_ledger):
+        """More kinds than are ever composed exactly: the budget holds, and what is given away for speed is little."""
+        stood = []
+        for charge in unlike(2000):
+            try:
+                sqlite_ledger.reserve("flights", charge, query="q")
+            except BudgetExceeded:
+                break
+            stood.append(charge)
+        assert len(stood) > 100
+        total = Charge.compose(stood)
+        assert total.delta(3.0) <= 1e-6
+        assert Charge.compose([*stood, charge]).delta(3.0) > 1e-6 * 0.98
+        assert sqlite_ledger.spent("flights").epsilon == pytest.approx(total.epsilon(1e-6), rel=1e-3)
+
+    def test_pure_budget(self, sqlite_ledger):
+        sqlite_ledger.open("pure", epsilon=1, delta=0)
+        for _ in range(4):
+            sqlite_ledger.reserve("pure", laplace(0.25), query="q")
+        assert sqlite_ledger.spent("pure").epsilon == 1
+        for charge in (laplace(1e-9), gaussian(1e9)):
+            with pytest.raises(BudgetExceeded):
+                sqlite_ledger.reserve("pure", charge, query="q")
+        assert sqlite_ledger.remaining("pure") == 0
+
+    def test_basic_composition_to_the_last_bit(self, sqlite_ledger):
+        """Pure losses that fill ε exactly have δ = 0, whatever a grid would say of them."""
+        for _ in range(6):
+            sqlite_ledger.reserve("flights", laplace(0.5), query="q")
+        assert sqlite_ledger.history("flights")[-1].delta_after == 0
+
+    def test_selection_adds_up(self, sqlite_ledger):
+        for _ in range(10):
+            sqlite_ledger.reserve("flights", laplace(0.01, 1e-7), query="q")
+        assert sqlite_ledger.spent("flights").delta >= 1e-6
+        with pytest.raises(BudgetExceeded):
+            sqlite_ledger.reserve("flights", laplace(0.01, 1e-12), query="q")
+
+
+class TestRenyi:
+    def test_a_filter_is_stricter_than_the_exact_composition_but_not_much(self, tmp_path):
+        counts = {}
+        with Ledger(tmp_path / "budget.db") as ledger:
+            for composition in ("exact", "renyi"):
+                ledger.open(composition, epsilon=3, delta=1e-6, composition=composition)
+                counts[composition] = 0
+                with pytest.raises(BudgetExceeded):  # noqa: PT012
+                    while True:
+                        ledger.reserve(composition, gaussian(10, 2, 1e-9), query="q")
+                        counts[composition] += 1
+            assert ledger.spent("renyi").composition == "renyi"
+            assert ledger.spent("renyi").epsilon <= 3
+            assert ledger.verify().ok
+        assert 0.75 * counts["exact"] <= counts["renyi"] <= counts["exact"]
+
+    def test_a_sum_of_moments_at_the_order_that_was_fixed_when_it_was_opened(self):
+        budget = new_budget(3, 1e-6, "renyi")
+        charges = list(unlike(8))
+        total = Charge.compose(charges)
+        judged = decision.decide(stands(charges, composition="renyi"))
+        alpha = 1 + budget.rate
+        divergence = total.profile.renyi(alpha)
+        expected = math.exp((alpha - 1) * (divergence - 3)) / (alpha - 1) * (1 - 1 / alpha) ** alpha
+        assert judged.delta == pytest.approx(expected + total.selection_delta, rel=1e-6)
+        assert judged.delta >= total.delta(3.0)
+
+    def test_the_order_stays_when_the_budget_changes(self, sqlite_ledger):
+        sqlite_ledger.open("adaptive", epsilon=3, delta=1e-6, composition="renyi")
+        sqlite_ledger.reserve("adaptive", gaussian(10), query="q")
+        sqlite_ledger.change_budget("adaptive", epsilon=5, delta=1e-7, reason="more")
+        first, last = (sqlite_ledger.export()["datasets"][1]["entries"][i] for i in (0, -1))
+        assert first["budget"]["rate"] == last["budget"]["rate"]
+
+
+class TestRemaining:
+    @pytest.mark.parametrize(
+        "shape",
+        [{}, {"coordinates": 8}, {"shift": 3, "coordinates": 2, "selection_share": 0.1, "delta": 1e-7}],
+        ids=["one", "eight", "with selection"],
+    )
+    def test_what_remains_fits_and_more_does_not(self, sqlite_ledger, shape):
+        for charge in unlike(12):
+            sqlite_ledger.reserve("flights", charge, query="q")
+        left = sqlite_ledger.remaining("flights", **shape)
+        assert 0 < left < 3
+        coordinates, shift = shape.get("coordinates", 1), shape.get("shift", 1)
+        delta, share = shape.get("delta", 1e-6), shape.get("selection_share", 0)
+
+        def charge_at(epsilon):
+            from osgt import calibrate  # noqa: PLC0415
+
+            law = calibrate(epsilon, delta * (1 - share), shift=shift, coordinates=coordinates)
+            return Charge(PrivacyProfile(law, shift, coordinates), delta * share)
+
+        with pytest.raises(BudgetExceeded):
+            sqlite_ledger.reserve("flights", charge_at(1.01 * left), query="q")
+        sqlite_ledger.reserve("flights", charge_at(left), query="q")
+
+    def test_of_an_untouched_budget_all_remains(self, sqlite_ledger):
+        assert sqlite_ledger.remaining("flights", coordinates=4) == pytest.approx(3, rel=5e-3)
+        assert sqlite_ledger.remaining("flights", parts=[Part(1, 4), Part(50, 4)]) == pytest.approx(3, rel=5e-3)
+
+    def test_wrong_shapes(self, sqlite_ledger):
+        with pytest.raises(ValueError, match="coordinates must be"):
+            sqlite_ledger.remaining("flights", coordinates=0)
+        with pytest.raises(ValueError, match="below 1"):
+            sqlite_ledger.remaining("flights", selection_share=1)
