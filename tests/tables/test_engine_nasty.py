@@ -64,10 +64,10 @@ NAMES = [
 
 
 def test_hostile_column_names(engine):
-    """Every name once as unit, key and value; together with all others."""
+    """Every name as the unit, the key or the value, in a table with all the others."""
     names = [*NAMES, "a`b", "a\\b"] if engine.name != "spark" else NAMES
     table = pa.table({name: [i, i, i + 1] for i, name in enumerate(names)})
-    triples = [(names[i], names[i - 1], names[i - 2]) for i in range(len(names))]
+    triples = [(names[i], names[i - 1], names[i - 2]) for i in range(0, len(names), 3)]
     if engine.name == "spark":  # each is a query, and Spark is slow: the names that the query uses itself
         triples = [("unit", "choice", "value_0"), ("position", "key_0", "order"), (";--", 'a"b', "select")]
     source = engine.store(table)

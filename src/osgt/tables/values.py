@@ -72,7 +72,7 @@ def as_float(column: ir.Value) -> ir.FloatingValue:
     """The number as a float: no value of the column may be an error, since that would give it away."""
     if column.type().is_boolean():
         column = one_if(column)
-    if column.type().is_decimal() and column.type().precision is None:
+    if column.type().is_decimal() and (column.type().precision or 1000) > 300:
         # PostgreSQL's numbers of any size: only those that are floats can become one.
         zero, tiny, far, away = (ibis.literal(n).cast(column.type()) for n in ("0", "1e-300", "1e300", "-1e300"))
         column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
