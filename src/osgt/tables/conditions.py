@@ -29,7 +29,8 @@ def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
     if expressions:
         table = table.filter(expressions)
     if texts:
-        sql = f"SELECT * FROM {_ROWS} WHERE {' AND '.join(texts)}"
+        # Spark takes WHERE (flag) after a table for its new name and a list of columns.
+        sql = f"SELECT * FROM {_ROWS} WHERE TRUE AND {' AND '.join(texts)}"
         table = table.alias(_ROWS).sql(sql, dialect=table.get_backend().name)
     return table
 
