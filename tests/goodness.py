@@ -55,3 +55,9 @@ def moments(draws, law):
         values = magnitude**power
         scores.append((values.mean() - expected) / (values.std() / np.sqrt(len(values))))
     return min(1.0, 2 * 2 * stats.norm.sf(max(abs(score) for score in scores)))
+
+
+def equal_cells(counts):
+    """p-value of Pearson's test that all cells are equally likely."""
+    assert np.mean(counts) >= _LEAST_EXPECTED
+    return stats.chisquare(counts).pvalue

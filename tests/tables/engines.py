@@ -6,6 +6,7 @@ come closest there, and gives the data set back.
 
 import uuid
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+import pytest
 from psycopg import sql
 
 from osgt import Dataset
+from osgt.tables import release
 from osgt.tables.bounding import KEPT
 from osgt.tables.keys import KEY
 from osgt.tables.release import exact_sums
@@ -70,6 +73,20 @@ def numbers_by_key(query, measures, found):
         assert all(type(number) is int for numbers in result[key] for number in numbers)
         assert columns[KEPT][row] > 0 or not query.groups.by
     return result
+
+
+@contextmanager
+def fetched_queries():
+    """The tables that releases get from the engine meanwhile, and nothing else may: a list that grows."""
+    tables = []
+
+    def fetched_and_noted(expression):
+        tables.append(fetched(expression))
+        return tables[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "fetched", fetched_and_noted)
+        yield tables
 
 
 def new_name():
@@ -135,7 +152,11 @@ def spark_frame(session, table):
     """The rows as a Spark frame. Spark has no unsigned integers: each becomes the next larger type."""
     larger = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
     fields = [pa.field(f.name, larger.get(f.type, f.type)) for f in table.schema]
-    return session.createDataFrame(table.cast(pa.schema(fields)))
+    frame = session.createDataFrame(table.cast(pa.schema(fields)))
+    for field in fields:
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+            frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
+    return frame
 
 
 # PostgreSQL

@@ -29,7 +29,8 @@ def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
     if expressions:
         table = table.filter(expressions)
     if texts:
-        sql = f"SELECT * FROM {_ROWS} WHERE {' AND '.join(texts)}"
+        # Spark takes WHERE (flag) after a table for its new name and a list of columns.
+        sql = f"SELECT * FROM {_ROWS} WHERE TRUE AND {' AND '.join(texts)}"
         table = table.alias(_ROWS).sql(sql, dialect=table.get_backend().name)
     return table
 
@@ -53,7 +54,7 @@ def _sql(table: ir.Table, text: str) -> Condition:
     dialect = table.get_backend().name
     try:
         parsed = sqlglot.parse(text, read="spark" if dialect == "pyspark" else dialect)
-    except sqlglot.errors.ParseError as error:
+    except sqlglot.errors.SqlglotError as error:
         raise ValueError(f"where: {text!r} is not a condition in SQL: {error}") from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expression) or isinstance(parsed[0], exp.Query | exp.DDL):
         raise ValueError(f"where: must be one condition in SQL, got {text!r}")

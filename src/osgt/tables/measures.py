@@ -6,7 +6,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from osgt.tables.values import Grid, one_if, present
+from osgt.tables.values import Grid, as_float, one_if, present
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,11 @@ class Bins(Measure):
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
         column = rows[self.column]
-        below = [column < edge for edge in self.edges[1:-1]] + [column <= self.edges[-1]]
-        inside = [~below[i - 1] & below[i] if i else (column >= self.edges[0]) & below[0] for i in range(len(below))]
+        # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
+        whole = column.type().is_integer() and all(isinstance(edge, int) for edge in self.edges)
+        number = column if whole else as_float(column)
+        below = [number < edge for edge in self.edges[1:-1]] + [number <= self.edges[-1]]
+        inside = [~below[i - 1] & below[i] if i else (number >= self.edges[0]) & below[0] for i in range(len(below))]
         return [one_if(present(column) & bin_) for bin_ in inside]
 
 

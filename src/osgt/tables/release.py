@@ -25,7 +25,7 @@ from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure, Units
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.sources import fetched
+from osgt.tables.sources import fetched, spark_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
 
@@ -181,10 +181,14 @@ def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.T
     import ibis  # noqa: PLC0415
 
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
-    numbered = ibis.memtable(renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64())))
+    renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
+    # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
+    numbered = spark_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
     same = []
     for i, key in enumerate(keys):
         theirs = as_bytes(engine, numbered[f"public_{i}"])
+        if rows[key].type().is_timestamp():
+            theirs = theirs.cast(rows[key].type())
         # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
         same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
     joined = rows.inner_join(numbered, same)

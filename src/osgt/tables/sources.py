@@ -137,6 +137,14 @@ def fetched(expression: ir.Table) -> pa.Table:
     return found
 
 
+def spark_table(connection: Any, table: pa.Table) -> ir.Table:
+    """A small Arrow table on Spark."""
+    view = f"{_FRAME}_{os.urandom(8).hex()}"
+    connection._session.createDataFrame(table).createOrReplaceTempView(view)
+    found: ir.Table = connection.table(view)
+    return found
+
+
 def spark(master: str | None) -> Any:
     """Spark on this machine or at `master`; a session that runs already is used as it is."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra

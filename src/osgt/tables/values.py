@@ -52,9 +52,8 @@ class Grid:
         """The number of steps of a value that is present, between `low` and `high`: the expression for the engine."""
         if self.step == 1 and column.type().is_integer():
             return _clipped(column, self.low, self.high).cast("int64")
-        number = one_if(column) if column.type().is_boolean() else column
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
-        value = _clipped(number.cast("float64"), float(self.low * self.step), float(self.high * self.step))
+        value = _clipped(as_float(column), float(self.low * self.step), float(self.high * self.step))
         # Half a step is added first: the product of a tiny value is an error on PostgreSQL, which would give it away.
         steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
         return _clipped(steps.cast("int64"), self.low, self.high)
@@ -64,7 +63,20 @@ def present(column: ir.Value) -> ir.BooleanValue:
     """Whether there is a value: not null, and not NaN."""
     if column.type().is_floating():
         return column.notnull() & ~column.isnan().fill_null(True)
+    if column.type().is_decimal() and column.get_backend().name == "postgres":
+        return column.notnull() & (column != ibis.literal("NaN").cast(column.type())).fill_null(False)
     return column.notnull()
+
+
+def as_float(column: ir.Value) -> ir.FloatingValue:
+    """The number as a float: no value of the column may be an error, since that would give it away."""
+    if column.type().is_boolean():
+        column = one_if(column)
+    if column.type().is_decimal() and (column.type().precision or 1000) > 300:
+        # PostgreSQL's numbers of any size: only those that are floats can become one.
+        zero, tiny, far, away = (ibis.literal(n).cast(column.type()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
+    return column.cast("float64")
 
 
 def one_if(condition: ir.BooleanValue) -> ir.IntegerValue:
@@ -119,8 +131,9 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
         grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
     elif dtype.is_decimal():
-        last_digit = Fraction(10) ** -(dtype.scale or 0)
-        grid = _grid("decimal", max(last_digit, _power(10, least)), low, high)
+        finest = _power(10, least)
+        # PostgreSQL's numeric without a scale has no last digit.
+        grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
     elif dtype.is_floating():
         grid = _grid("float", _power(2, least), low, high)
     else:
