@@ -33,7 +33,7 @@ SIZES = (100, 1_000, 10_000)
 
 def equal_charges():
     """The same release again and again."""
-    charge = Charge(PrivacyProfile(DiscreteOSGT(700, 900), coordinates=4), 1e-12)
+    charge = Charge(PrivacyProfile(DiscreteOSGT(500, 630), coordinates=4), 1e-12)
     while True:
         yield charge
 
@@ -42,7 +42,7 @@ def unlike_charges():
     """Releases of which no two are alike: shape, scale and coordinates at random."""
     generator = np.random.default_rng(7)
     while True:
-        shape, scale, coordinates = generator.uniform(0.1, 3), generator.uniform(600, 1500), generator.integers(1, 9)
+        shape, scale, coordinates = generator.uniform(0.1, 3), generator.uniform(500, 1250), generator.integers(1, 9)
         yield Charge(PrivacyProfile(DiscreteOSGT(shape * scale, scale), coordinates=int(coordinates)), 1e-12)
 
 
