@@ -24,7 +24,7 @@ def draw_spending(path: Path, spendings: list[Spending], histories: dict[str, li
         axes.plot(times, [release.epsilon_after for release in known], ".", color="#111111", markersize=4)
         axes.axhline(spending.budget_epsilon, color="#D55E00", linestyle="--", linewidth=1.2)
         axes.set(
-            title=f"{spending.dataset}: {spending.releases:,} releases",
+            title=f"{spending.dataset} (releases: {spending.releases:,})",
             ylabel=f"ε at δ = {spending.budget_delta:g}",
             ylim=(0, 1.1 * spending.budget_epsilon),
         )

@@ -29,7 +29,7 @@ from osgt.privacy.grid import compose
 from osgt.privacy.pair import Pair, pair_of
 
 #: Grid steps in the standard deviation of a loss that just meets the budget.
-STEPS = 1200.0
+STEPS = 2400.0
 
 #: Tilted mass that one release, or one convolution, may leave outside its window.
 _TOLERANCE = 1e-13
