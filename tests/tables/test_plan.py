@@ -65,9 +65,11 @@ class TestShifts:
         for neighbours, expected in (("add_remove", one), ("change_one", changed)):
             data = people(neighbours=neighbours)
             query = ask(data.group_by("city", max_groups=4, max_rows_per_group=3))
-            chosen = {Units: (1, 4 if neighbours == "add_remove" else 8)}  # units choose the groups that are shown
-            if expected is not None:
-                assert parts_of(query) == chosen | expected
+            if expected is None:
+                continue
+            # A count chooses the groups that are shown. Where there is none, units are counted for that.
+            extra = {} if expected.keys() & {Rows, Values} else {Units: (1, 4 if neighbours == "add_remove" else 8)}
+            assert parts_of(query) == extra | expected
 
     def test_public_groups_are_not_chosen_and_bound_the_coordinates(self):
         query = people().group_by("city", max_groups=4, max_rows_per_group=3, public_keys=["a", "b"])
@@ -94,6 +96,25 @@ class TestShifts:
         query = people().group_by("city", max_groups=4, max_rows_per_group=1).count().count_units()
         assert parts_of(query) == {Units: (1, 4)}
         assert parts_of(query.mean("rides", (0, 5), missing="centre")) == {Units: (1, 4), Centred: (5, 4)}
+
+    @pytest.mark.parametrize(
+        ("ask", "chosen_by"),
+        [
+            (lambda q: q.count(), "rows"),
+            (lambda q: q.mean("rides", (0, 5)), "values of rides"),
+            (lambda q: q.mean("rides", (0, 5)).count(), "rows"),
+            (lambda q: q.count().count_units(), "units"),
+            (lambda q: q.sum("rides", (0, 5)), "units"),
+            (lambda q: q.histogram("fare", [0, 1, 2]), "units"),
+        ],
+    )
+    def test_groups_are_chosen_by_a_count_that_is_there(self, ask, chosen_by):
+        """Counting units only to choose groups would take noise from every other column."""
+        plan = ask(people().group_by("city", max_groups=4, max_rows_per_group=3)).plan(1, 1e-6)
+        assert plan.chosen_by == chosen_by
+        assert f"{plan.threshold:,} {chosen_by}" in str(plan)
+        with_units = ask(people().group_by("city", max_groups=4, max_rows_per_group=1)).plan(1, 1e-6)
+        assert with_units.chosen_by.startswith(("units", "values"))
 
     def test_measures_are_shared(self):
         """Mean and variance of a column need one count and one sum of it between them."""

@@ -137,7 +137,7 @@ class TestPage:
         rows = pa.table({"user": [1], "city": ["a secret village"]})
         release = Dataset(rows, "user").group_by("city", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6)
         text, page = written(release, tmp_path)
-        assert "No group has enough units to be shown" in page.words
+        assert "No group is large enough to be shown" in page.words
         assert "secret village" not in text
         assert "svg" not in page.tags
 

@@ -60,6 +60,7 @@ def cut(
     bounded = (last + 0.5) * step >= pair.largest_loss
     if bounded:
         last = math.ceil(pair.largest_loss / step * (1.0 - POSITION_ERROR))
+        first = min(first, last - 1)  # next to all mass may be in the largest loss itself
         strides = np.empty(0)
     else:
         # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.

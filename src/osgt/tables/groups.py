@@ -54,8 +54,7 @@ class Groups:
         groups, or in the same groups twice as far. Twice as far in one group gives away at least as much as once in
         two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
         """
-        rows = 1 if measure.per_unit else self.rows
-        shift = rows * max(-measure.low, measure.high)
+        shift = self.most_of(measure)
         if neighbours == "add_remove":
             return Part(shift, self.most, weight)
         if measure.low < 0 < measure.high:
@@ -64,6 +63,10 @@ class Groups:
         if self.known is not None and not isinstance(measure, Bins):
             twice = min(twice, self.known)
         return Part(shift, twice, weight)
+
+    def most_of(self, measure: Measure) -> int:
+        """The most that one unit adds to a measure in a group, in absolute value."""
+        return (1 if measure.per_unit else self.rows) * max(-measure.low, measure.high)
 
     @property
     def rows(self) -> int:

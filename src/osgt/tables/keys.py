@@ -1,4 +1,4 @@
-"""Keys: which groups a release shows. Public ones are all shown; others only with enough units in them."""
+"""Keys: which groups a release shows. Public ones are all shown; others only if they are large enough."""
 
 import itertools
 import math
@@ -102,24 +102,24 @@ def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
         )
 
 
-def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool) -> int:
-    """The least noisy number of units from which on a group may be shown.
+def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
+    """The least noisy count from which on a group may be shown, where one unit adds at most `most` to the count.
 
-    A group that only one unit is in shows up with probability p = P[1 + Y ≥ τ]; any of the `groups` groups of a unit
+    A group that only one unit is in shows up with probability p ≤ P[most + Y ≥ τ]; any of the `groups` groups of a unit
     does with s = 1 - (1 - p)^groups. Whoever sees the release learns from that with δ at most s/(1 - s): the chance s
     itself in the one direction; in the other, groups that stay hidden leave 1 - s of the probability to all else. With
     `both`, where a unit is exchanged for another, the two add up.
     """
-    tau = int(noise.isf(min(delta / groups, 0.5))) + 2
-    while _revealing(noise, tau - 1, groups, both=both) <= delta:
+    tau = int(noise.isf(min(delta / groups, 0.5))) + most + 1
+    while _revealing(noise, tau - most - 1, groups, both=both) <= delta:
         tau -= 1
-    while _revealing(noise, tau, groups, both=both) > delta:
+    while _revealing(noise, tau - most, groups, both=both) > delta:
         tau += 1
     return tau
 
 
-def _revealing(noise: DiscreteOSGT, tau: int, groups: int, *, both: bool) -> float:
-    alone = float(noise.sf(tau - 2))  # P[Y ≥ τ - 1]
+def _revealing(noise: DiscreteOSGT, beyond: int, groups: int, *, both: bool) -> float:
+    alone = float(noise.sf(beyond - 1))  # P[Y ≥ τ - most]
     if alone >= 1:
         return math.inf
     hidden = groups * math.log1p(-alone)
@@ -129,5 +129,5 @@ def _revealing(noise: DiscreteOSGT, tau: int, groups: int, *, both: bool) -> flo
 
 
 def shown_size(noise: DiscreteOSGT, tau: int, probability: float) -> int:
-    """The least number of units with which a group is shown with this probability."""
+    """The least count with which a group is shown with this probability."""
     return max(1, tau + int(noise.isf(1.0 - probability)))

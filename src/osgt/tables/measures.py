@@ -36,6 +36,11 @@ class Measure:
         """The columns that it needs."""
         return ()
 
+    @property
+    def counted(self) -> str | None:
+        """What it counts, in words; None if it is not a count."""
+        return None
+
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
         """What each row adds, one expression for each number of the measure; `first` marks one row of each unit."""
         raise NotImplementedError
@@ -44,6 +49,10 @@ class Measure:
 @dataclass(frozen=True)
 class Units(Measure):
     """The number of units."""
+
+    @property
+    def counted(self) -> str | None:
+        return "units"
 
     @property
     def per_unit(self) -> bool:
@@ -56,6 +65,10 @@ class Units(Measure):
 @dataclass(frozen=True)
 class Rows(Measure):
     """The number of rows."""
+
+    @property
+    def counted(self) -> str | None:
+        return "rows"
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
         return [one_if(first.notnull())]
@@ -70,6 +83,10 @@ class Values(Measure):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
+
+    @property
+    def counted(self) -> str | None:
+        return f"values of {self.column}"
 
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
         return [one_if(present(rows[self.column]))]

@@ -1,7 +1,7 @@
 """Plan: all that a release will do, settled before any data are read."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from osgt.tables import keys
 from osgt.tables.aggregates import Aggregate, Noisy, Number
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.intervals import half_width
-from osgt.tables.measures import Measure, Units
+from osgt.tables.measures import Measure, Units, Values
 
 #: Part of δ that is set aside for choosing groups, where they are not public. The threshold grows slowly as it
 #: shrinks, and so does the noise with what is left.
@@ -64,6 +64,7 @@ class Plan:
     confidence: float
     laws: Mapping[Measure, DiscreteOSGT]
     parts: Mapping[Measure, Part]
+    selector: Measure | None
     threshold: int | None
     selection_delta: float
     cuts: tuple[str, ...]
@@ -84,8 +85,15 @@ class Plan:
 
     @property
     def shown_size(self) -> int | None:
-        """How many units a group must have to be shown with 99 % probability; None if all groups are shown."""
-        return None if self.threshold is None else keys.shown_size(self.laws[Units()], self.threshold, SHOWN)
+        """How large a group must be to be shown with 99 % probability; None if all groups are shown."""
+        if self.selector is None or self.threshold is None:
+            return None
+        return keys.shown_size(self.laws[self.selector], self.threshold, SHOWN)
+
+    @property
+    def chosen_by(self) -> str | None:
+        """What is counted to choose the groups that are shown: "units", "rows" or "values of …"."""
+        return None if self.selector is None else self.selector.counted
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -139,6 +147,7 @@ class Plan:
             "max_groups": self.groups.max_groups if self.groups.by else 1,
             "max_rows_per_group": self.groups.max_rows,
             "threshold": self.threshold,
+            "chosen_by": self.chosen_by,
             "shown_size": self.shown_size,
             "confidence": self.confidence,
             "columns": [_plain(column) for column in self.columns],
@@ -156,8 +165,8 @@ class Plan:
         lines.append(f"  saved: {others} noise at the same budget")
         if self.threshold is not None:
             lines.append(
-                f"  groups are shown from a noisy {self.threshold:,} units on; a group of {self.shown_size:,} units is "
-                f"shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is set aside for that)"
+                f"  groups are shown from a noisy {self.threshold:,} {self.chosen_by} on; a group of "
+                f"{self.shown_size:,} is shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is for that)"
             )
         lines += [f"  {cut}" for cut in self.cuts]
         return "\n".join(lines)
@@ -189,7 +198,7 @@ def make_plan(
     confidence: float,
     cuts: Sequence[str],
 ) -> Plan:
-    """One joint calibration of all measures that the aggregates need, and of the units where groups are chosen."""
+    """One joint calibration of all measures that the aggregates need, and of a count by which groups are chosen."""
     epsilon = real_number("epsilon", epsilon, positive=True)
     delta = probability("delta", delta)
     confidence = probability("confidence", confidence)
@@ -199,9 +208,10 @@ def make_plan(
     parts = measured_parts(groups, aggregates, neighbours)
     laws = calibrate(epsilon, delta - selection, parts=list(parts.values()))
     named = {measure: law for measure, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteOSGT)}
-    tau = None
-    if not groups.shows_all:
-        tau = keys.threshold(named[Units()], groups.most, selection, both=neighbours == "change_one")
+    selector, tau = _selector(groups, parts), None
+    if selector is not None:
+        both, most = neighbours == "change_one", groups.most_of(selector)
+        tau = keys.threshold(named[selector], groups.most, selection, both=both, most=most)
     return Plan(
         groups=groups,
         aggregates=tuple(aggregates),
@@ -211,14 +221,26 @@ def make_plan(
         confidence=confidence,
         laws=named,
         parts=parts,
+        selector=selector,
         threshold=tau,
         selection_delta=selection,
         cuts=tuple(cuts),
     )
 
 
+def _selector(groups: Groups, measures: Iterable[Measure]) -> Measure | None:
+    """The count by which groups are chosen: of units if that is there, else one that is there and costs no more noise.
+
+    None if all groups are shown, or if nothing is counted.
+    """
+    if groups.shows_all:
+        return None
+    counts = [measure for measure in measures if measure.counted is not None]
+    return min(counts, key=lambda measure: (groups.most_of(measure), isinstance(measure, Values)), default=None)
+
+
 def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: Neighbours) -> dict[Measure, Part]:
-    """Each measure once, with its shift and coordinates; the number of units is among them where groups are chosen."""
+    """Each measure once, with its shift and coordinates; a count is among them where groups are chosen."""
     if not aggregates:
         raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
     weights: dict[Measure, float] = {}
@@ -226,7 +248,7 @@ def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: 
         for measure in aggregate.measures:
             weights[measure] = max(weights.get(measure, 0.0), aggregate.weight)
     if not groups.shows_all:
-        weights.setdefault(Units(), 1.0)
+        weights.setdefault(_selector(groups, weights) or Units(), 1.0)
     parts = {measure: groups.part(measure, neighbours, weight) for measure, weight in weights.items()}
     for part in parts.values():
         if part.shift > _LARGEST_SHIFT:

@@ -220,7 +220,7 @@ class Query:
         if self.groups.public is not None:
             cuts.append("public_keys: rows with other keys count nowhere")
         elif self.groups.by:
-            cuts.append("groups with fewer units than the threshold are mostly left out, with all that is in them")
+            cuts.append("groups below the threshold are mostly left out, with all that is in them")
         cuts.append(f"rows without a {unit} count nowhere")
         return list(dict.fromkeys(cuts))
 

@@ -22,7 +22,7 @@ from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
 from osgt.tables.files import written_whole
 from osgt.tables.keys import KEY
-from osgt.tables.measures import Measure, Units
+from osgt.tables.measures import Measure
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.sources import fetched, spark_table
@@ -233,10 +233,10 @@ def _noisy(
     mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in measures}
     noisy: dict[Measure, NDArray[np.int64]] = {}
     shown = np.ones(len(exact[measures[0]]), dtype=bool)
-    if plan.threshold is not None:
-        units = mechanisms[Units()].release(exact[Units()])
-        shown = units[:, 0] >= plan.threshold
-        noisy[Units()] = units[shown]
+    if plan.selector is not None:
+        counts = mechanisms[plan.selector].release(exact[plan.selector])
+        shown = counts[:, 0] >= plan.threshold
+        noisy[plan.selector] = counts[shown]
     for measure in measures:
         if measure not in noisy:
             noisy[measure] = mechanisms[measure].release(exact[measure][shown])

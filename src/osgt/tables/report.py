@@ -62,7 +62,7 @@ def _pictures(release: "Release") -> str:
     table, keys = release.table, release.query.groups.by
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
     if table.num_rows == 0:
-        return "<p>No group has enough units to be shown.</p>"
+        return "<p>No group is large enough to be shown.</p>"
     pictures = []
     for name in names:
         rows = _largest(table, name) if table.num_rows > _DRAWN else table

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.tables.groups import NEIGHBOURS
-from osgt.tables.measures import Units
 from osgt.tables.plan import SHOWN, Plan
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class Statement:
                 "noise_delta": plan.noise_delta,
                 "selection_delta": plan.selection_delta,
                 "threshold": plan.threshold,
+                "chosen_by": plan.chosen_by,
                 "shown_size": plan.shown_size,
                 "charge": plan.charge.to_dict(),
                 "measures": [
@@ -90,14 +90,14 @@ def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> 
     ]
     if plan.threshold is not None:
         sentences.append(
-            f"Groups are shown whose number of units, with noise, is at least {plan.threshold:,}; a group of "
-            f"{plan.shown_size:,} units is shown with {SHOWN:.0%} probability. "
+            f"Groups are shown whose number of {plan.chosen_by}, with noise, is at least {plan.threshold:,}; a group "
+            f"of {plan.shown_size:,} is shown with {SHOWN:.0%} probability. "
             f"δ = {plan.selection_delta:.15g} of the total is for this choice."
         )
-        if any(Units() in aggregate.measures for aggregate in plan.aggregates):
+        if any(plan.selector in aggregate.measures for aggregate in plan.aggregates):
             sentences.append(
-                "Groups smaller than that are shown where the noise happens to be upward: their numbers of units are "
-                "too large on average, and the intervals of these cover less often."
+                f"Groups smaller than that are shown where the noise happens to be upward: their numbers of "
+                f"{plan.chosen_by} are too large on average, and the intervals of these cover less often."
             )
     elif groups.public is not None:
         sentences.append("The groups were given beforehand; all of them are shown, also those without any rows.")
