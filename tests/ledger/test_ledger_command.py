@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from osgt import Ledger
 from osgt.cli import app
+from osgt.cli.ledger import _up
 
 
 @pytest.fixture
@@ -117,3 +118,11 @@ def test_every_help_has_an_example(run, act):
     result = run(act, "--help")
     assert result.exit_code == 0
     assert f"Example: osgt ledger {act}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (2.2250738585072014e-308, "2.226e-308"), (1.23401, "1.235"), (0.3, "0.3"), (float("inf"), "∞")],
+)
+def test_figures_are_never_rounded_down(value, text):
+    assert _up(value) == text

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 ledger = typer.Typer(name="ledger", help="Budgets of data sets, and what has been spent of them.", no_args_is_help=True)
 
@@ -234,7 +236,6 @@ def _short(text: str, length: int = 60) -> str:
 
 def _up(value: float) -> str:
     """Four digits, never rounded down."""
-    if value <= 0 or not math.isfinite(value):
-        return "∞" if value > 0 else "0"
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.4g}"
+    if not math.isfinite(value):
+        return "∞"
+    return f"{float(Decimal(value).normalize(_FOUR_DIGITS)):.4g}"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 
 from osgt.calibrate import Part, calibrate
 from osgt.ledger.account import Account
@@ -15,6 +16,8 @@ from osgt.privacy import Part as ProfilePart
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
 
 _ROUNDS = 8
+
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_CEILING)
 
 
 def noise_factor(account: Account, charge: Charge) -> float | None:
@@ -124,7 +127,4 @@ def _scaled(profile: PrivacyProfile, factor: float) -> PrivacyProfile:
 
 def _up(value: float) -> str:
     """Three digits, never rounded down."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    digits = 2 - math.floor(math.log10(value))
-    return f"{math.ceil(value * 10.0**digits * (1 - 1e-12)) / 10.0**digits:.3g}"
+    return f"{float(Decimal(value).normalize(_THREE_DIGITS)):.3g}" if 0 < value < math.inf else f"{value:g}"
