@@ -14,4 +14,4 @@ def release(epsilon, delta, **question):
 
 
 def noise_std(epsilon, delta, **question):
-    return query(**question).plan(epsilon=epsilon, delta=delta)["count"].std
+    return query(**question).plan(epsilon=epsilon, delta=delta).columns[0].std
