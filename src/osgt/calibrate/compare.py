@@ -1,7 +1,7 @@
 """The noises side by side at one budget."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -78,16 +78,29 @@ def compare(
     best = noise or calibrate(
         epsilon, delta, shift=shift, coordinates=coordinates, objective=objective, discrete=discrete
     )
-    family = family_of([Part(shift, coordinates)], discrete=discrete)
-    laws = {}
-    if delta > 0:
-        search = ScaleSearch(family, epsilon, delta)
-        laws["gaussian"] = family.laws(0.0, math.exp(search.fine(0.0)))[0]
-        laws["laplace"] = family.laws(1.0, math.exp(search.fine(1.0)))[0]
-    laws["laplace (pure)"] = family.laws(1.0, pure_scale(family, epsilon))[0]
+    laws = {
+        name: ends[0] for name, ends in ends_of_family(epsilon, delta, [Part(shift, coordinates)], discrete).items()
+    }
     laws["osgt"] = best
     rows = tuple(_row(name, law, best, cells) for name, law in laws.items())
     return Comparison(rows, *_verdict({row.name: row for row in rows}))
+
+
+def ends_of_family(
+    epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True
+) -> dict[str, tuple[Law, ...]]:
+    """The ends of the family at a budget, a law for each part: "gaussian", "laplace" and "laplace (pure)".
+
+    The first two are accounted for as tightly as the OSGT and need δ > 0; the last is the usual sum of losses.
+    """
+    family = family_of(parts, discrete=discrete)
+    laws = {}
+    if delta > 0:
+        search = ScaleSearch(family, epsilon, delta)
+        laws["gaussian"] = family.laws(0.0, math.exp(search.fine(0.0)))
+        laws["laplace"] = family.laws(1.0, math.exp(search.fine(1.0)))
+    laws["laplace (pure)"] = family.laws(1.0, pure_scale(family, epsilon))
+    return laws
 
 
 def _row(name: str, law: Law, best: Law, cells: int) -> Row:

@@ -1,0 +1,151 @@
+"""The query that the engine runs: exact integer sums by group, with what each unit adds bounded.
+
+Of each unit at most `max_groups` groups are kept, those that come first by a salted hash of (unit, group), and of each
+of these at most `max_rows` rows, in random order. What a unit adds depends on its own rows, the salt and the random
+numbers alone, never on other units: that is what bounds the sensitivity.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+import ibis.expr.types as ir
+
+from osgt.tables.measures import Measure
+
+#: Columns of the rows that are bounded; values keep their places under other names of this form.
+UNIT = "unit"
+
+#: The number of kept rows of a group, among the sums.
+KEPT = "kept"
+
+
+def fresh_salt() -> int:
+    """A salt for one release."""
+    return secrets.randbits(62)
+
+
+def bounded_sums(
+    rows: ir.Table,
+    keys: Sequence[str],
+    values: Mapping[str, str],
+    measures: Sequence[Measure],
+    *,
+    max_groups: int,
+    max_rows: int,
+    salt: int,
+    order: str | None = None,
+) -> ir.Table:
+    """One row for each group: its keys, the number of kept rows, and the sums `sum_i_j` of number j of measure i.
+
+    Parameters
+    ----------
+    rows
+        The unit in the column "unit", the keys, and the values.
+    values
+        Column of `rows` for each column that the measures name.
+    order
+        Column by which the rows of a unit in a group are ordered, random if not given.
+    """
+    kept, first = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values))
+    columns = {name: kept[column] for name, column in values.items()}
+    sums: dict[str, Any] = {KEPT: kept.count().cast("int64")}
+    for i, measure in enumerate(measures):
+        for j, contribution in enumerate(measure.contributions(columns, first(kept))):
+            sums[f"sum_{i}_{j}"] = contribution.sum().fill_null(0).cast("int64")
+    return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
+
+
+def _kept(
+    rows: ir.Table,
+    keys: list[str],
+    max_groups: int,
+    max_rows: int,
+    salt: int,
+    order: str | None,
+    *,
+    choose: bool,
+) -> tuple[ir.Table, Any]:
+    """The rows that are kept, and what marks one of them for each unit and group."""
+    rows = rows.filter(rows[UNIT].notnull())
+    in_order = partial(_in_random_order, keys=keys, max_rows=max_rows, order=order)
+    if not keys:
+        return in_order(rows), lambda kept: kept["position"] == 0
+    ranked = _ranked(rows, keys, salt)
+    ranked = ranked.filter(ranked["group_rank"] < max_groups)
+    if not choose:
+        # Which rows are kept makes no difference to how many.
+        return ranked.filter(ranked["position"] < max_rows), lambda kept: kept["position"] == 0
+    # Few units have more rows in a group than are kept: only those rows are put into random order.
+    few = ranked.filter(ranked["size"] <= max_rows)
+    many = in_order(ranked.filter(ranked["size"] > max_rows).drop("position"))
+    columns = [*keys, *(name for name in rows.columns if name not in (UNIT, *keys)), "position"]
+    return few.select(columns).union(many.select(columns)), lambda kept: kept["position"] == 0
+
+
+def _ranked(rows: ir.Table, keys: list[str], salt: int) -> ir.Table:
+    """The rows with the rank of their group within the unit, their position in the group, and the group's size."""
+    rows = rows.mutate(choice=_choice(rows, keys, salt))
+    # The keys come after the hash: groups whose hashes are equal are still two.
+    ordered = {"group_by": UNIT, "order_by": ["choice", *keys]}
+    each, peers = ibis.window(**ordered), ibis.range_window(**ordered, preceding=None, following=0)
+    ranked = rows.mutate(
+        group_rank=ibis.dense_rank().over(each),
+        before=ibis.rank().over(each),
+        row=ibis.row_number().over(each),
+        through=rows.count().over(peers),
+    )
+    return ranked.mutate(position=ranked["row"] - ranked["before"], size=ranked["through"] - ranked["before"]).drop(
+        "choice", "before", "row", "through"
+    )
+
+
+def _in_random_order(rows: ir.Table, *, keys: list[str], max_rows: int, order: str | None) -> ir.Table:
+    """The first rows of each unit and group in random order, with their position."""
+    rows = rows.mutate(shuffled=ibis.random() if order is None else rows[order])
+    rows = rows.mutate(position=ibis.row_number().over(group_by=[UNIT, *keys], order_by="shuffled"))
+    return rows.filter(rows["position"] < max_rows).drop("shuffled")
+
+
+def _choice(rows: ir.Table, keys: list[str], salt: int) -> ir.Value:
+    """A number that depends on salt, unit and group as if drawn at random: the engine's own hash function."""
+    columns = [rows[name] for name in (UNIT, *keys)]
+    engine = rows.get_backend().name
+    return HASHES[engine](salt, columns)
+
+
+def _duckdb(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
+    salted = _function("hash", ibis.literal(salt, type="int64"), *columns, returns=dt.uint64)
+    # Hashed again: the engine combines the hashes of several columns by exclusive or, which keeps an order of groups.
+    return (_function("hash", salted, returns=dt.uint64) >> 32).cast("uint32")
+
+
+def _spark(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
+    return _function("xxhash64", ibis.literal(salt, type="int64"), *columns, returns=dt.int64)
+
+
+def _postgres(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
+    chained: Any = ibis.literal(salt, type="int64")
+    for column in columns:
+        text = column.cast("string").fill_null("")
+        chained = _function("hashtextextended", text, chained, returns=dt.int64)
+    return chained
+
+
+HASHES = {"duckdb": _duckdb, "pyspark": _spark, "postgres": _postgres}
+
+
+def _function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
+    """A call of a function of the engine that has no name in Ibis."""
+    types = tuple(argument.type() for argument in arguments)
+    call = ibis.udf.scalar.builtin(_signature(len(arguments)), name=name, signature=(types, returns))
+    return call(*arguments)
+
+
+def _signature(arguments: int) -> Any:
+    """A function with so many parameters: their names are all that is looked at."""
+    names = ", ".join(f"argument_{i}" for i in range(arguments))
+    return eval(f"lambda {names}: ...")

@@ -1,0 +1,170 @@
+"""Dataset: a table and whom it is about."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import ibis.expr.datatypes as dt
+import ibis.expr.types as ir
+
+from osgt.privacy.arguments import count
+from osgt.tables.conditions import Condition, checked_condition
+from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
+from osgt.tables.keys import check_key_type, public_table
+from osgt.tables.query import Query
+from osgt.tables.sources import table_of
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Dataset:
+    """A table, and the column that says whom a row is about: the privacy unit.
+
+    Parameters
+    ----------
+    source
+        A path or glob of Parquet or CSV files; a pandas, polars or pyarrow frame; a DuckDB file or connection; an Ibis
+        table; a Spark DataFrame or session; a PostgreSQL URL. Databases take `table` as well.
+    privacy_unit
+        The column that names the person, household, vehicle, … that is protected. Rows without one count nowhere.
+    ledger, dataset
+        The ledger that every release is charged to, and the name of the data set there.
+    neighbours
+        "add_remove" (the default): one unit and all its rows more or less must hardly change a release.
+        "change_one": one unit exchanged for another, which takes about twice as much noise.
+    engine, master
+        For files: "duckdb", the default, or "spark" and where Spark runs.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"patient": ["a", "a", "b"], "ward": ["x", "y", "x"]})
+    >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_groups=2, max_rows_per_group=1).count()
+    >>> query.plan(epsilon=1, delta=1e-6).threshold
+    22
+    """
+
+    table: ir.Table
+    privacy_unit: str
+    neighbours: Neighbours = "add_remove"
+    ledger: Any = None
+    dataset: str | None = None
+    filters: tuple[Condition, ...] = field(default=())
+    origin: str = ""
+
+    def __init__(
+        self,
+        source: Any,
+        privacy_unit: str,
+        *,
+        ledger: Any = None,
+        dataset: str | None = None,
+        table: str | None = None,
+        neighbours: Neighbours = "add_remove",
+        engine: Literal["duckdb", "spark", "postgres"] | None = None,
+        master: str | None = None,
+    ) -> None:
+        if neighbours not in NEIGHBOURS:
+            raise ValueError(f"neighbours must be one of {list(NEIGHBOURS)}, got {neighbours!r}")
+        if (ledger is None) != (dataset is None):
+            raise ValueError("ledger and dataset (the name of the data set there) must be given together")
+        if ledger is not None and not hasattr(ledger, "reserve"):
+            raise TypeError(f"ledger must be a Ledger, as in Ledger('budget.db'), got {ledger!r}")
+        found = table_of(source, table, engine=engine, master=master)
+        values = {
+            "table": found,
+            "privacy_unit": privacy_unit,
+            "neighbours": neighbours,
+            "ledger": ledger,
+            "dataset": dataset,
+            "filters": (),
+            "origin": _origin(source, table),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
+
+    def type_of(self, argument: str, column: object) -> dt.DataType:
+        """The type of a column, or an error that names the argument and the columns there are."""
+        schema = self.table.schema()
+        if not isinstance(column, str):
+            raise TypeError(f"{argument} must be the name of a column, got {column!r}")
+        if column not in schema:
+            raise ValueError(f"{argument}: there is no column {column!r}; the table has {', '.join(schema.names)}")
+        return schema[column]
+
+    def where(self, condition: Any) -> "Dataset":
+        """The rows for which a condition holds: an Ibis expression, or SQL as after WHERE.
+
+        A condition looks at one row alone. What compares with other rows (subqueries, aggregates, windows) would let
+        one person's data decide about another's rows, and is refused.
+        """
+        checked = checked_condition(self.table, condition)
+        changed = object.__new__(Dataset)
+        for name in self.__dataclass_fields__:
+            object.__setattr__(changed, name, getattr(self, name))
+        object.__setattr__(changed, "filters", (*self.filters, checked))
+        return changed
+
+    def group_by(
+        self,
+        *columns: str,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        public_keys: Any = None,
+    ) -> Query:
+        """Groups by the values of columns; with none, all rows are one group.
+
+        Parameters
+        ----------
+        max_groups
+            The most groups that one unit may count in.
+        max_rows_per_group
+            The most rows of one unit that may count in a group. Only queries that count units alone can do without.
+        public_keys
+            Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
+            dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. If not
+            given, only groups with enough units are shown, for a part of δ.
+        """
+        for column in columns:
+            check_key_type("group_by", column, self.type_of("group_by", column))
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"group_by: each column once, got {', '.join(columns)}")
+        if not columns:
+            if max_groups not in (None, 1):
+                raise ValueError(f"max_groups must be left out where there are no groups, got {max_groups!r}")
+            if public_keys is not None:
+                raise ValueError("public_keys must be left out where there are no columns to group by")
+            max_groups = 1
+        if max_groups is None:
+            raise ValueError("max_groups must be given: the most groups that one unit may count in")
+        rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
+        public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
+        return Query(self, Groups(columns, count("max_groups", max_groups), rows, public))
+
+    def rows(self) -> ir.Table:
+        """The rows that the conditions leave, as an Ibis table."""
+        table = self.table
+        for condition in self.filters:
+            table = condition.apply(table)
+        return table
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the data are, in plain values."""
+        return {
+            "source": self.origin,
+            "engine": self.table.get_backend().name,
+            "privacy_unit": self.privacy_unit,
+            "neighbours": self.neighbours,
+            "where": [condition.text for condition in self.filters],
+        }
+
+
+def _origin(source: Any, table: str | None) -> str:
+    """A name for the source that gives no password away."""
+    if not isinstance(source, str):
+        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    elif "://" in source:
+        scheme, _, rest = source.partition("://")
+        text = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+    else:
+        text = source
+    return text if table is None else f"{text}, table {table}"

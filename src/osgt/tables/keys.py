@@ -1,0 +1,127 @@
+"""Keys: which groups a release shows. Public ones are all shown; others only with enough units in them."""
+
+import itertools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ibis.expr.datatypes as dt
+import ibis.expr.schema as sch
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from osgt.noise import DiscreteOSGT
+
+#: The column that numbers the public keys.
+KEY = "key"
+
+
+def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
+    """The public keys as a table with the columns `by`, in the types of the source.
+
+    Parameters
+    ----------
+    keys
+        A list of keys (tuples if there are several columns), a dict with a list for each column (every combination of
+        them), a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file.
+    """
+    table = _as_table(keys, by)
+    if set(table.column_names) != set(by):
+        raise ValueError(f"public_keys must have the columns {list(by)}, got {table.column_names}")
+    columns = []
+    for name in by:
+        try:
+            columns.append(table[name].combine_chunks().cast(schema[name].to_pyarrow()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"public_keys: column {name!r} must hold values of type {schema[name]}: {error}") from None
+    table = pa.table(columns, names=list(by))
+    if table.num_rows == 0:
+        raise ValueError("public_keys must hold at least one key, got none")
+    if table.group_by(list(by)).aggregate([]).num_rows < table.num_rows:
+        raise ValueError("public_keys must hold each key once")
+    return table
+
+
+def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
+    if isinstance(keys, str | os.PathLike):
+        path = Path(keys)
+        if not path.is_file():
+            raise FileNotFoundError(f"public_keys: there is no file {str(path)!r}")
+        return pyarrow.csv.read_csv(path) if path.suffix.lower() == ".csv" else pyarrow.parquet.read_table(path)
+    if isinstance(keys, pa.Table):
+        return keys
+    if isinstance(keys, Mapping):
+        if set(keys) != set(by):
+            raise ValueError(f"public_keys must have a list for each of {list(by)}, got {sorted(keys)}")
+        return _of_tuples(list(itertools.product(*(keys[name] for name in by))), by)
+    library = type(keys).__module__.partition(".")[0]
+    if library == "pandas":
+        return pa.Table.from_pandas(keys.reset_index(drop=True), preserve_index=False)
+    if library == "polars":
+        return keys.to_arrow()
+    if isinstance(keys, str) or not isinstance(keys, Sequence):
+        raise TypeError(
+            f"public_keys must be a list, a dict of lists, a frame or the path of a file, got {type(keys).__name__}"
+        )
+    return _of_tuples([key if isinstance(key, tuple | list) else (key,) for key in keys], by)
+
+
+def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:
+    if any(len(key) != len(by) for key in keys):
+        raise ValueError(f"public_keys must be tuples of {len(by)} values, one for each of {list(by)}")
+    try:
+        return pa.table([pa.array([key[i] for key in keys]) for i in range(len(by))], names=list(by))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"public_keys must hold values of one type in each column: {error}") from None
+
+
+def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
+    """Raise unless equal values of this type are equal on every engine: floats are not, nested values need not be."""
+    plain = (
+        dtype.is_integer()
+        or dtype.is_string()
+        or dtype.is_boolean()
+        or dtype.is_decimal()
+        or dtype.is_temporal()
+        or dtype.is_uuid()
+        or dtype.is_binary()
+    )
+    if not plain or dtype.is_interval():
+        raise TypeError(
+            f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
+            "use whole numbers, text, dates or decimals"
+        )
+
+
+def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool) -> int:
+    """The least noisy number of units from which on a group may be shown.
+
+    A group that only one unit is in shows up with probability p = P[1 + Y ≥ τ]; any of the `groups` groups of a unit
+    does with s = 1 - (1 - p)^groups. Whoever sees the release learns from that with δ at most s/(1 - s): the chance s
+    itself in the one direction; in the other, groups that stay hidden leave 1 - s of the probability to all else. With
+    `both`, where a unit is exchanged for another, the two add up.
+    """
+    tau = int(noise.isf(min(delta / groups, 0.5))) + 2
+    while _revealing(noise, tau - 1, groups, both=both) <= delta:
+        tau -= 1
+    while _revealing(noise, tau, groups, both=both) > delta:
+        tau += 1
+    return tau
+
+
+def _revealing(noise: DiscreteOSGT, tau: int, groups: int, *, both: bool) -> float:
+    alone = float(noise.sf(tau - 2))  # P[Y ≥ τ - 1]
+    if alone >= 1:
+        return math.inf
+    hidden = groups * math.log1p(-alone)
+    odds = math.expm1(-hidden)
+    # A few units in the last place, upward.
+    return (odds - math.expm1(hidden) if both else odds) * (1.0 + 1e-12)
+
+
+def shown_size(noise: DiscreteOSGT, tau: int, probability: float) -> int:
+    """The least number of units with which a group is shown with this probability."""
+    return max(1, tau + int(noise.isf(1.0 - probability)))

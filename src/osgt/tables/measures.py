@@ -1,0 +1,165 @@
+"""Measures: the integers that the engine sums for each group, and how far one person can move them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis.expr.types as ir
+
+from osgt.tables.values import Grid, present
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What each kept row adds to its group: an integer between `low` and `high`.
+
+    `per_unit` measures count a unit once in a group, however many of its rows are kept there.
+    """
+
+    @property
+    def low(self) -> int:
+        """The least that a row adds."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """The most that a row adds."""
+        return 1
+
+    @property
+    def per_unit(self) -> bool:
+        """Whether a unit counts once in a group, rather than with each of its rows."""
+        return False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it needs."""
+        return ()
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        """What each row adds, one expression for each number of the measure; `first` marks one row of each unit."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Units(Measure):
+    """The number of units."""
+
+    @property
+    def per_unit(self) -> bool:
+        return True
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        return [first.cast("int64")]
+
+
+@dataclass(frozen=True)
+class Rows(Measure):
+    """The number of rows."""
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        return [first.notnull().cast("int64")]
+
+
+@dataclass(frozen=True)
+class Values(Measure):
+    """The number of rows in which a column has a value."""
+
+    column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        return [present(rows[self.column]).cast("int64")]
+
+
+@dataclass(frozen=True)
+class Steps(Measure):
+    """The sum of a column, in steps of its grid."""
+
+    column: str
+    grid: Grid
+
+    @property
+    def low(self) -> int:
+        return min(self.grid.low, 0)
+
+    @property
+    def high(self) -> int:
+        return max(self.grid.high, 0)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        column = rows[self.column]
+        return [present(column).ifelse(self._of(self.grid.steps(column)), 0)]
+
+    def _of(self, steps: Any) -> Any:
+        return steps
+
+
+@dataclass(frozen=True)
+class Centred(Steps):
+    """The sum of a column's distances from the middle of its bounds, in half steps: half as far to move."""
+
+    @property
+    def low(self) -> int:
+        return -self.grid.width
+
+    @property
+    def high(self) -> int:
+        return self.grid.width
+
+    def _of(self, steps: Any) -> Any:
+        return 2 * steps - (self.grid.low + self.grid.high)
+
+
+@dataclass(frozen=True)
+class Squares(Centred):
+    """The sum of 2·z² - w², z being the distance from the middle and w its largest value, in half steps.
+
+    The squares lie between 0 and w²; like this they are centred as well.
+    """
+
+    @property
+    def low(self) -> int:
+        return -(self.grid.width**2)
+
+    @property
+    def high(self) -> int:
+        return self.grid.width**2
+
+    def _of(self, steps: Any) -> Any:
+        distance = super()._of(steps)
+        return 2 * distance * distance - self.grid.width**2
+
+
+@dataclass(frozen=True)
+class Bins(Measure):
+    """The number of rows in each bin between edges: the lower edge belongs to a bin, the last bin has both.
+
+    A person's rows in a group may fall into several bins. Moving one number by k gives away at least as much as moving
+    several by k in all (docs/tables.md), so the bins of a group cost as much as one number.
+    """
+
+    column: str
+    edges: tuple[float, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+        column = rows[self.column]
+        below = [column < edge for edge in self.edges[1:-1]] + [column <= self.edges[-1]]
+        inside = [~below[i - 1] & below[i] if i else (column >= self.edges[0]) & below[0] for i in range(len(below))]
+        return [(present(column) & bin_).fill_null(False).cast("int64") for bin_ in inside]
+
+
+def distinct(measures: Sequence[Measure]) -> list[Measure]:
+    """The measures, each once, in order."""
+    return list(dict.fromkeys(measures))

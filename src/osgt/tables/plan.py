@@ -1,0 +1,243 @@
+"""Plan: all that a release will do, settled before any data are read."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from osgt.calibrate import calibrate
+from osgt.calibrate.compare import ends_of_family
+from osgt.calibrate.family import Part, probability
+from osgt.noise import DiscreteOSGT
+from osgt.noise.parameters import real_number
+from osgt.privacy import Charge, PrivacyProfile
+from osgt.privacy.profile import Part as ChargedPart
+from osgt.tables import keys
+from osgt.tables.aggregates import Aggregate, Noisy, Number
+from osgt.tables.groups import Groups, Neighbours
+from osgt.tables.intervals import half_width
+from osgt.tables.measures import Measure, Units
+
+#: Part of δ that is set aside for choosing groups, where they are not public. The threshold grows slowly as it
+#: shrinks, and so does the noise with what is left.
+SELECTION_SHARE = 0.1
+
+#: A group must be this large to be shown with this probability: said in plans and statements.
+SHOWN = 0.99
+
+#: Sizes of a group for which intervals of means and variances are told.
+_SIZES = (100, 1_000, 10_000)
+
+_LARGEST_SHIFT = 2**52
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known beforehand about a column: the half-width of its noise interval, for ratios by group size."""
+
+    name: str
+    kind: str
+    std: float | None
+    half_width: float | None
+    by_size: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The noise of a release, its intervals and what would be charged. Made without reading data."""
+
+    groups: Groups
+    aggregates: tuple[Aggregate, ...]
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+    confidence: float
+    laws: Mapping[Measure, DiscreteOSGT]
+    parts: Mapping[Measure, Part]
+    threshold: int | None
+    selection_delta: float
+    cuts: tuple[str, ...]
+
+    @property
+    def noise_delta(self) -> float:
+        """The part of δ that the noise may use."""
+        return self.delta - self.selection_delta
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What a release would take out of a budget."""
+        profile = PrivacyProfile.compose(
+            PrivacyProfile.of([ChargedPart(self.laws[measure], part.shift, part.coordinates)])
+            for measure, part in self.parts.items()
+        )
+        return Charge(profile, self.selection_delta)
+
+    @property
+    def shown_size(self) -> int | None:
+        """How many units a group must have to be shown with 99 % probability; None if all groups are shown."""
+        return None if self.threshold is None else keys.shown_size(self.laws[Units()], self.threshold, SHOWN)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the release and their noise."""
+        return tuple(column for aggregate in self.aggregates for column in self._columns(aggregate, self.laws))
+
+    @cached_property
+    def alternatives(self) -> dict[str, tuple[Column, ...]]:
+        """The same columns with Gaussian and with Laplace noise at the same budget, accounted for as tightly."""
+        return {
+            name: tuple(column for aggregate in self.aggregates for column in self._columns(aggregate, laws))
+            for name, laws in self._ends.items()
+        }
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """The part of the variance that is saved against each alternative."""
+        first = next(iter(self.laws))
+        return {name: 1.0 - self.laws[first].var() / laws[first].var() for name, laws in self._ends.items()}
+
+    @cached_property
+    def _ends(self) -> dict[str, dict[Measure, Any]]:
+        found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()))
+        return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
+
+    def _columns(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT]) -> list[Column]:
+        if isinstance(aggregate, Number):
+            law, step = laws[aggregate.measure], float(aggregate.grid.step)
+            half = half_width(law, self.confidence) * step
+            return [Column(name, aggregate.kind, law.std() * step, half, {}) for name in aggregate.names]
+        by_size = {size: self._typical(aggregate, laws, size) for size in _SIZES}
+        kind = str(aggregate.to_dict()["kind"])
+        return [Column(aggregate.name, kind, None, None, by_size)]
+
+    def _typical(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT], size: int) -> float:
+        """Half the length of the interval for a group with so many values, all sums in the middle."""
+        numbers = [np.array([[size]])] + [np.array([[0]])] * (len(aggregate.measures) - 1)
+        noisy = Noisy(dict(zip(aggregate.measures, numbers, strict=True)), laws, self.confidence, clamp=False)
+        columns = aggregate.columns(noisy)
+        low, high = (float(columns[f"{aggregate.name}_{end}"][0].as_py()) for end in ("low", "high"))
+        return (high - low) / 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "noise_delta": self.noise_delta,
+            "selection_delta": self.selection_delta,
+            "neighbours": self.neighbours,
+            "max_groups": self.groups.max_groups if self.groups.by else 1,
+            "max_rows_per_group": self.groups.max_rows,
+            "threshold": self.threshold,
+            "shown_size": self.shown_size,
+            "confidence": self.confidence,
+            "columns": [_plain(column) for column in self.columns],
+            "alternatives": {name: [_plain(c) for c in columns] for name, columns in self.alternatives.items()},
+            "gains": self.gains,
+            "charge": self.charge.to_dict(),
+            "bounds_cut_off": list(self.cuts),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
+        for column in self.columns:
+            lines.append(f"  {column.name}: {_in_words(column, self.confidence)}")
+        others = ", ".join(f"{100 * gain:.1f} % of the variance of {name}" for name, gain in self.gains.items())
+        lines.append(f"  saved: {others} noise at the same budget")
+        if self.threshold is not None:
+            lines.append(
+                f"  groups are shown from a noisy {self.threshold:,} units on; a group of {self.shown_size:,} units is "
+                f"shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is set aside for that)"
+            )
+        lines += [f"  {cut}" for cut in self.cuts]
+        return "\n".join(lines)
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    plain = {"name": column.name, "kind": column.kind, "std": column.std, "half_width": column.half_width}
+    return plain | {"half_width_by_size": {str(size): half for size, half in column.by_size.items()}}
+
+
+def _in_words(column: Column, confidence: float) -> str:
+    if column.half_width is not None:
+        return f"±{column.half_width:,.6g} ({confidence:.15g} of the time; standard deviation {column.std:,.4g})"
+    sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in column.by_size.items())
+    return f"{sizes} ({confidence:.15g} of the time)"
+
+
+def make_plan(
+    groups: Groups,
+    aggregates: Sequence[Aggregate],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    confidence: float,
+    cuts: Sequence[str],
+) -> Plan:
+    """One joint calibration of all measures that the aggregates need, and of the units where groups are chosen."""
+    epsilon = real_number("epsilon", epsilon, positive=True)
+    delta = real_number("delta", delta, positive=False)
+    confidence = probability("confidence", confidence)
+    if delta == 0 and not groups.shows_all:
+        raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
+    selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
+    parts = measured_parts(groups, aggregates, neighbours)
+    laws = calibrate(epsilon, delta - selection, parts=list(parts.values()))
+    named = {measure: law for measure, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteOSGT)}
+    tau = None
+    if not groups.shows_all:
+        tau = keys.threshold(named[Units()], groups.most, selection, both=neighbours == "change_one")
+    return Plan(
+        groups=groups,
+        aggregates=tuple(aggregates),
+        neighbours=neighbours,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        laws=named,
+        parts=parts,
+        threshold=tau,
+        selection_delta=selection,
+        cuts=tuple(cuts),
+    )
+
+
+def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: Neighbours) -> dict[Measure, Part]:
+    """Each measure once, with its shift and coordinates; the number of units is among them where groups are chosen."""
+    if not aggregates:
+        raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+    weights: dict[Measure, float] = {}
+    for aggregate in aggregates:
+        for measure in aggregate.measures:
+            weights[measure] = max(weights.get(measure, 0.0), aggregate.weight)
+    if not groups.shows_all:
+        weights.setdefault(Units(), 1.0)
+    parts = {measure: groups.part(measure, neighbours, weight) for measure, weight in weights.items()}
+    for part in parts.values():
+        if part.shift > _LARGEST_SHIFT:
+            raise ValueError("bounds or max_rows_per_group are too large: one unit could move a sum by 2**52 steps")
+    return parts
+
+
+def epsilon_for(target: float, half_width_at: Any) -> float:
+    """The least ε, in steps of about 1e-4 of itself, whose half-width is at most the target."""
+    low = high = 1.0
+    while half_width_at(high) > target:
+        low, high = high, 2 * high
+        if high > 1e5:
+            raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
+    while half_width_at(low) <= target:
+        low, high = low / 2, low
+        if low < 1e-8:
+            raise ValueError(f"interval {target:g} is wide enough for any ε")
+    while high / low > 1.0 + 1e-4:
+        middle = math.sqrt(low * high)
+        if half_width_at(middle) <= target:
+            high = middle
+        else:
+            low = middle
+    rounded = float(f"{high:.5g}")
+    return rounded if rounded >= high and half_width_at(rounded) <= target else high

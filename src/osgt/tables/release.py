@@ -1,0 +1,224 @@
+"""Release: the noisy table and what it promises."""
+
+import datetime
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from osgt.mechanism import Mechanism
+from osgt.tables.aggregates import Noisy
+from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
+from osgt.tables.files import written_whole
+from osgt.tables.keys import KEY
+from osgt.tables.measures import Measure, Units
+from osgt.tables.plan import Plan
+from osgt.tables.query import Query
+from osgt.tables.statement import Statement
+
+#: Exact sums stay below this in absolute value, so that they fit into 64 bits together with their noise.
+_LARGEST_SUM = 2**61
+
+
+@dataclass(eq=False)
+class Release:
+    """A table that can be published: for each group the noisy values and their noise intervals.
+
+    Writing it to a file settles the reservation in the ledger, if there is one.
+    """
+
+    table: pa.Table
+    plan: Plan
+    query: Query
+    statement: Statement
+    reservation: Any = None
+
+    def to_arrow(self) -> pa.Table:
+        """The table as a pyarrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table as CSV, all of it or nothing."""
+        with written_whole(path) as temporary:
+            pyarrow.csv.write_csv(self.table, temporary)
+        self.settle()
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table as Parquet, with the statement in its metadata, all of it or nothing."""
+        metadata = {**(self.table.schema.metadata or {}), b"osgt": json.dumps(self.statement.to_dict()).encode()}
+        with written_whole(path) as temporary:
+            pyarrow.parquet.write_table(self.table.replace_schema_metadata(metadata), temporary)
+        self.settle()
+
+    def report(self, path: str | Path) -> None:
+        """Write one page of HTML with the table, a picture, the statement and the comparison of noises."""
+        from osgt.tables.report import page  # noqa: PLC0415 - matplotlib is an extra
+
+        text = page(self)
+        with written_whole(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        self.settle()
+
+    def settle(self) -> None:
+        """Tell the ledger that the release is out. Called by everything that writes a file."""
+        if self.reservation is not None:
+            digest = hashlib.sha256(json.dumps(self.statement.to_dict(), sort_keys=True).encode()).hexdigest()
+            self.reservation.settle(digest)
+            self.reservation = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
+    """Charge, read, add noise: in this order, and nothing is left over if a step fails."""
+    measures = list(plan.parts)
+    expression = exact_sums(query, measures, fresh_salt())
+    backend = query.dataset.table.get_backend()
+    reservation = _reserved(query, plan)
+    try:
+        if reservation is not None:
+            reservation.reading()
+    except BaseException:
+        reservation.cancel()
+        raise
+    sums = backend.to_pyarrow(expression)
+    keys, exact = _exact(query, measures, sums)
+    shown, noisy = _noisy(plan, measures, exact)
+    answers = Noisy(noisy, plan.laws, plan.confidence, clamp)
+    columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
+    keys = keys.take(pa.array(np.flatnonzero(shown)))
+    table = pa.table([*keys.columns, *columns.values()], names=[*keys.column_names, *columns])
+    statement = Statement.of(
+        query,
+        plan,
+        clamp=clamp,
+        groups=table.num_rows,
+        date=datetime.datetime.now(datetime.UTC),
+        version=version("osgt"),
+        reservation=None if reservation is None else str(reservation.id),
+    )
+    return Release(_sorted(table, query), plan, query, statement, reservation)
+
+
+def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
+    """The exact, bounded sums of each group, as a query for the engine."""
+    rows, keys, values = prepared_rows(query, measures, order)
+    return bounded_sums(
+        rows,
+        keys,
+        values,
+        measures,
+        max_groups=query.groups.max_groups,
+        max_rows=query.groups.rows,
+        salt=salt,
+        order=None if order is None else "order",
+    )
+
+
+def prepared_rows(
+    query: Query, measures: list[Measure], order: str | None = None
+) -> tuple[ir.Table, list[str], dict[str, str]]:
+    """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone."""
+    table, by = query.dataset.rows(), query.groups.by
+    names = list(dict.fromkeys(column for measure in measures for column in measure.columns))
+    values = {name: f"value_{i}" for i, name in enumerate(names)}
+    keys = [f"key_{i}" for i in range(len(by))]
+    columns = {UNIT: table[query.dataset.privacy_unit]}
+    columns |= {key: table[name] for key, name in zip(keys, by, strict=True)}
+    columns |= {value: table[name] for name, value in values.items()}
+    if order is not None:
+        columns["order"] = table[order]
+    rows = table.select(**columns)
+    if query.groups.public is None:
+        return rows, keys, values
+    return _with_public_keys(rows, keys, query.groups.public), [KEY], values
+
+
+def _with_public_keys(rows: ir.Table, keys: list[str], public: pa.Table) -> ir.Table:
+    """The rows whose keys are public, with the number of their key in place of the keys."""
+    import ibis  # noqa: PLC0415
+
+    renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
+    numbered = ibis.memtable(renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64())))
+    same = []
+    for i, key in enumerate(keys):
+        theirs = numbered[f"public_{i}"]
+        # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
+        same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
+    joined = rows.inner_join(numbered, same)
+    return joined.select([UNIT, KEY, *(name for name in rows.columns if name != UNIT and name not in keys)])
+
+
+def _reserved(query: Query, plan: Plan) -> Any:
+    if query.dataset.ledger is None:
+        return None
+    text = json.dumps(query.to_dict(), sort_keys=True, default=str)
+    return query.dataset.ledger.reserve(query.dataset.dataset, plan.charge, query=text)
+
+
+def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Table, dict[Measure, NDArray[np.int64]]]:
+    """The keys of the groups, and for each measure its exact numbers, one row for each group."""
+    kept = _integers(sums[KEPT])
+    largest = max(max(-measure.low, measure.high) for measure in measures)
+    if len(kept) and int(kept.max()) > _LARGEST_SUM // largest:
+        raise OverflowError("a group has too many rows for its sums to fit into 64 bits: narrow the bounds")
+    exact = {}
+    for i, measure in enumerate(measures):
+        names = [name for name in sums.column_names if name.startswith(f"sum_{i}_")]
+        exact[measure] = np.stack([_integers(sums[f"sum_{i}_{j}"]) for j in range(len(names))], axis=1)
+    groups = query.groups
+    if groups.public is not None:
+        at = _integers(sums[KEY])
+        for measure, numbers in exact.items():
+            every = np.zeros((groups.public.num_rows, numbers.shape[1]), dtype=np.int64)
+            every[at] = numbers
+            exact[measure] = every
+        return groups.public, exact
+    keys = pa.table([sums[f"key_{i}"] for i in range(len(groups.by))], names=list(groups.by))
+    if not groups.by:
+        keys = pa.table({"": np.zeros(1)}).select([])
+    return keys, exact
+
+
+def _noisy(
+    plan: Plan, measures: list[Measure], exact: dict[Measure, NDArray[np.int64]]
+) -> tuple[NDArray[np.bool_], dict[Measure, NDArray[np.int64]]]:
+    """Which groups are shown, and the measures of these with noise."""
+    mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in measures}
+    noisy: dict[Measure, NDArray[np.int64]] = {}
+    shown = np.ones(len(exact[measures[0]]), dtype=bool)
+    if plan.threshold is not None:
+        units = mechanisms[Units()].release(exact[Units()])
+        shown = units[:, 0] >= plan.threshold
+        noisy[Units()] = units[shown]
+    for measure in measures:
+        if measure not in noisy:
+            noisy[measure] = mechanisms[measure].release(exact[measure][shown])
+    return shown, noisy
+
+
+def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
+
+
+def _sorted(table: pa.Table, query: Query) -> pa.Table:
+    """By key: the engine's order may tell about the data. Public keys stay in the order given."""
+    if query.groups.public is not None or not query.groups.by:
+        return table
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in query.groups.by])
+    return table.take(order)

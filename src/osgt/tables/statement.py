@@ -1,0 +1,105 @@
+"""Statement: what a release promises, in plain words and with every number needed to check it."""
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from osgt.tables.groups import NEIGHBOURS
+from osgt.tables.plan import SHOWN, Plan
+
+if TYPE_CHECKING:
+    from osgt.tables.query import Query
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The promise of a release. `str` of it is for people, `to_dict` for programs."""
+
+    words: str
+    values: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        query: "Query",
+        plan: Plan,
+        *,
+        clamp: bool,
+        groups: int,
+        date: datetime.datetime,
+        version: str,
+        reservation: str | None,
+    ) -> "Statement":
+        """The statement of a release of `groups` rows."""
+        values = {
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            "query": query.to_dict(),
+            "privacy": {
+                "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
+                "neighbours": plan.neighbours,
+                "noise_delta": plan.noise_delta,
+                "selection_delta": plan.selection_delta,
+                "threshold": plan.threshold,
+                "shown_size": plan.shown_size,
+                "charge": plan.charge.to_dict(),
+                "measures": [
+                    {
+                        "measure": repr(measure),
+                        "shift": part.shift,
+                        "coordinates": part.coordinates,
+                        "slope": plan.laws[measure].slope,
+                        "curvature": plan.laws[measure].curvature,
+                    }
+                    for measure, part in plan.parts.items()
+                ],
+            },
+            "confidence": plan.confidence,
+            "clamp": clamp,
+            "rows": groups,
+            "ledger": None if reservation is None else {"dataset": query.dataset.dataset, "reservation": reservation},
+            "date": date.isoformat(timespec="seconds"),
+            "software": f"osgt {version}",
+        }
+        return cls(_words(query, plan, clamp, reservation), values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every parameter of the release, in plain values for JSON, and the words."""
+        return {"statement": self.words, **self.values}
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> str:
+    unit, groups = query.dataset.privacy_unit, query.groups
+    kept = f"at most {groups.max_groups:,} groups" if groups.by else "the table"
+    rows = (
+        "" if groups.max_rows is None else f", with at most {groups.max_rows:,} rows {'in each' if groups.by else ''}"
+    )
+    sentences = [
+        f"This release is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
+        f"total, for every {unit}: {NEIGHBOURS[plan.neighbours]}, and the probability of any outcome changes by at "
+        f"most a factor e^ε, up to δ.",
+        f"Every {unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen at random, before "
+        "anything was added up.",
+        "Noise was added to whole numbers, by an exact sampler with the operating system's randomness.",
+        f"The ends of the intervals cover the noise with a probability of {plan.confidence:.15g} each; they do not "
+        "cover what the bounds cut off, nor errors in the data.",
+    ]
+    if plan.threshold is not None:
+        sentences.append(
+            f"Groups are shown whose number of units, with noise, is at least {plan.threshold:,}; a group of "
+            f"{plan.shown_size:,} units is shown with {SHOWN:.0%} probability. "
+            f"δ = {plan.selection_delta:.15g} of the total is for this choice."
+        )
+    elif groups.public is not None:
+        sentences.append("The groups were given beforehand; all of them are shown, also those without any rows.")
+    if clamp:
+        sentences.append("Negative numbers are shown as 0, which makes small groups look larger on average.")
+    sentences.append(
+        f"The release was charged to a ledger (data set {query.dataset.dataset!r}, entry {reservation})."
+        if reservation is not None
+        else "No ledger keeps account of releases from these data: every further release adds to what is given away."
+    )
+    return " ".join(sentences)
