@@ -42,23 +42,24 @@ def run_apart(command: Sequence[str | Path], *, cwd: Path, timeout: float = 3600
     cwd.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=err, start_new_session=True)
-        together, begin = 0, time.monotonic()
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() - begin > timeout:
-                os.killpg(process.pid, signal.SIGKILL)
-            together = max(together, _resident(process.pid))
-            time.sleep(0.1)
+        together, end = 0, time.monotonic() + timeout
+        try:
+            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+                if time.monotonic() > end:
+                    raise RuntimeError(f"not ready after {timeout:.0f} s")
+                together = max(together, _resident(process.pid))
+                time.sleep(0.1)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        _, status, usage = ended
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
         if process.returncode:
-            words = [line.strip() for line in err.read().splitlines() if line.strip()]
-            raise RuntimeError(
-                words[-1] if words else f"ended with {process.returncode} after {time.monotonic() - begin:.0f} s"
-            )
+            words = [line.strip() for line in err if line.strip()]
+            raise RuntimeError(words[-1] if words else f"ended with {process.returncode}")
         alone = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         return json.loads(out.read().splitlines()[-1]) | {"gib": max(alone, together) / 2**30}
 
