@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers by default: statistical tests are independent of each other.
 WORKERS ?= 2
 
-.PHONY: help demo test test-long lint format benchmarks docs paper paper-full clean
+.PHONY: help demo system test test-long lint format benchmarks docs paper paper-full clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -13,20 +13,32 @@ help:  ## show this list
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev,all]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,all,demo]"
 	@touch $@
 
 $(VENV)/benchmarks: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	@touch $@
 
-demo: $(VENV)/installed  ## run the main job on the embedded default
-	@$(BIN)/python examples/noisy_counts.py
+# The demo needs neither Spark nor PostgreSQL, nor what the tests need.
+$(VENV)/demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[demo]"
+	@touch $@
 
-test: lint  ## lint, type-check and run the tests
+demo: $(VENV)/demo  ## the main job: a private table of real flights, and its report
+	@$(BIN)/python examples/flights.py
+	@$(BIN)/osgt plan --query examples/flights.toml
+	@$(BIN)/osgt release --query examples/flights.toml --overwrite
+
+system:
+	@sh tests/system_packages.sh
+
+test: lint system  ## lint, type-check and run the tests on DuckDB, Spark and PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
-test-long: $(VENV)/installed  ## the statistical runs of many minutes
+test-long: $(VENV)/installed system  ## the statistical runs of many minutes
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 lint: $(VENV)/installed

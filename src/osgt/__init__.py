@@ -9,18 +9,16 @@ from osgt.noise import OSGT, DiscreteOSGT
 from osgt.privacy import PrivacyProfile
 
 if TYPE_CHECKING:
+    from osgt.ledger import Ledger
     from osgt.tables import Dataset
 
-__all__ = ["OSGT", "Dataset", "DiscreteOSGT", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
+__all__ = ["OSGT", "Dataset", "DiscreteOSGT", "Ledger", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
 
-#: Names that need the extra "tables", imported when they are first used.
-_TABLES = {"Dataset": "osgt.tables"}
+#: Names that need the extra "tables": imported when they are first asked for.
+_FROM_ROOMS = {"Dataset": "osgt.tables", "Ledger": "osgt.ledger"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _TABLES:
-        raise AttributeError(f"module 'osgt' has no attribute {name!r}")
-    try:
-        return getattr(import_module(_TABLES[name]), name)
-    except ImportError as error:
-        raise ImportError(f'osgt.{name} needs further packages: pip install "osgt[tables]" ({error})') from error
+    if name not in _FROM_ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_FROM_ROOMS[name]), name)

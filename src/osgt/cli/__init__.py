@@ -5,6 +5,7 @@ import typer
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
+from osgt.cli.release import preview, release
 
 app = typer.Typer(
     name="osgt",
@@ -13,6 +14,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(plan)
+app.command()(release)
+app.command()(preview)
 app.command()(noise)
 app.command()(paper)
 

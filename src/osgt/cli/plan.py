@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from osgt.calibrate import Comparison, calibrate_epsilon, compare
-from osgt.cli.shared import Delta, MaxGroups, ObjectiveText, Shift, clear_errors, objective_of
+from osgt.cli.shared import (
+    DeltaUnlessQuery,
+    MaxGroupsUnlessQuery,
+    ObjectiveText,
+    QueryFile,
+    Shift,
+    clear_errors,
+    objective_of,
+)
 from osgt.noise.error import Law
 
 #: Chances that some cell is off by more, for which `plan` names the error.
@@ -18,8 +26,9 @@ _CHANCES = (0.5, 0.1, 0.01)
 
 
 def plan(
-    delta: Delta,
-    max_groups: MaxGroups,
+    delta: DeltaUnlessQuery = None,
+    max_groups: MaxGroupsUnlessQuery = None,
+    query: QueryFile = None,
     epsilon: Annotated[float | None, typer.Option(help="ε of the budget. Give this or --error.")] = None,
     error: Annotated[
         float | None, typer.Option(help="Instead of --epsilon: the half-width of the noise interval you can accept.")
@@ -34,8 +43,17 @@ def plan(
     """Show what each noise would cost in error at a budget. Reads no data and spends nothing.
 
     Example: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8 --cells 10000
+
+    Or the plan of a whole release: osgt plan --query query.toml
     """
     with clear_errors():
+        if query is not None:
+            if max_groups is not None or plot is not None:
+                raise ValueError("--query has its own groups and no picture: leave out --max-groups and --plot")
+            _plan_query(query, epsilon, delta, error, confidence, as_json=as_json)
+            return
+        if delta is None or max_groups is None:
+            raise ValueError(f"{'--delta' if delta is None else '--max-groups'} must be given, or --query")
         if (epsilon is None) == (error is None):
             raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
         noise = None
@@ -65,6 +83,31 @@ def plan(
             _print(comparison, budget, cells)
             if plot is not None:
                 typer.echo(f"Picture: {plot}")
+
+
+def _plan_query(
+    path: Path, epsilon: float | None, delta: float | None, error: float | None, confidence: float, *, as_json: bool
+) -> None:
+    """The plan of a query file; a budget on the command line stands in for the one in the file."""
+    from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
+
+    job = read_job(path)
+    budget = {**job.budget, **{name: v for name, v in (("epsilon", epsilon), ("delta", delta)) if v is not None}}
+    if error is not None:
+        budget = {"interval": error, "delta": budget.get("delta")}
+    found = job.query().plan(**budget, confidence=job.output.get("confidence", confidence))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    console = Console()
+    table = Table(title=f"{found.confidence:.15g} noise intervals", title_justify="left")
+    for name in ("column", "used", *found.alternatives):
+        table.add_column(name, justify="left" if name == "column" else "right")
+    for i, column in enumerate(found.columns):
+        others = [columns[i].width_in_words() for columns in found.alternatives.values()]
+        table.add_row(column.name, column.width_in_words(), *others)
+    console.print(table)
+    console.print(str(found), highlight=False, soft_wrap=True)
 
 
 def largest_of(law: Law, cells: int, chance: float) -> float:

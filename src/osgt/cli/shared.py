@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,9 +11,14 @@ from rich.markup import escape
 
 from osgt.noise.error import Objective
 
-Delta = Annotated[float, typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")]
-MaxGroups = Annotated[int, typer.Option(help="The most values that one person can change.")]
+_DELTA = typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")
+_MAX_GROUPS = typer.Option(help="The most values that one person can change.")
+Delta = Annotated[float, _DELTA]
+DeltaUnlessQuery = Annotated[float | None, _DELTA]
+MaxGroups = Annotated[int, _MAX_GROUPS]
+MaxGroupsUnlessQuery = Annotated[int | None, _MAX_GROUPS]
 Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
+QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in TOML: the whole release in one file.")]
 ObjectiveText = Annotated[
     str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
 ]

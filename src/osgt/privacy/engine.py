@@ -162,6 +162,25 @@ def _composed(
         # Next to the largest of bounded losses: a tilt that the grid cannot follow. A smaller one serves as well.
         return _composed(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
     step = _aligned(step, pairs, counts * variances, levels)
+    law = on_grid(pairs, coordinates, step=step, theta=theta, levels=levels, windows=windows, tolerance=tolerance)
+    return law, int(widest)
+
+
+def on_grid(
+    pairs: list[Pair],
+    coordinates: list[int],
+    *,
+    step: float,
+    theta: float,
+    levels: Floats,
+    windows: list[tuple[float, float]],
+    tolerance: float,
+    outside: float = _CUT_TOLERANCE,
+) -> Composed:
+    """The composed loss on the grid of this step; each part is cut in its window, 2^level times as fine.
+
+    Parts of a composition may leave the tilted mass `tolerance` outside their windows, the composition `outside`.
+    """
     pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(levels)) + 1)]
     log_factor, log_beyond, loss_error = 0.0, -math.inf, 0.0
     for pair, n, level, (low, high) in zip(pairs, coordinates, levels, windows, strict=True):
@@ -173,8 +192,8 @@ def _composed(
     for level in range(len(pools) - 1, 0, -1):
         pools[level - 1] += _merged(pools[level], theta, tolerance)
     laws, copies = zip(*pools[0], strict=True)
-    law = compose(list(laws), list(copies), _CUT_TOLERANCE)
-    return Composed(law, theta, log_factor, log_beyond, loss_error), int(widest)
+    law = compose(list(laws), list(copies), outside)
+    return Composed(law, theta, log_factor, log_beyond, loss_error)
 
 
 def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) -> float:
@@ -248,7 +267,7 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     estimate = min(estimate, largest)
     for _ in range(_REFINEMENTS):
         run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=estimate, slack=slack)
-        found = min(_crossing(run, log_target, estimate), largest)
+        found = min(crossing(run, log_target, estimate), largest)
         if math.isinf(found):
             return found
         if run.serves(found, slack):
@@ -269,7 +288,7 @@ def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
     return sum(n * pair.kink for pair, n in zip(pairs, coordinates, strict=True)) > _LARGEST_LOSS
 
 
-def _crossing(run: Composed, log_target: float, estimate: float) -> float:
+def crossing(run: Composed, log_target: float, estimate: float) -> float:
     """The ε ≥ 0 at which the bound of one composed loss meets the target."""
     stride = 1.0 / run.theta
     low = high = estimate

@@ -44,6 +44,13 @@ class Column:
     half_width: float | None
     by_size: Mapping[int, float]
 
+    def width_in_words(self) -> str:
+        """The half-width, for ratios that in a large group."""
+        if self.half_width is not None:
+            return f"±{self.half_width:,.6g}"
+        size, half = max(self.by_size.items())
+        return f"±{half:,.4g} with {size:,} values"
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -239,5 +246,6 @@ def epsilon_for(target: float, half_width_at: Any) -> float:
             high = middle
         else:
             low = middle
-    rounded = float(f"{high:.5g}")
+    digits = 4 - math.floor(math.log10(high))
+    rounded = round(math.ceil(high * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down
     return rounded if rounded >= high and half_width_at(rounded) <= target else high

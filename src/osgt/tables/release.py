@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -54,24 +55,43 @@ class Release:
     def to_csv(self, path: str | Path) -> None:
         """Write the table as CSV, all of it or nothing."""
         with written_whole(path) as temporary:
-            pyarrow.csv.write_csv(self.table, temporary)
+            self._csv(temporary)
         self.settle()
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table as Parquet, with the statement in its metadata, all of it or nothing."""
-        metadata = {**(self.table.schema.metadata or {}), b"osgt": json.dumps(self.statement.to_dict()).encode()}
         with written_whole(path) as temporary:
-            pyarrow.parquet.write_table(self.table.replace_schema_metadata(metadata), temporary)
+            self._parquet(temporary)
         self.settle()
 
     def report(self, path: str | Path) -> None:
         """Write one page of HTML with the table, a picture, the statement and the comparison of noises."""
-        from osgt.tables.report import page  # noqa: PLC0415 - matplotlib is an extra
-
-        text = page(self)
         with written_whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            self._report(temporary)
         self.settle()
+
+    def write(self, *, out: str | Path | None = None, report: str | Path | None = None) -> None:
+        """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete."""
+        with ExitStack() as stack:
+            if out is not None:
+                temporary = stack.enter_context(written_whole(out))
+                (self._csv if Path(out).suffix.lower() == ".csv" else self._parquet)(temporary)
+            if report is not None:
+                self._report(stack.enter_context(written_whole(report)))
+        if out is not None or report is not None:
+            self.settle()
+
+    def _csv(self, path: Path) -> None:
+        pyarrow.csv.write_csv(self.table, path)
+
+    def _parquet(self, path: Path) -> None:
+        metadata = {**(self.table.schema.metadata or {}), b"osgt": json.dumps(self.statement.to_dict()).encode()}
+        pyarrow.parquet.write_table(self.table.replace_schema_metadata(metadata), path)
+
+    def _report(self, path: Path) -> None:
+        from osgt.tables.report import page  # noqa: PLC0415 - it uses this class
+
+        path.write_text(page(self), encoding="utf-8")
 
     def settle(self) -> None:
         """Tell the ledger that the release is out. Called by everything that writes a file."""
@@ -85,17 +105,13 @@ class Release:
 
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
-    """Charge, read, add noise: in this order, and nothing is left over if a step fails."""
+    """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
     backend = query.dataset.table.get_backend()
     reservation = _reserved(query, plan)
-    try:
-        if reservation is not None:
-            reservation.reading()
-    except BaseException:
-        reservation.cancel()
-        raise
+    if reservation is not None:
+        reservation.reading()
     sums = backend.to_pyarrow(expression)
     keys, exact = _exact(query, measures, sums)
     shown, noisy = _noisy(plan, measures, exact)
@@ -110,7 +126,7 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
         groups=table.num_rows,
         date=datetime.datetime.now(datetime.UTC),
         version=version("osgt"),
-        reservation=None if reservation is None else str(reservation.id),
+        reservation=None if reservation is None else str(reservation.sequence),
     )
     return Release(_sorted(table, query), plan, query, statement, reservation)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from osgt.tables.picture import interval_picture
-from osgt.tables.plan import Column, Plan
+from osgt.tables.plan import Plan
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -109,18 +109,11 @@ def _noise(plan: Plan) -> str:
     head = f"<th class='key'>column</th><th>used</th>{''.join(f'<th>{escape(name)}</th>' for name in names)}"
     rows = []
     for i, column in enumerate(plan.columns):
-        others = "".join(f"<td>{_width(plan.alternatives[name][i])}</td>" for name in names)
-        rows.append(f"<tr><td class='key'>{escape(column.name)}</td><td>{_width(column)}</td>{others}</tr>")
+        others = "".join(f"<td>{plan.alternatives[name][i].width_in_words()}</td>" for name in names)
+        rows.append(f"<tr><td class='key'>{escape(column.name)}</td><td>{column.width_in_words()}</td>{others}</tr>")
     saved = ", ".join(f"{100 * gain:.1f} % against {escape(name)}" for name, gain in plan.gains.items())
     return (
         f"<p>Half-widths of the {plan.confidence:.15g} noise interval at the same budget, all accounted for exactly. "
         f"Variance saved: {saved}.</p><div class='wide'><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def _width(column: Column) -> str:
-    if column.half_width is not None:
-        return f"±{column.half_width:,.6g}"
-    size, half = max(column.by_size.items())
-    return f"±{half:,.4g} with {size:,} values"

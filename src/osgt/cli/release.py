@@ -1,0 +1,335 @@
+"""`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
+
+import json
+import math
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from osgt.cli.shared import QueryFile, clear_errors
+
+if TYPE_CHECKING:
+    from osgt.tables.job import Job
+    from osgt.tables.query import Query
+    from osgt.tables.release import Release
+
+#: Most rows that are printed.
+_PRINTED = 20
+
+#: Seconds between looks at how far the engine is.
+_LOOK = 0.2
+
+_OPTIONS = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
+
+
+def release(
+    source: Annotated[
+        str | None, typer.Argument(help="Parquet, CSV or DuckDB file, or a glob of files; or use --query.")
+    ] = None,
+    query: QueryFile = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column that names who is protected.", rich_help_panel=_OPTIONS[0])
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Condition in SQL on each row.", rich_help_panel=_OPTIONS[0])
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Table of a DuckDB file or a database.", rich_help_panel=_OPTIONS[0])
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="duckdb (the default for files), spark or postgres.", rich_help_panel=_OPTIONS[0]),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Where Spark runs, as local[4] or spark://host:7077.", rich_help_panel=_OPTIONS[0]),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help="postgresql://user@host/database.", rich_help_panel=_OPTIONS[0])
+    ] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="add_remove (the default) or change_one.", rich_help_panel=_OPTIONS[0])
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Column to group by; may be repeated.", rich_help_panel=_OPTIONS[1])
+    ] = None,
+    max_groups: Annotated[
+        int | None, typer.Option(help="Most groups that one unit counts in.", rich_help_panel=_OPTIONS[1])
+    ] = None,
+    max_rows_per_group: Annotated[
+        int | None, typer.Option(help="Most rows of one unit that count in a group.", rich_help_panel=_OPTIONS[1])
+    ] = None,
+    public_keys: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file with the groups to show.", rich_help_panel=_OPTIONS[1])
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Number of rows.", rich_help_panel=_OPTIONS[2])] = False,
+    count_units: Annotated[
+        bool, typer.Option("--count-units", help="Number of units.", rich_help_panel=_OPTIONS[2])
+    ] = False,
+    sums: Annotated[
+        list[str] | None, typer.Option("--sum", help="COLUMN:LOW:HIGH", rich_help_panel=_OPTIONS[2])
+    ] = None,
+    means: Annotated[
+        list[str] | None, typer.Option("--mean", help="COLUMN:LOW:HIGH", rich_help_panel=_OPTIONS[2])
+    ] = None,
+    variances: Annotated[
+        list[str] | None, typer.Option("--variance", help="COLUMN:LOW:HIGH", rich_help_panel=_OPTIONS[2])
+    ] = None,
+    histograms: Annotated[
+        list[str] | None, typer.Option("--histogram", help="COLUMN:EDGE:EDGE:…", rich_help_panel=_OPTIONS[2])
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the release, in total.", rich_help_panel=_OPTIONS[3])
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ of the release, in total.", rich_help_panel=_OPTIONS[3])
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger to charge: a file or a database URL.", rich_help_panel=_OPTIONS[3])
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name of the data set in the ledger.", rich_help_panel=_OPTIONS[3])
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table: .parquet or .csv.", rich_help_panel=_OPTIONS[4])
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page for people: .html.", rich_help_panel=_OPTIONS[4])
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Confidence of the noise intervals (0.95).", rich_help_panel=_OPTIONS[4])
+    ] = None,
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=_OPTIONS[4])
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=_OPTIONS[4])
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table and the statement as JSON.", rich_help_panel=_OPTIONS[4])
+    ] = False,
+) -> None:
+    """Publish a private table: charge the budget, read the data once, add the least noise that it allows.
+
+    Example: osgt release flights.parquet --unit tailnum --by dest --by month --count --sum distance:0:5000
+    --max-groups 8 --max-rows-per-group 3 --epsilon 1 --delta 1e-8 --out release.parquet --report release.html
+    """
+    with clear_errors():
+        from osgt.tables.job import Job, read_job  # noqa: PLC0415 - the extra "tables"
+
+        job = Job.of({"data": {"source": "", "privacy_unit": ""}}) if query is None else read_job(query)
+        given: dict[str, dict[str, Any]] = {
+            "data": {
+                "source": source if url is None else url,
+                "privacy_unit": unit,
+                "where": where,
+                "table": table,
+                "engine": engine,
+                "master": master,
+                "neighbours": neighbours,
+                "ledger": ledger,
+                "dataset": dataset,
+            },
+            "groups": {
+                "by": by,
+                "max_groups": max_groups,
+                "max_rows_per_group": max_rows_per_group,
+                "public_keys": None if public_keys is None else os.fspath(public_keys),
+            },
+            "budget": {"epsilon": epsilon, "delta": delta},
+            "output": {
+                "out": None if out is None else os.fspath(out),
+                "report": None if report is None else os.fspath(report),
+                "confidence": confidence,
+                "clamp": clamp or None,
+            },
+        }
+        aggregates = _aggregates(count, count_units, sums, means, variances, histograms)
+        if url is not None and source is not None:
+            raise ValueError("give a source or --url, not both")
+        job = _joined(job, given, aggregates)
+        made = run(job, overwrite=overwrite)
+        _show(made, job, as_json=as_json)
+
+
+def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) -> None:
+    """Show what the bounds of a query cut off. NOT PRIVATE: exact figures, for whoever may see the data.
+
+    Example: osgt preview --query query.toml
+    """
+    with clear_errors():
+        from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
+
+        found = read_job(query).query()
+        with _progress(found, "counting what the bounds cut off"):
+            shown = found.preview()
+        Console().print(str(shown), highlight=False, soft_wrap=True)
+
+
+def run(job: "Job", *, overwrite: bool) -> "Release":
+    """The release that a job describes, written to its files. What can be checked is checked before data are read."""
+    for name in ("epsilon", "delta"):
+        if name not in job.budget:
+            raise ValueError(f"{name} must be given")
+    for name, suffixes in (("out", (".parquet", ".csv")), ("report", (".html",))):
+        if name in job.output:
+            _check_target(name, Path(job.output[name]), suffixes, overwrite=overwrite)
+    query = job.query(_ledger(job))
+    options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
+    plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
+    engine = query.dataset.table.get_backend().name
+    with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
+        made = query.release(**job.budget, **options)
+        made.write(out=job.output.get("out"), report=job.output.get("report"))
+    return made
+
+
+def _ledger(job: "Job") -> Any:
+    if "ledger" not in job.data:
+        if "dataset" in job.data:
+            raise ValueError("dataset is the name in a ledger: give ledger as well")
+        return None
+    if "dataset" not in job.data:
+        raise ValueError("dataset must be given with ledger: the name of the data set there")
+    from osgt.ledger import Ledger  # noqa: PLC0415 - the extra "tables"
+
+    return Ledger(job.data["ledger"])
+
+
+def _check_target(name: str, path: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:
+    """Raise if the file could not be written, before anything is spent."""
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"{name} must end in {' or '.join(suffixes)}, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{name}: there is no folder {str(path.parent)!r}")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{name}: cannot write {str(path)!r}")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{name}: {str(path)!r} exists; --overwrite replaces it")
+
+
+def _aggregates(
+    count: bool,
+    count_units: bool,
+    sums: list[str] | None,
+    means: list[str] | None,
+    variances: list[str] | None,
+    histograms: list[str] | None,
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if count:
+        found.append({"kind": "count"})
+    if count_units:
+        found.append({"kind": "count_units"})
+    for kind, texts in (("sum", sums), ("mean", means), ("variance", variances)):
+        for text in texts or []:
+            column, *bounds = text.rsplit(":", 2)
+            if len(bounds) != 2:
+                raise ValueError(f"--{kind} must be COLUMN:LOW:HIGH, got {text!r}")
+            found.append({"kind": kind, "column": column, "bounds": [_number(f"--{kind}", bound) for bound in bounds]})
+    for text in histograms or []:
+        column, *edges = text.split(":")
+        numbers = [_number("--histogram", edge) for edge in edges]
+        found.append({"kind": "histogram", "column": column, "edges": numbers})
+    return found
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option}: {text!r} is not a number") from None
+
+
+def _joined(job: "Job", given: dict[str, dict[str, Any]], aggregates: Sequence[Mapping[str, Any]]) -> "Job":
+    """The job of the file with what was given on the command line in place of what it says."""
+    from osgt.tables.job import Job  # noqa: PLC0415 - the extra "tables"
+
+    parts: dict[str, Any] = {}
+    for part, values in given.items():
+        parts[part] = {**getattr(job, part), **{name: v for name, v in values.items() if v not in (None, [])}}
+    for name, option in (("source", "SOURCE (a file), --url or --query"), ("privacy_unit", "--unit")):
+        if not parts["data"][name]:
+            raise ValueError(f"{option} must be given")
+    return Job.of({**parts, "aggregates": list(aggregates or job.aggregates)})
+
+
+def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
+    if as_json:
+        rows = made.to_arrow().to_pylist()
+        typer.echo(json.dumps({"rows": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
+        return
+    console = Console()
+    console.print(release_table(made))
+    if len(made) > _PRINTED:
+        console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
+    console.print(str(made.statement), highlight=False, soft_wrap=True)
+    for name in ("out", "report"):
+        if name in job.output:
+            console.print(
+                f"{'Table' if name == 'out' else 'Report'}: {job.output[name]}", highlight=False, soft_wrap=True
+            )
+
+
+def release_table(made: "Release") -> Table:
+    """The first rows for the terminal, with no more digits than the noise leaves."""
+    keys = made.query.groups.by
+    names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
+    shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
+    for key in keys:
+        shown.add_column(key, no_wrap=True)
+    for name in names:
+        shown.add_column(name, justify="right")
+    for row in made.to_arrow().slice(0, _PRINTED).to_pylist():
+        cells = ["" if row[key] is None else escape(str(row[key])) for key in keys]
+        for name in names:
+            value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
+            digits = _digits(float(high) - float(low))
+            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f}…{high:,.{digits}f}[/]")
+        shown.add_row(*cells)
+    return shown
+
+
+def _digits(length: float) -> int:
+    """Digits after the point that an interval of this length gives a meaning to."""
+    return 0 if length <= 0 else max(0, 2 - math.ceil(math.log10(length)))
+
+
+@contextmanager
+def _progress(query: "Query", title: str) -> Iterator[None]:
+    """A bar while the engine works: DuckDB says how far it is, the others move only the clock."""
+    backend = query.dataset.table.get_backend()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    done = threading.Event()
+
+    def watch(task: Any) -> None:
+        while not done.wait(_LOOK):
+            percent = backend.con.query_progress()
+            if percent >= 0:
+                bar.update(task, total=100, completed=percent)
+
+    with bar:
+        task = bar.add_task(title, total=None)
+        watcher = threading.Thread(target=watch, args=(task,), daemon=True)
+        if backend.name == "duckdb":
+            watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if backend.name == "duckdb":
+                watcher.join()

@@ -1,0 +1,19 @@
+#!/bin/sh
+# The tests run on real engines: Spark needs a Java runtime, and a PostgreSQL server is started from its package.
+# Installs what is missing on a Debian machine; elsewhere says what to install.
+set -eu
+
+missing=""
+command -v java >/dev/null || missing="default-jre-headless"
+command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+[ -z "$missing" ] && exit 0
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+if ! command -v apt-get >/dev/null; then
+    echo "The tests need a Java runtime (17 or newer) and PostgreSQL: please install $missing" >&2
+    exit 1
+fi
+as_root apt-get update -qq
+# shellcheck disable=SC2086 # a list of packages
+as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing
