@@ -75,6 +75,15 @@ def _resident(session: int) -> int:
     return total
 
 
+def say_if_busy() -> None:
+    """Warn where other work disturbs the times: to be called before the first of them is taken."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load > processors / 2:
+        print(
+            f"Other work is running (load {load:.1f} on {processors} processors): times and their ratios are disturbed."
+        )
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on the terminal, numbers to the right."""
     table = Table(title=title, title_justify="left")

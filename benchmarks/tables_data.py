@@ -42,10 +42,15 @@ def _skewed(rows, groups):
     for start in range(0, rows, CHUNK):
         size = min(CHUNK, rows - start)
         yield {
-            "user": (generator.random(size) ** 5.75 * (rows // ROWS_A_USER)).astype(np.int64),
-            "grp": (generator.random(size) ** 1.75 * groups).astype(np.int64),
+            "user": _shuffled(generator.random(size) ** 5.75, rows // ROWS_A_USER),
+            "grp": _shuffled(generator.random(size) ** 1.75, groups),
             "value": generator.gamma(2.0, 15.0, size),
         }
+
+
+def _shuffled(place, count):
+    """Numbers below `count` for places in [0, 1), in an order that does not tell which are frequent."""
+    return (place * count).astype(np.int64) * 7919 % count
 
 
 def _written(name, chunks):

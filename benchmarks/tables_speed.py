@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from measure import print_table, run_apart
+from measure import print_table, run_apart, say_if_busy
 from tables_data import BUILD, GROUPS, keys_path, table_path
 
 MAX_GROUPS, MAX_ROWS = 10, 5
@@ -110,6 +110,7 @@ def measured(rows: int, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def main(rows: int, rounds: int) -> None:
+    say_if_busy()
     found = measured(rows, rounds)
     plain = found["per (user, group), SQL by hand"]["seconds"]
     print_table(
