@@ -1,0 +1,17 @@
+"""Noisy counts by group with osgt on DuckDB: what its user writes."""
+
+from osgt import Dataset
+
+
+def query(path, keys, max_groups, max_rows_per_group):
+    data = Dataset(path, privacy_unit="user")
+    return data.group_by("grp", max_groups=max_groups, max_rows_per_group=max_rows_per_group, public_keys=keys).count()
+
+
+def release(epsilon, delta, **question):
+    table = query(**question).release(epsilon=epsilon, delta=delta).to_arrow()
+    return zip(table["grp"].to_pylist(), table["count"].to_pylist(), strict=True)
+
+
+def noise_std(epsilon, delta, **question):
+    return query(**question).plan(epsilon=epsilon, delta=delta).columns[0].std
