@@ -50,11 +50,12 @@ def bounded_sums(
     order
         Column by which the rows of a unit in a group are ordered, random if not given.
     """
-    kept, first = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values))
+    units = any(measure.per_unit for measure in measures)
+    kept = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values), units=units)
     columns = {name: kept[column] for name, column in values.items()}
     sums: dict[str, Any] = {KEPT: kept.count().cast("int64")}
     for i, measure in enumerate(measures):
-        for j, contribution in enumerate(measure.contributions(columns, first(kept))):
+        for j, contribution in enumerate(measure.contributions(columns, kept["position"] == 0)):
             sums[f"sum_{i}_{j}"] = contribution.cast("int64").sum().fill_null(0).cast("int64")
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
 
@@ -68,39 +69,45 @@ def _kept(
     order: str | None,
     *,
     choose: bool,
-) -> tuple[ir.Table, Any]:
-    """The rows that are kept, and what marks one of them for each unit and group."""
+    units: bool,
+) -> ir.Table:
+    """The rows that are kept. Where `units` matter, one row of each unit in a group has the position 0."""
     rows = rows.filter(rows[UNIT].notnull())
     in_order = partial(_in_random_order, keys=keys, max_rows=max_rows, order=order)
     if not keys:
-        return in_order(rows), lambda kept: kept["position"] == 0
-    ranked = _ranked(rows, keys, salt)
+        return in_order(rows)
+    ranked = _ranked(rows, keys, salt, position=units or not choose, size=choose)
     ranked = ranked.filter(ranked["group_rank"] < max_groups)
     if not choose:
         # Which rows are kept makes no difference to how many.
-        return ranked.filter(ranked["position"] < max_rows), lambda kept: kept["position"] == 0
+        return ranked.filter(ranked["position"] < max_rows)
     # Few units have more rows in a group than are kept: only those rows are put into random order.
     few = ranked.filter(ranked["size"] <= max_rows)
     many = in_order(ranked.filter(ranked["size"] > max_rows).drop("position"))
     columns = [*keys, *(name for name in rows.columns if name not in (UNIT, *keys)), "position"]
-    return few.select(columns).union(many.select(columns)), lambda kept: kept["position"] == 0
+    return few.select(columns).union(many.select(columns))
 
 
-def _ranked(rows: ir.Table, keys: list[str], salt: int) -> ir.Table:
-    """The rows with the rank of their group within the unit, their position in the group, and the group's size."""
+def _ranked(rows: ir.Table, keys: list[str], salt: int, *, position: bool, size: bool) -> ir.Table:
+    """The rows with the rank of their group within the unit; if asked for, their position in it and its size.
+
+    Every window takes time: what is not asked for is 0.
+    """
     rows = rows.mutate(choice=_choice(rows, keys, salt))
     # The keys come after the hash: groups whose hashes are equal are still two.
     ordered = {"group_by": UNIT, "order_by": ["choice", *keys]}
     each, peers = ibis.window(**ordered), ibis.range_window(**ordered, preceding=None, following=0)
+    nothing = ibis.literal(0, type="int64")
     ranked = rows.mutate(
         group_rank=ibis.dense_rank().over(each),
         before=ibis.rank().over(each),
-        row=ibis.row_number().over(each),
-        through=rows.count().over(peers),
+        row=ibis.row_number().over(each) if position else nothing,
+        through=rows.count().over(peers) if size else nothing,
     )
-    return ranked.mutate(position=ranked["row"] - ranked["before"], size=ranked["through"] - ranked["before"]).drop(
-        "choice", "before", "row", "through"
-    )
+    return ranked.mutate(
+        position=ranked["row"] - ranked["before"] if position else nothing,
+        size=ranked["through"] - ranked["before"] if size else nothing,
+    ).drop("choice", "before", "row", "through")
 
 
 def _in_random_order(rows: ir.Table, *, keys: list[str], max_rows: int, order: str | None) -> ir.Table:
