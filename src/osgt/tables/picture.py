@@ -7,7 +7,7 @@ from html import escape
 #: Sizes in pixels.
 _ROW, _LEFT, _WIDTH, _TOP, _BOTTOM = 20, 230, 640, 30, 34
 _TICKS = 6
-_LONGEST_LABEL = 34
+_LONGEST_LABEL, _LABEL_END = 34, 16
 
 
 def interval_picture(
@@ -28,7 +28,7 @@ def interval_picture(
         parts.append(f"<text x='{x(tick)}' y='{bottom + 18}' text-anchor='middle' fill='#555'>{tick:,.10g}</text>")
     for i, (label, value, low, high) in enumerate(zip(labels, values, lows, highs, strict=True)):
         y = _TOP + _ROW * i + _ROW / 2
-        shown = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+        shown = label if len(label) <= _LONGEST_LABEL else f"{label[:_LABEL_END]}…{label[-_LABEL_END:]}"
         parts.append(f"<text x='{_LEFT - 10}' y='{y + 4}' text-anchor='end'>{escape(shown)}</text>")
         parts.append(f"<line x1='{x(low)}' x2='{x(high)}' y1='{y}' y2='{y}' stroke='#7fb3d5' stroke-width='5'/>")
         parts.append(

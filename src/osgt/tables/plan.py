@@ -1,12 +1,13 @@
 """Plan: all that a release will do, settled before any data are read."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from osgt.calibrate import calibrate
 from osgt.calibrate.compare import ends_of_family
@@ -32,6 +33,9 @@ SHOWN = 0.99
 _SIZES = (100, 1_000, 10_000)
 
 _LARGEST_SHIFT = 2**52
+
+#: Beyond, a logarithm of chances says no more than "far off".
+_STEEP = 60.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,8 @@ def make_plan(
     """One joint calibration of all measures that the aggregates need, and of a count by which groups are chosen."""
     epsilon = real_number("epsilon", epsilon, positive=True)
     delta = probability("delta", delta)
-    confidence = probability("confidence", confidence)
+    if probability("confidence", confidence) == 0:
+        raise ValueError("confidence must be above 0 and below 1, got 0")
     if delta == 0 and not groups.shows_all:
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
@@ -256,23 +261,29 @@ def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: 
     return parts
 
 
-def epsilon_for(target: float, half_width_at: Any) -> float:
-    """The least ε, in steps of about 1e-4 of itself, whose half-width is at most the target."""
-    low = high = 1.0
-    while half_width_at(high) > target:
-        low, high = high, 2 * high
-        if high > 1e5:
+def epsilon_for(target: float, excess: Callable[[float], float]) -> float:
+    """The least ε, to about 1e-5 of itself, at which a noise interval is as narrow as the target.
+
+    `excess` of ε is ≤ 0 there: the logarithm of the chance to be outside the target, less that of the chance allowed.
+    """
+
+    @cache
+    def limited(log_epsilon: float) -> float:
+        return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
+
+    low = high = 0.0
+    while limited(high) > 0:
+        low, high = high, high + 1.0
+        if high > math.log(1e5):
             raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
-    while half_width_at(low) <= target:
-        low, high = low / 2, low
-        if low < 1e-8:
+    while limited(low) <= 0:
+        low, high = low - 1.0, low
+        if low < math.log(1e-8):
             raise ValueError(f"interval {target:g} is wide enough for any ε")
-    while high / low > 1.0 + 1e-4:
-        middle = math.sqrt(low * high)
-        if half_width_at(middle) <= target:
-            high = middle
-        else:
-            low = middle
-    digits = 4 - math.floor(math.log10(high))
-    rounded = round(math.ceil(high * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down
-    return rounded if rounded >= high and half_width_at(rounded) <= target else high
+    found = float(brentq(limited, low, high, xtol=1e-5))
+    while limited(found) > 0:
+        found += 1e-5
+    epsilon = math.exp(found)
+    digits = 4 - math.floor(math.log10(epsilon))
+    rounded = round(math.ceil(epsilon * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down
+    return rounded if rounded >= epsilon and excess(rounded) <= 0 else epsilon

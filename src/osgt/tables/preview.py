@@ -106,20 +106,20 @@ def _distribution(backend: Any, column: ir.IntegerColumn) -> dict[str, float]:
 
 def _values(backend: Any, rows: ir.Table, query: Query, columns: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """For each column with bounds or edges: how many values are missing, below and above."""
-    limits: dict[str, tuple[float, float]] = {}
+    limits: dict[tuple[str, float, float], None] = {}
     for aggregate in query.aggregates:
         for measure in aggregate.measures:
             if isinstance(measure, Steps):
                 low, high = bounds_of(measure.grid)
-                limits.setdefault(measure.column, (low, high))
+                limits[measure.column, low, high] = None
             elif isinstance(measure, Bins):
-                limits.setdefault(measure.column, (measure.edges[0], measure.edges[-1]))
-    found = {}
-    for name, (low, high) in limits.items():
+                limits[measure.column, measure.edges[0], measure.edges[-1]] = None
+    found: dict[str, dict[str, int]] = {}
+    for name, low, high in limits:
         column = rows[columns[name]]
         there = present(column)
-        found[name] = {
-            "missing": _number(backend, (~there).sum()),
+        counts = found.setdefault(name, {"missing": _number(backend, (~there).sum())})
+        counts |= {
             f"below {low:,}": _number(backend, (there & (column < low)).sum()),
             f"above {high:,}": _number(backend, (there & (column > high)).sum()),
         }

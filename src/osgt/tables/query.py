@@ -1,7 +1,9 @@
 """Query: groups, bounds and aggregates, built step by step; nothing is read until `release`."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from osgt.noise.parameters import real_number
@@ -122,7 +124,9 @@ class Query:
             )
 
         if epsilon is None:
-            epsilon = epsilon_for(real_number("interval", interval, positive=True), self._half_width(plan_at, column))
+            target = real_number("interval", interval, positive=True)
+            plan_at(1.0)  # refuses what is wrong with the rest
+            epsilon = epsilon_for(target, self._excess(plan_at, target, column, confidence))
         return plan_at(epsilon)
 
     def release(self, epsilon: float, delta: float, *, confidence: float = 0.95, clamp: bool = False) -> "Release":
@@ -175,21 +179,21 @@ class Query:
         measured_parts(query.groups, query.aggregates, query.dataset.neighbours)  # refuses what is too large
         return query
 
-    def _half_width(self, plan_at: Callable[[float], Plan], column: str | None) -> Callable[[float], float]:
-        """The half-width of the interval of a column as a function of ε."""
-        names = [name for aggregate in self.aggregates if isinstance(aggregate, Number) for name in aggregate.names]
-        if column is None and names:
-            column = names[0]
-        if column not in names:
+    def _excess(
+        self, plan_at: Callable[[float], Plan], target: float, column: str | None, confidence: float
+    ) -> Callable[[float], float]:
+        """For ε the log-chance that the noise of a column exceeds the target, less that which the interval allows."""
+        numbers = {name: each for each in self.aggregates if isinstance(each, Number) for name in each.names}
+        chosen = next(iter(numbers), None) if column is None else column
+        if chosen not in numbers:
             raise ValueError(
-                f"column must name a count or a sum for plan(interval=…), one of {names}; got {column!r}: the interval "
-                "of a mean depends on the size of the group"
+                f"column must name a count or a sum for plan(interval=…), one of {list(numbers)}; got {column!r}: the "
+                "interval of a mean depends on the size of the group"
             )
-
-        def half_width(budget: float) -> float:
-            return next(c.half_width for c in plan_at(budget).columns if c.name == column)  # type: ignore[return-value]
-
-        return half_width
+        number = numbers[chosen]
+        steps = math.floor(Fraction(target) / number.grid.step)
+        allowed = math.log((1.0 - confidence) / 2)
+        return lambda budget: float(plan_at(budget).laws[number.measure].logsf(steps)) - allowed
 
     def _cuts(self) -> list[str]:
         """What each bound can cut off, in words."""
