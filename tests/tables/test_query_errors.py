@@ -297,7 +297,7 @@ class TestBudget:
             with pytest.raises(ValueError, match=r"one of epsilon .* and interval"):
                 groups.count().plan(delta=1e-6, **arguments)
 
-    @pytest.mark.parametrize("confidence", [-0.1, 1, 1.5, math.nan, "0.95", True])
+    @pytest.mark.parametrize("confidence", [-0.1, 0, 1, 1.5, math.nan, "0.95", True])
     def test_confidence(self, groups, confidence):
         with pytest.raises((ValueError, TypeError), match="confidence must be"):
             groups.count().plan(1, 1e-6, confidence=confidence)

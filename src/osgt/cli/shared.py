@@ -29,6 +29,8 @@ def clear_errors() -> Iterator[None]:
     """Turn an error of the library into a message on standard error and the exit code 2."""
     try:
         yield
+    except typer.Exit:
+        raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None

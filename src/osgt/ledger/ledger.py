@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
@@ -23,39 +22,41 @@ from osgt.ledger.reservation import Reservation
 from osgt.ledger.schema import datasets, entries
 from osgt.ledger.verification import Verification
 from osgt.privacy import Charge
+from osgt.sampling.entropy import token
 
 
 class Ledger:
     """The budgets of data sets and all that was charged to them, in a database that survives crashes.
 
-    A release is charged before its data are read, in one transaction that refuses it if the composition of all that
-    stands would exceed the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
+        A release is charged before its data are read, in one transaction that refuses it if the composition of all that
+        stands would exceed the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
 
-    Parameters
-    ----------
-    location
-        Path of an SQLite file, `sqlite:///path`, or `postgresql://user@host/database`. Nothing is created before a data
-        set is opened in it.
+        Parameters
+        ----------
+        location
+            Path of an SQLite file, `sqlite:///path`, or `postgresql://user@host/database`. Nothing is created before a data
+            set is opened in it.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from osgt import Mechanism
-    >>> from osgt.privacy import Charge
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger(f"{folder.name}/budget.db")
-    >>> ledger.open("flights", epsilon=3, delta=1e-6)
-    >>> mechanism = Mechanism(epsilon=1, delta=1e-6, coordinates=8)
-    >>> reservation = ledger.reserve("flights", Charge(mechanism.profile), query="flights by month")
-    >>> reservation.reading()
-    >>> noisy = mechanism.release([1204, 87, 0, 3511])
-    >>> reservation.settle("hash of what was published")
-    >>> round(ledger.spent("flights").epsilon, 3)
-    1.0
-    >>> ledger.verify().ok
-    True
-    >>> ledger.close()
-    >>> folder.cleanup()
+        Examples
+        --------
+        >>> import tempfile
+        >>> from osgt import Mechanism
+        >>> from osgt.privacy import Charge
+    from osgt.sampling.entropy import token
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger(f"{folder.name}/budget.db")
+        >>> ledger.open("flights", epsilon=3, delta=1e-6)
+        >>> mechanism = Mechanism(epsilon=1, delta=1e-6, coordinates=8)
+        >>> reservation = ledger.reserve("flights", Charge(mechanism.profile), query="flights by month")
+        >>> reservation.reading()
+        >>> noisy = mechanism.release([1204, 87, 0, 3511])
+        >>> reservation.settle("hash of what was published")
+        >>> round(ledger.spent("flights").epsilon, 3)
+        1.0
+        >>> ledger.verify().ok
+        True
+        >>> ledger.close()
+        >>> folder.cleanup()
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
@@ -132,7 +133,7 @@ class Ledger:
             raise TypeError(f"charge must be a Charge, got {charge!r}")
         if not isinstance(query, str):
             raise TypeError(f"query must be the text of the query, got {query!r}")
-        token = secrets.token_hex(16)
+        secret = token(16)
 
         def work(connection: sa.Connection) -> Head | Account:
             head = self._locked(connection, name)
@@ -149,7 +150,7 @@ class Ledger:
             values = {
                 "query": query,
                 "charge": charge.to_dict(),
-                "token_hash": _hashed(token),
+                "token_hash": _hashed(secret),
                 "epsilon_after": _finite(decision.epsilon),
                 "delta_after": decision.delta,
             }
@@ -164,7 +165,7 @@ class Ledger:
             factor = headroom.noise_factor(result, charge)
             message = headroom.refusal(name, result, charge, factor)
             raise BudgetExceeded(message, dataset=name, noise_factor=factor)
-        return Reservation(name, result.sequence, charge, token, partial(self._end, name, result.sequence, actor))
+        return Reservation(name, result.sequence, charge, secret, partial(self._end, name, result.sequence, actor))
 
     def _end(self, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, str]) -> None:
         """Settle or cancel the charge with this sequence number."""
@@ -304,8 +305,8 @@ def _check_same(name: str, old: Budget, new: Budget) -> None:
         )
 
 
-def _hashed(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _finite(value: float) -> float | None:

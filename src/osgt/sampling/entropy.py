@@ -56,6 +56,11 @@ class SystemEntropy:
         return context
 
 
+def token(size: int) -> str:
+    """So many random bytes, in hexadecimal digits: for names and secrets that nobody can guess."""
+    return system_entropy.read(size).tobytes().hex()
+
+
 class _Forks:
     """Counts the forks between the first process and this one."""
 

@@ -5,7 +5,6 @@ of these at most `max_rows` rows, in random order. What a unit adds depends on i
 numbers alone, never on other units: that is what bounds the sensitivity.
 """
 
-import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
+from osgt.sampling.entropy import token
 from osgt.tables.measures import Measure
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
@@ -25,7 +25,7 @@ KEPT = "kept"
 
 def fresh_salt() -> int:
     """A salt for one release."""
-    return secrets.randbits(62)
+    return int(token(8), 16) >> 2
 
 
 def bounded_sums(

@@ -8,6 +8,7 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from osgt.sampling.entropy import token
 from osgt.tables.bounding import HASHES
 
 _DATABASES = (".duckdb", ".ddb", ".db")
@@ -91,7 +92,7 @@ def _object(source: Any, table: str | None) -> ir.Table:
     library, kind = type(source).__module__.partition(".")[0], type(source).__name__
     if library == "pyspark" and kind == "DataFrame":
         connection = _spark_connection(source.sparkSession)
-        view = f"{_FRAME}_{os.urandom(8).hex()}"
+        view = f"{_FRAME}_{token(8)}"
         source.createOrReplaceTempView(view)
         return connection.table(view)
     if library == "pyspark":
@@ -139,7 +140,7 @@ def fetched(expression: ir.Table) -> pa.Table:
 
 def spark_table(connection: Any, table: pa.Table) -> ir.Table:
     """A small Arrow table on Spark."""
-    view = f"{_FRAME}_{os.urandom(8).hex()}"
+    view = f"{_FRAME}_{token(8)}"
     connection._session.createDataFrame(table).createOrReplaceTempView(view)
     found: ir.Table = connection.table(view)
     return found
