@@ -122,6 +122,41 @@ class TestRelease:
         assert released(run, rows, "--out", out, "--overwrite").exit_code == 0
         assert out.read_text().startswith('"city"')
 
+    def test_what_is_read_is_never_replaced(self, run, rows, tmp_path):
+        before = rows.read_bytes()
+        result = released(run, rows, "--out", rows, "--overwrite")
+        assert result.exit_code == 2
+        assert "works with" in result.stderr
+        keys = tmp_path / "keys.csv"
+        keys.write_text("city\nRome\n")
+        result = released(run, rows, "--public-keys", keys, "--out", keys, "--overwrite")
+        assert result.exit_code == 2
+        assert keys.read_text() == "city\nRome\n"
+        assert rows.read_bytes() == before
+
+    def test_what_cannot_be_written_is_not_charged(self, run, rows, tmp_path):
+        from osgt import Ledger  # noqa: PLC0415 - only here
+
+        with Ledger(tmp_path / "budget.db") as ledger:
+            ledger.open("rides", epsilon=20, delta=1e-3)
+            charge = ["--ledger", tmp_path / "budget.db", "--dataset", "rides"]
+            assert released(run, rows, *charge, "--out", "/proc/x.csv").exit_code == 2
+            assert ledger.history("rides") == []
+
+    def test_what_cannot_be_read_is_said_in_a_line(self, run, tmp_path):
+        for name, content in (("latin.csv", b"user,city\n1,Z\xfcrich\n"), ("fake.parquet", b"user,city\n1,Rome\n")):
+            path = tmp_path / name
+            path.write_bytes(content)
+            result = released(run, path)
+            assert result.exit_code == 2
+            assert "cannot be read" in result.stderr
+            assert len(result.stderr.strip().splitlines()) == 1
+
+    def test_nothing_to_show(self, run, rows):
+        result = released(run, rows, "--epsilon", 0.01, "--delta", "1e-9")
+        assert result.exit_code == 0
+        assert "No group reached the threshold" in result.stdout
+
     def test_variance_and_mean_and_filter(self, run, rows):
         more = ["--mean", "fare:0:100", "--variance", "fare:0:100", "--where", "fare < 50", "--where", "city <> 'Rome'"]
         answer = json.loads(released(run, rows, *more, "--json", "--confidence", 0.9).stdout)

@@ -8,6 +8,7 @@ from charges import gaussian, laplace, osgt
 
 from osgt import Ledger
 from osgt.ledger import DamagedLedgerError, LedgerError
+from osgt.ledger.account import digest
 from osgt.ledger.chain import canonical, hash_of
 from osgt.ledger.schema import datasets, entries, states
 
@@ -139,6 +140,19 @@ def test_a_tampered_account_is_found_and_not_used(filled, change):
     assert filled.spent("flights").epsilon == pytest.approx(spent.epsilon, rel=1e-6)
     filled.reserve("flights", osgt(30, 40), query="q")  # builds it anew
     assert filled.verify().ok
+
+
+def test_an_account_with_other_counts_is_found(filled):
+    """Its digest has no key, so it can be made to fit; what it counts is compared with the entries."""
+    rows = filled._database.read(lambda c: c.execute(sa.select(states).where(states.c.dataset == 1)).all())
+    stored = rows[-1]
+    header, _, masses = stored.body.partition(b"\n")
+    plain = json.loads(header)
+    plain["parts"][0]["coordinates"] += 1
+    body = canonical(plain).encode() + b"\n" + masses
+    change = {"body": body, "digest": digest(body, stored.hash)}
+    tamper(filled, states.update().where(states.c.sequence == stored.sequence, states.c.dataset == 1).values(**change))
+    assert "not the sum of the entries: ['parts']" in filled.verify().problems[0]
 
 
 def test_the_database_itself_refuses_to_change_entries(filled):

@@ -88,7 +88,27 @@ BEYOND = [
     "no_such_function(size) > 1",
     "size >",
     "size = 'x",
+    # Functions that see the whole table, run queries, or know a row's place.
+    "stats(size) LIKE '%Max: 999%'",
+    "query_to_xml('select 1', true, false, '')::text LIKE '%1%'",
+    "nextval('s') < 100",
+    "rowid < 100",
+    "monotonically_increasing_id() < 100",
+    "random() < 0.5",
+    "current_query() LIKE '%'",
 ]
+
+
+def test_places_random_numbers_and_functions_of_users_are_refused_in_expressions():
+    dataset = Dataset(TABLE, UNIT)
+    own = ibis.udf.scalar.builtin(lambda x: ..., name="stats", signature=((int,), str))
+    for condition in (
+        lambda t: t.rowid() < 100,
+        lambda t: ibis.random() < 0.5,
+        lambda t: own(t["size"]) == "x",
+    ):
+        with pytest.raises(ValueError, match="one row alone"):
+            dataset.where(condition)
 
 
 @pytest.mark.parametrize("text", BEYOND)

@@ -183,6 +183,7 @@ def run(job: "Job", *, overwrite: bool) -> "Release":
     for name, suffixes in (("out", (".parquet", ".csv")), ("report", (".html",))):
         if name in job.output:
             _check_target(name, Path(job.output[name]), suffixes, overwrite=overwrite)
+            _check_apart(name, Path(job.output[name]), job)
     query = job.query(_ledger(job))
     with closing(query.dataset):
         return _released(job, query)
@@ -192,9 +193,15 @@ def _released(job: "Job", query: "Query") -> "Release":
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
-    with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
-        made = query.release(**job.budget, **options)
-        made.write(out=job.output.get("out"), report=job.output.get("report"))
+    from osgt.tables.release import places_for  # noqa: PLC0415 - the extra "tables"
+
+    # The files are begun first: what cannot be written is not charged.
+    with places_for(job.output.get("out"), job.output.get("report")) as places:
+        with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
+            made = query.release(**job.budget, **options)
+        made.fill(places)
+    if places:
+        made.settle()
     return made
 
 
@@ -220,6 +227,16 @@ def _check_target(name: str, path: Path, suffixes: tuple[str, ...], *, overwrite
         raise PermissionError(f"{name}: cannot write {str(path)!r}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{name}: {str(path)!r} exists; --overwrite replaces it")
+
+
+def _check_apart(name: str, path: Path, job: "Job") -> None:
+    """Raise if the file is one that the release reads or charges: not even --overwrite replaces these."""
+    named = [job.data["source"], job.data.get("ledger"), job.groups.get("public_keys")]
+    for text in (text for text in named if isinstance(text, str) and "://" not in text):
+        pattern = Path(text)
+        for used in [pattern, *(pattern.parent.glob(pattern.name) if pattern.parent.is_dir() else [])]:
+            if used.exists() and used.resolve() == path.resolve():
+                raise ValueError(f"{name}: {str(path)!r} is what this release works with; give another name")
 
 
 def _aggregates(
@@ -274,11 +291,18 @@ def _joined(job: "Job", given: dict[str, dict[str, Any]], aggregates: Sequence[M
 
 def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
     if as_json:
-        rows = made.to_arrow().to_pylist()
+        rows = made.rows(len(made))
         typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
         return
     console = Console()
     console.print(release_table(made))
+    if len(made) == 0:
+        console.print(
+            f"No group reached the threshold of {made.plan.threshold:,} {made.plan.chosen_by}: use coarser groups, "
+            "public keys or a larger ε.",
+            highlight=False,
+            soft_wrap=True,
+        )
     if len(made) > _PRINTED:
         console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
     console.print(str(made.statement), highlight=False, soft_wrap=True)
@@ -295,15 +319,15 @@ def release_table(made: "Release") -> Table:
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
     for key in keys:
-        shown.add_column(key, no_wrap=True)
+        shown.add_column(key, overflow="fold")
     for name in names:
-        shown.add_column(name, justify="right")
-    for row in made.to_arrow().slice(0, _PRINTED).to_pylist():
-        cells = ["" if row[key] is None else escape(str(row[key])) for key in keys]
+        shown.add_column(name, justify="right", overflow="fold")  # a number that is cut off is another number
+    for row in made.rows(_PRINTED):
+        cells = ["(null)" if row[key] is None else escape(str(row[key])) for key in keys]
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
             digits = _digits(float(high) - float(low))
-            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f}…{high:,.{digits}f}[/]")
+            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
         shown.add_row(*cells)
     return shown
 

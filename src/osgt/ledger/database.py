@@ -124,6 +124,9 @@ class Database:
 
     def _prepare(self, connection: sa.Connection, *, read_only: bool, create: bool) -> None:
         """See that there is a ledger of a version that we know."""
+        if not self.is_sqlite and not read_only:
+            # As with SQLite: a commit has reached the disk before anything is released, whatever the server's default.
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
         # Asked each time: a newer osgt may have migrated the ledger while this process was running.
         version = schema.version_of(connection, known_to_exist=self._ready)
         schema.check(version, self.name)

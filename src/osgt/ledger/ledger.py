@@ -28,35 +28,34 @@ from osgt.sampling.entropy import token
 class Ledger:
     """The budgets of data sets and all that was charged to them, in a database that survives crashes.
 
-        A release is charged before its data are read, in one transaction that refuses it if the composition of all that
-        stands would exceed the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
+    A release is charged before its data are read, in one transaction that refuses it if the composition of all that
+    stands would exceed the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
 
-        Parameters
-        ----------
-        location
-            Path of an SQLite file, `sqlite:///path`, or `postgresql://user@host/database`. Nothing is created before a data
-            set is opened in it.
+    Parameters
+    ----------
+    location
+        Path of an SQLite file, `sqlite:///path`, or `postgresql://user@host/database`. Nothing is created before a
+        data set is opened in it.
 
-        Examples
-        --------
-        >>> import tempfile
-        >>> from osgt import Mechanism
-        >>> from osgt.privacy import Charge
-    from osgt.sampling.entropy import token
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = Ledger(f"{folder.name}/budget.db")
-        >>> ledger.open("flights", epsilon=3, delta=1e-6)
-        >>> mechanism = Mechanism(epsilon=1, delta=1e-6, coordinates=8)
-        >>> reservation = ledger.reserve("flights", Charge(mechanism.profile), query="flights by month")
-        >>> reservation.reading()
-        >>> noisy = mechanism.release([1204, 87, 0, 3511])
-        >>> reservation.settle("hash of what was published")
-        >>> round(ledger.spent("flights").epsilon, 3)
-        1.0
-        >>> ledger.verify().ok
-        True
-        >>> ledger.close()
-        >>> folder.cleanup()
+    Examples
+    --------
+    >>> import tempfile
+    >>> from osgt import Mechanism
+    >>> from osgt.privacy import Charge
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger(f"{folder.name}/budget.db")
+    >>> ledger.open("flights", epsilon=3, delta=1e-6)
+    >>> mechanism = Mechanism(epsilon=1, delta=1e-6, coordinates=8)
+    >>> reservation = ledger.reserve("flights", Charge(mechanism.profile), query="flights by month")
+    >>> reservation.reading()
+    >>> noisy = mechanism.release([1204, 87, 0, 3511])
+    >>> reservation.settle("hash of what was published")
+    >>> round(ledger.spent("flights").epsilon, 3)
+    1.0
+    >>> ledger.verify().ok
+    True
+    >>> ledger.close()
+    >>> folder.cleanup()
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:

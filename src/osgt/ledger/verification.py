@@ -125,6 +125,8 @@ def _check_stored(stored: Any, item: Entry, replayed: Account) -> Iterator[str]:
     account = Account.from_bytes(stored.body)
     sums = ("budget", "charges", "selection", "pure", "unbounded", "moment")
     wrong = [name for name in sums if getattr(account, name) != getattr(replayed, name)]
+    if account.counts is not None and replayed.counts is not None and account.counts != replayed.counts:
+        wrong.append("parts")
     if wrong:
         yield f"the account that is stored for entry {stored.sequence} is not the sum of the entries: {wrong}"
 

@@ -12,7 +12,7 @@ from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
-from osgt.tables.sources import table_of
+from osgt.tables.sources import origin, table_of
 
 
 class Dataset:
@@ -66,7 +66,7 @@ class Dataset:
         self.neighbours: Neighbours = neighbours
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
-        self.origin = _origin(source, table)
+        self.origin = origin(source, table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
 
@@ -143,17 +143,3 @@ class Dataset:
             "neighbours": self.neighbours,
             "where": [condition.text for condition in self.filters],
         }
-
-
-def _origin(source: Any, table: str | None) -> str:
-    """A name for the source that gives no password away."""
-    if isinstance(source, os.PathLike):
-        source = os.fspath(source)
-    if not isinstance(source, str):
-        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    elif "://" in source:
-        scheme, _, rest = source.partition("://")
-        text = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
-    else:
-        text = source
-    return text if table is None else f"{text}, table {table}"

@@ -89,13 +89,14 @@ def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
         or dtype.is_string()
         or dtype.is_boolean()
         or dtype.is_decimal()
-        or dtype.is_temporal()
+        or dtype.is_date()
+        or dtype.is_timestamp()
         or dtype.is_uuid()
         or dtype.is_binary()
     )
     if argument == "group_by" and dtype.is_decimal() and dtype.precision is None:
         raise TypeError(f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has")
-    if not plain or dtype.is_interval():
+    if not plain:
         raise TypeError(
             f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
             "use whole numbers, text, dates or decimals"

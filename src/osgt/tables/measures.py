@@ -1,6 +1,6 @@
 """Measures: the integers that the engine sums for each group, and how far one person can move them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,13 +173,8 @@ class Bins(Measure):
     def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
         column = rows[self.column]
         # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
-        whole = column.type().is_integer() and all(isinstance(edge, int) for edge in self.edges)
+        whole = column.type().is_signed_integer() and all(isinstance(edge, int) for edge in self.edges)
         number = column if whole else as_float(column)
         below = [number < edge for edge in self.edges[1:-1]] + [number <= self.edges[-1]]
         inside = [~below[i - 1] & below[i] if i else (number >= self.edges[0]) & below[0] for i in range(len(below))]
         return [one_if(present(column) & bin_) for bin_ in inside]
-
-
-def distinct(measures: Sequence[Measure]) -> list[Measure]:
-    """The measures, each once, in order."""
-    return list(dict.fromkeys(measures))

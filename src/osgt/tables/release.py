@@ -3,7 +3,8 @@
 import datetime
 import hashlib
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,12 +26,26 @@ from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.sources import fetched, spark_table
+from osgt.tables.sources import fetched, first_line, seed_anew, spark_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
 
 #: Exact sums stay below this in absolute value, so that they fit into 64 bits together with their noise.
 _LARGEST_SUM = 2**61
+
+
+#: For "out" and "report" the path asked for and the temporary file that is to take its place.
+Places = dict[str, tuple[Path, Path]]
+
+
+@contextmanager
+def places_for(out: str | Path | None, report: str | Path | None) -> Iterator[Places]:
+    """Temporary files beside the paths; they take their places at the end, unless an error comes up."""
+    paths = {name: Path(path) for name, path in (("out", out), ("report", report)) if path is not None}
+    if len({path.resolve() for path in paths.values()}) < len(paths):
+        raise ValueError(f"out and report must be two files, got {str(out)!r} for both")
+    with ExitStack() as stack:
+        yield {name: (path, stack.enter_context(written_whole(path))) for name, path in paths.items()}
 
 
 @dataclass(eq=False)
@@ -74,14 +89,27 @@ class Release:
 
     def write(self, *, out: str | Path | None = None, report: str | Path | None = None) -> None:
         """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete."""
-        with ExitStack() as stack:
-            if out is not None:
-                temporary = stack.enter_context(written_whole(out))
-                (self._csv if Path(out).suffix.lower() == ".csv" else self._parquet)(temporary)
-            if report is not None:
-                self._report(stack.enter_context(written_whole(report)))
-        if out is not None or report is not None:
+        with places_for(out, report) as places:
+            self.fill(places)
+        if places:
             self.settle()
+
+    def fill(self, places: Places) -> None:
+        """Write into the places that `places_for` has made."""
+        for name, (path, place) in places.items():
+            if name == "report":
+                self._report(place)
+            else:
+                (self._csv if path.suffix.lower() == ".csv" else self._parquet)(place)
+
+    def rows(self, limit: int) -> list[dict[str, Any]]:
+        """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""
+        table = self.table.slice(0, limit)
+        for i, field in enumerate(table.schema):
+            if pa.types.is_temporal(field.type):
+                table = table.set_column(i, field.name, table[i].cast(pa.string()))
+        found: list[dict[str, Any]] = table.to_pylist()
+        return found
 
     def _csv(self, path: Path) -> None:
         pyarrow.csv.write_csv(self.table, path)
@@ -114,10 +142,11 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     if reservation is not None:
         reservation.reading()
     try:
+        seed_anew(query.dataset.table.get_backend())
         sums = fetched(expression)
     except Exception as error:
         stands = "" if reservation is None else "; the charge stands"
-        raise RuntimeError(f"the engine failed, nothing was released{stands}: {error}") from error
+        raise RuntimeError(f"the engine failed, nothing was released{stands}: {first_line(error)}") from error
     keys, exact = _exact(query, measures, sums)
     shown, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)

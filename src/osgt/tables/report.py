@@ -3,10 +3,9 @@
 import json
 from collections.abc import Sequence
 from decimal import Decimal
+from heapq import nlargest
 from html import escape
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from osgt.tables.picture import interval_picture
 from osgt.tables.plan import Plan, percent
@@ -63,20 +62,18 @@ def _pictures(release: "Release") -> str:
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
     if table.num_rows == 0:
         return "<p>No group is large enough to be shown.</p>"
-    pictures = []
+    pictures, every = [], release.rows(table.num_rows)
     for name in names:
-        rows = _largest(table, name) if table.num_rows > _DRAWN else table
-        labels = [_label(row, keys) for row in rows.select(list(keys)).to_pylist()] if keys else ["all rows"]
-        ends = [[float(v) for v in rows[name + suffix].to_pylist()] for suffix in ("", "_low", "_high")]
-        note = f" (the {_DRAWN} largest of {table.num_rows:,})" if rows.num_rows < table.num_rows else ""
+        rows = every
+        if len(rows) > _DRAWN:
+            rows = nlargest(_DRAWN, rows, key=lambda row: row[name])
+        labels = [_label(row, keys) for row in rows] if keys else ["all rows"]
+        ends = [[float(row[name + suffix]) for row in rows] for suffix in ("", "_low", "_high")]
+        note = f" (the {_DRAWN} largest of {table.num_rows:,})" if len(rows) < table.num_rows else ""
         pictures.append(interval_picture(name + note, labels, *ends))
     first, rest = pictures[0], pictures[1:]
     more = f"<details><summary>The other columns</summary>{''.join(rest)}</details>" if rest else ""
     return first + more
-
-
-def _largest(table: pa.Table, name: str) -> pa.Table:
-    return table.sort_by([(name, "descending")]).slice(0, _DRAWN)
 
 
 def _label(row: dict[str, Any], keys: Sequence[str]) -> str:
@@ -89,7 +86,7 @@ def _table(release: "Release") -> str:
     head = "".join(f"<th class='key'>{escape(key)}</th>" for key in keys)
     head += "".join(f"<th>{escape(name)}</th><th>{release.plan.confidence:.15g} interval</th>" for name in names)
     rows = []
-    for row in table.slice(0, _LISTED).to_pylist():
+    for row in release.rows(_LISTED):
         cells = "".join(f"<td class='key'>{escape(_label(row, [key]))}</td>" for key in keys)
         for name in names:
             low, high = _number(row[f"{name}_low"]), _number(row[f"{name}_high"])

@@ -41,7 +41,12 @@ def table_of(
     if isinstance(source, ir.Table):
         found = _own_engine(source)
     elif isinstance(source, str | os.PathLike):
-        found = _named(os.fspath(source), table, engine, master)
+        try:
+            found = _named(os.fspath(source), table, engine, master)
+        except (ValueError, OSError, ImportError):
+            raise
+        except Exception as error:  # each engine has errors of its own
+            raise ValueError(f"source {origin(source)!r} cannot be read: {first_line(error)}") from error
     else:
         found = _object(source, table)
     if found.get_backend().name not in HASHES:
@@ -124,6 +129,35 @@ def _table(connection: Any, table: str | None) -> ir.Table:
     except ibis.common.exceptions.TableNotFound:
         raise ValueError(f"table: there is no table {table!r} in the database") from None
     return found
+
+
+def first_line(error: BaseException) -> str:
+    """What an engine says went wrong; what follows may quote rows and settings."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def origin(source: object, table: str | None = None) -> str:
+    """A name for a source that gives no password away."""
+    if not isinstance(source, str | os.PathLike):
+        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    else:
+        scheme, found, rest = os.fspath(source).partition("://")
+        text = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else scheme
+    return text if table is None else f"{text}, table {table}"
+
+
+def seed_anew(backend: Any) -> None:
+    """Give the engine's random numbers a new beginning that nobody knows.
+
+    They choose rows where a unit has too many, one number after the other: known numbers would let one unit's rows
+    decide about another's. Spark seeds every query by itself.
+    """
+    query = f"SELECT setseed({(int(token(8), 16) >> 11) * 2.0**-53!r})"
+    if backend.name == "duckdb":
+        backend.con.execute(query)
+    elif backend.name == "postgres":
+        with backend.con.cursor() as cursor:
+            cursor.execute(query)
 
 
 def fetched(expression: ir.Table) -> pa.Table:
