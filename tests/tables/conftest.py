@@ -1,13 +1,7 @@
 """The engines, each started once for a test worker."""
 
-import sys
-from pathlib import Path
-
 import engines
 import pytest
-
-# The one harness for statistical tests.
-sys.path.append(str(Path(__file__).parents[1] / "sampling"))
 
 
 @pytest.fixture(scope="session")
