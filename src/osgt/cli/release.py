@@ -193,7 +193,7 @@ def _released(job: "Job", query: "Query") -> "Release":
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
-    from osgt.tables.release import places_for  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.files import places_for  # noqa: PLC0415 - the extra "tables"
 
     # The files are begun first: what cannot be written is not charged.
     with places_for(job.output.get("out"), job.output.get("report")) as places:

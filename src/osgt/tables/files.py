@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
@@ -27,6 +27,20 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+#: For "out" and "report" the path asked for and the temporary file that is to take its place.
+Places = dict[str, tuple[Path, Path]]
+
+
+@contextmanager
+def places_for(out: str | Path | None, report: str | Path | None) -> Iterator[Places]:
+    """Temporary files beside the paths; they take their places at the end, unless an error comes up."""
+    paths = {name: Path(path) for name, path in (("out", out), ("report", report)) if path is not None}
+    if len({path.resolve() for path in paths.values()}) < len(paths):
+        raise ValueError(f"out and report must be two files, got {str(out)!r} for both")
+    with ExitStack() as stack:
+        yield {name: (path, stack.enter_context(written_whole(path))) for name, path in paths.items()}
 
 
 def _umask() -> int:

@@ -3,13 +3,12 @@
 import datetime
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
-from osgt.tables.files import written_whole
+from osgt.tables.files import Places, places_for, written_whole
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.plan import Plan
@@ -32,20 +31,6 @@ from osgt.tables.text import as_bytes, as_text
 
 #: Exact sums stay below this in absolute value, so that they fit into 64 bits together with their noise.
 _LARGEST_SUM = 2**61
-
-
-#: For "out" and "report" the path asked for and the temporary file that is to take its place.
-Places = dict[str, tuple[Path, Path]]
-
-
-@contextmanager
-def places_for(out: str | Path | None, report: str | Path | None) -> Iterator[Places]:
-    """Temporary files beside the paths; they take their places at the end, unless an error comes up."""
-    paths = {name: Path(path) for name, path in (("out", out), ("report", report)) if path is not None}
-    if len({path.resolve() for path in paths.values()}) < len(paths):
-        raise ValueError(f"out and report must be two files, got {str(out)!r} for both")
-    with ExitStack() as stack:
-        yield {name: (path, stack.enter_context(written_whole(path))) for name, path in paths.items()}
 
 
 @dataclass(eq=False)
@@ -207,8 +192,6 @@ def prepared_rows(
 
 def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.Table) -> ir.Table:
     """The rows whose keys are public, with the number of their key in place of the keys."""
-    import ibis  # noqa: PLC0415
-
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
     # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.

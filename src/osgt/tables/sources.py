@@ -96,10 +96,7 @@ def _object(source: Any, table: str | None) -> ir.Table:
     """Frames and connections, told by the library that they come from: none of them needs to be installed."""
     library, kind = type(source).__module__.partition(".")[0], type(source).__name__
     if library == "pyspark" and kind == "DataFrame":
-        connection = _spark_connection(source.sparkSession)
-        view = f"{_FRAME}_{token(8)}"
-        source.createOrReplaceTempView(view)
-        return connection.table(view)
+        return _spark_view(_spark_connection(source.sparkSession), source)
     if library == "pyspark":
         return _table(_spark_connection(source), table)
     if library in ("duckdb", "_duckdb") and kind == "DuckDBPyConnection":
@@ -174,8 +171,13 @@ def fetched(expression: ir.Table) -> pa.Table:
 
 def spark_table(connection: Any, table: pa.Table) -> ir.Table:
     """A small Arrow table on Spark."""
+    return _spark_view(connection, connection._session.createDataFrame(table))
+
+
+def _spark_view(connection: Any, frame: Any) -> ir.Table:
+    """A Spark DataFrame under a name of its own."""
     view = f"{_FRAME}_{token(8)}"
-    connection._session.createDataFrame(table).createOrReplaceTempView(view)
+    frame.createOrReplaceTempView(view)
     found: ir.Table = connection.table(view)
     return found
 
