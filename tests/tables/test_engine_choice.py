@@ -54,6 +54,10 @@ def test_no_row_is_favoured(engine, everywhere):
     assert counts.sum() == again.sum() == PEOPLE
     assert equal_cells(counts) > FALSE_ALARM
     assert list(counts) != list(again)  # equal by chance in fewer than one of 10¹⁰ runs
+    # Power: rows that are kept by a fixed order, and rows of which some are favoured a little, are rejected.
+    fixed = np.array(sums(query, marks, salt=1)[("x",)])[:, 0]
+    assert equal_cells(fixed) < FALSE_ALARM
+    assert equal_cells(favouring(np.full(TOWNS, PEOPLE / TOWNS))) < FALSE_ALARM
 
 
 COLUMNS, BITS = 24, 30  # so many people can be told apart by powers of two
