@@ -22,7 +22,7 @@ from osgt.privacy.pair import POSITION_ERROR, Pair
 _FFT_ERROR = 8.0
 
 #: The tilt raises masses by at most exp(_TAIL_CELL) across a cell above the window, by exp(_DEPTH) over all of them.
-_TAIL_CELL = 0.7
+_TAIL_CELL = 1.0
 _DEPTH = 760.0
 
 #: Atoms that are cheaper than cells, however few these are.
