@@ -105,8 +105,10 @@ class Cumulant:
         above = np.cumsum(mass[::-1])
         with np.errstate(divide="ignore"):
             below = np.log(np.concatenate([[0.0], np.cumsum(np.exp(log_p))[:-1]]))
-        too_much = below + theta * least - top > math.log(tolerance * total)
-        low = least[max(int(np.argmax(too_much)) - 1, 0) if np.any(too_much) else -1]
+        most = math.log(tolerance * total) + top  # what the mass below may come to, moved up to the lower end
+        too_much = below + theta * least > most
+        first = int(np.argmax(too_much))
+        low = max((most - below[first]) / theta, least[first - 1]) if np.any(too_much) else least[-1]
         high = largest[min(len(largest) - int(np.searchsorted(above, tolerance * total)), len(largest) - 1)]
         return float(low), float(high)
 

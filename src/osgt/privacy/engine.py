@@ -78,7 +78,7 @@ def composed(
             run = enumerated(pairs, coordinates, theta=theta, log_delta=log_delta, slack=slack, most_pairs=most_pairs)
             if run is None or run.serves(epsilon, slack):
                 return run
-            log_delta = min(run.log_delta(epsilon), log_delta - 10.0)
+            log_delta = min(run.log_delta(epsilon), 2.0 * log_delta - 10.0)
         return None
 
     if (run := listed(_FEW_PAIRS)) is not None:

@@ -101,7 +101,7 @@ class Enumerated:
 def enumerated(
     pairs: list[Pair], coordinates: list[int], *, theta: float, log_delta: float, slack: float, most_pairs: int
 ) -> Enumerated | None:
-    """The sums that matter for a δ of about this size; None where one step would form more than `most_pairs` of them."""
+    """The sums that matter for a δ of about this size; None where one step would form more than `most_pairs`."""
     total = sum(coordinates)
     if total > _MOST_COORDINATES or not all(pair.discrete for pair in pairs):
         return None
