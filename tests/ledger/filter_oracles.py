@@ -1,4 +1,4 @@
-"""Oracles for the filters: losses and δ from probability functions alone, and an analyst who plays as well as one can."""
+"""Oracles for the filters: δ from probability functions alone, and an analyst who plays as well as one can."""
 
 import math
 
@@ -16,15 +16,20 @@ def gauss_delta(mu, epsilon):
 
 
 def atoms(noise, shift=1):
-    """Losses and P-masses of one coordinate: every integer, or a fine partition of the reals."""
+    """Losses and P-masses of one coordinate: of every integer, or of Gauss–Legendre nodes on the reals."""
     scale = noise.std()
     if isinstance(noise, DiscreteOSGT):
         y = np.arange(-math.ceil(42 * scale) - 42, math.ceil(42 * scale) + 43, dtype=float)
+        weights = 1.0
     else:
-        y = np.linspace(-42 * scale, 42 * scale, 400_001)
+        panels = np.concatenate([-shift - scale * np.linspace(42, 0, 85), [-shift / 2], scale * np.linspace(0, 42, 85)])
+        nodes, weights = np.polynomial.legendre.leggauss(12)
+        half = np.diff(panels)[:, None] / 2
+        y = (panels[:-1, None] + half * (1 + nodes)).ravel()
+        weights = (half * weights).ravel()
     energy = noise.slope * np.abs(y) + 0.5 * noise.curvature * y**2
     moved = noise.slope * np.abs(y + shift) + 0.5 * noise.curvature * (y + shift) ** 2
-    p = np.exp(-energy)
+    p = weights * np.exp(-energy)
     keep = p > 1e-40
     return (moved - energy)[keep], p[keep] / np.sum(p)
 
@@ -32,8 +37,8 @@ def atoms(noise, shift=1):
 def law_on_grid(losses, masses, step, direction):
     """P-masses at multiples of the step, and the first multiple.
 
-    "nearest" and "down" move each loss; "up" divides a mass between its neighbours so that the mean of exp(-loss) stays,
-    which can only help an analyst: all that she can reach is convex in exp(-loss).
+    "nearest" and "down" move each loss; "up" divides a mass between its neighbours so that the mean of exp(-loss)
+    stays, which can only help an analyst: all that she can reach is convex in exp(-loss).
     """
     lower = np.floor(losses / step + 1e-9).astype(int)
     share = {

@@ -4,7 +4,7 @@ Against exact composition, used as a filter, she exceeds δ by far. Against the 
 """
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,9 +32,9 @@ def most(allowed, kinds):
 
 
 def exact_composition(epsilon, delta, each, mu):
-    """Exact composition of k two-valued losses (Laplace noise on the integers) and j Gaussian ones, used as a filter."""
+    """Exact composition of k two-valued losses (Laplace noise on the integers) and j Gaussian ones, as a filter."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def allowed(counts):
         k, j = counts
         ups = np.arange(k + 1)
@@ -49,7 +49,7 @@ def exact_composition(epsilon, delta, each, mu):
 def union_of_filters(shares, charges):
     """Whether so many of each of the charges can stand together, in whatever order lets most through."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def state(counts):
         if not any(counts):
             return filters.FilterState.start(shares)

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from osgt.ledger import gauss
 from osgt.ledger.release_loss import ReleaseLoss
@@ -24,6 +24,9 @@ MOST = 1.0 - 1.0 / 64
 
 #: Step of ε as a share of the smaller of μ' and 10.
 _STEP = 0.0125
+
+#: The longest table.
+_LONGEST = 2**17
 
 #: Rounding errors, relative: those of `gauss.curve` and of sums of positive terms are below 1e-12.
 ROUNDING = 2e-12
@@ -49,8 +52,11 @@ class Comparison:
     likely: float  # about the price
 
     @classmethod
-    def of(cls, loss: ReleaseLoss, mu: float, leftover: float) -> "Comparison":
+    def of(cls, loss: ReleaseLoss, mu: float, leftover: float) -> "Comparison | None":
+        """None if the release is too large, even alone, or too large to be compared on a grid."""
         likely = 2.0 * loss.mean
+        if loss.total_variation > 2.0 * float(ndtr(0.5 * mu)) - 1.0:
+            return None
         least = math.sqrt(max(mu**2 - 1.5 * likely, mu**2 / 16))
         step = _STEP * min(least, 10.0)
         aligned = loss.step > 0.5 * step
@@ -60,6 +66,8 @@ class Comparison:
         target = min(0.2 * leftover * min(likely, mu**2), 0.01)
         reach = mu * (0.5 * mu - float(ndtri(target)))
         count = math.ceil(reach / step)
+        if count + len(loss.masses) * stride > _LONGEST:
+            return None
         where = np.arange(len(loss.masses)) + loss.start if aligned else np.round(loss.losses / step).astype(np.int64)
         rest = np.zeros(len(where)) if aligned else loss.losses - where * step
         first, size = int(where[0]), int(where[-1] - where[0]) + 1

@@ -32,6 +32,9 @@ _GAUSSIAN_SHARE = 0.8
 #: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
 _ROUNDING_SHARE = 1e-5
 
+#: The quota of selection δ is larger than its share by this, relative, for the same reason.
+_SELECTION_MARGIN = 1e-9
+
 #: Recomputed on another machine, Rényi divergences may differ in their last digits. Their margin exceeds this.
 _TOLERANCE = Fraction(1, 10**10)
 
@@ -69,7 +72,7 @@ def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_
     share = real_number("selection_share", selection_share, positive=False)
     if share > 1:
         raise ValueError(f"selection_share must be between 0 and 1, got {selection_share!r}")
-    selection = share * delta
+    selection = min(share * delta * (1.0 + _SELECTION_MARGIN), delta)
     noise = max(_rounded_down(Fraction(delta) - Fraction(selection)), 0.0)
     basic = _ROUNDING_SHARE * noise
     noise = max(_rounded_down(Fraction(noise) - Fraction(basic)), 0.0)

@@ -59,6 +59,11 @@ class ReleaseLoss:
         """Mean of the loss, half of μ² for a Gaussian release."""
         return float(np.sum(self.masses * self.losses))
 
+    @property
+    def total_variation(self) -> float:
+        """δ at ε = 0, from above."""
+        return float(np.sum(self.masses * -np.expm1(-np.maximum(self.losses, 0.0)))) + self.beyond
+
 
 @lru_cache(maxsize=1024)
 def loss_of(parts: tuple[Part, ...], tail: float) -> ReleaseLoss | None:

@@ -32,6 +32,7 @@ _TAIL = 1e-17
 #: Budgets outside of this have no residue: the others serve them.
 _SMALLEST_DELTA = 1e-200
 _LARGEST_MU = 20.0
+_LARGEST_EPSILON = 600.0
 
 #: The row of μ: so many for each factor of two. Below this share of the first μ nothing more is allowed.
 _PER_OCTAVE = 128
@@ -54,7 +55,7 @@ _EXTRA = 1e-6
 @lru_cache(maxsize=256)
 def start(epsilon: float, delta: float) -> float | None:
     """The largest μ with δ of Gauss(μ) at ε at most δ, rounded down; None where there is no use for one."""
-    if delta < _SMALLEST_DELTA:
+    if delta < _SMALLEST_DELTA or epsilon > _LARGEST_EPSILON:
         return None
     target = math.log(delta) + math.log1p(-_LEFTOVER)
 
