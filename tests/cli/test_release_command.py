@@ -126,12 +126,20 @@ class TestRelease:
         before = rows.read_bytes()
         result = released(run, rows, "--out", rows, "--overwrite")
         assert result.exit_code == 2
-        assert "works with" in result.stderr
+        assert "never replaced" in result.stderr
         keys = tmp_path / "keys.csv"
         keys.write_text("city\nRome\n")
         result = released(run, rows, "--public-keys", keys, "--out", keys, "--overwrite")
         assert result.exit_code == 2
         assert keys.read_text() == "city\nRome\n"
+        (tmp_path / "hard.parquet").hardlink_to(rows)
+        assert released(run, rows, "--out", tmp_path / "hard.parquet", "--overwrite").exit_code == 2
+        query = tmp_path / "query.csv"
+        query.write_text(QUERY)
+        result = run("release", "--query", query, "--out", query, "--overwrite")
+        assert result.exit_code == 2
+        assert "never replaced" in result.stderr
+        assert query.read_text() == QUERY
         assert rows.read_bytes() == before
 
     def test_what_cannot_be_written_is_not_charged(self, run, rows, tmp_path):
