@@ -112,6 +112,15 @@ class TestRelease:
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
         assert "fare_bin_3_high" in answer["table"][0]
 
+    def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):
+        rows = tmp_path / "rows.parquet"
+        cities = pa.array(["=1+1" if city == "Rome" else city for city in ROWS["city"].to_pylist()])
+        pyarrow.parquet.write_table(ROWS.set_column(1, "city", cities), rows)
+        result = released(run, rows, "--out", tmp_path / "out.csv")
+        assert "begins with an apostrophe" in result.stdout
+        assert '"\'=1+1"' in (tmp_path / "out.csv").read_text()
+        assert "apostrophe" not in released(run, rows, "--out", tmp_path / "out.parquet").stdout
+
     def test_files_are_not_replaced_unless_told(self, run, rows, tmp_path):
         out = tmp_path / "out.csv"
         out.write_text("precious")

@@ -124,7 +124,9 @@ def _text_of(source: str) -> str:
 def _read(text: str) -> _File:
     """The lines of a CSV file. A mark that the text is Unicode, as spreadsheets write it, is no part of a name."""
     body = text.removeprefix("\ufeff")
-    lines, fields, line, at, begun = [], list[str](), 1, 0, 1
+    lines: list[_Row] = []
+    fields: list[str] = []
+    at, line, begun = 0, 1, 1
     while at < len(body) or fields or not lines:
         found = _FIELD.match(body, at)
         if found is None:

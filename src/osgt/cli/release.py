@@ -286,6 +286,8 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
         rows = made.rows(len(made))
         typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
         return
+    from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
+
     console = Console()
     console.print(release_table(made))
     if len(made) == 0:
@@ -300,9 +302,14 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
     console.print(str(made.statement), highlight=False, soft_wrap=True)
     for name in ("out", "report"):
         if name in job.output:
-            console.print(
-                f"{'Table' if name == 'out' else 'Report'}: {job.output[name]}", highlight=False, soft_wrap=True
-            )
+            what = "Table" if name == "out" else "Report"
+            console.print(f"{what}: {job.output[name]}", highlight=False, soft_wrap=True)
+    if str(job.output.get("out", "")).lower().endswith(".csv") and has_escaped_text(made.table):
+        console.print(
+            "In that file, text that a spreadsheet could take for a formula begins with an apostrophe (').",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def release_table(made: "Release") -> Table:
