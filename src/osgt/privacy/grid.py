@@ -125,14 +125,15 @@ def _from_atoms(pair: Pair, step: float, theta: float, first: int, last: int) ->
 
 def _from_cells(pair: Pair, step: float, theta: float, first: int, last: int, *, precise: bool) -> _Shares:
     """Cells between the grid points."""
-    grid = np.arange(first, last + 1) * step
+    grid = np.arange(first, last + 1, dtype=np.float64) * step
     end, inside = last * step, last - first
     bounded = end >= pair.largest_loss * (1.0 - 2 * POSITION_ERROR)
     if not bounded:
         # Above the window: cells across which the tilt does not quite double. What lies above them counts in full.
         width = _TAIL_CELL / theta
         farthest = min(float(pair.loss(np.asarray(pair.deepest))) - end, _DEPTH / theta)
-        grid = np.concatenate([grid, end + width * np.arange(1, max(math.ceil(farthest / width), 0) + 1)])
+        beyond = np.arange(1.0, max(math.ceil(farthest / width), 0) + 1.0)
+        grid = np.asarray(np.concatenate([grid, end + width * beyond]), dtype=np.float64)
     edges = pair.edges(grid)
     if bounded:
         edges[-1] = np.inf  # the largest loss may exceed the last grid point by its rounding
