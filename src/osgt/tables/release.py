@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
+from osgt.tables.conditions import check_functions
 from osgt.tables.files import Places, places_for, written_whole
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
@@ -123,6 +124,8 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
+    backend = query.dataset.table.get_backend()
+    check_functions(backend, backend.compile(expression))
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
