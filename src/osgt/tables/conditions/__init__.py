@@ -109,9 +109,7 @@ def _checked(table: ir.Table, text: str) -> Condition:
     if probes:
         _accepted(text, dialect, f"SELECT {', '.join(probes)}")
     condition = Condition(text, sql, tuple(dialect.columns))
-    compiled = backend.compile(filtered(table, [condition]))
-    check_functions(backend, compiled)
-    _accepted(text, dialect, compiled, run=False)
+    _accepted(text, dialect, backend.compile(filtered(table, [condition])), run=False)
     return condition
 
 
@@ -128,9 +126,8 @@ def _column(dialect: Dialect, table: ir.Table, name: str, *, quoted: bool) -> st
 def _types(table: ir.Table, dialect: Dialect, tree: Node, text: str) -> dict[Node, Type]:
     """The engine's type of every part."""
     nodes = list(dict.fromkeys(nodes_of(tree)))
-    parts = [dialect.written(node) for node in nodes]
-    columns = {f"part_{i}": written(part, table, dialect.columns) for i, part in enumerate(parts)}
-    query = dialect.backend.compile(table.select(**columns))
+    parts = ", ".join(dialect.written(node) for node in nodes)
+    query = dialect.backend.compile(table.select(last=written(parts, table, dialect.columns)))
     try:
         found = dialect.types_of(query)
     except Exception as error:

@@ -251,11 +251,12 @@ class PostgreSQL(Dialect):
             return self._floats(operator, first, second)
         result = f"({left} OPERATOR(pg_catalog.{operator}) {right})"
         if "decimal" in kinds:
-            tests = [_finite_decimal(text) for text, node in ((left, first), (right, second)) if not _constant(node)]
+            sides = ((left, first), (right, second))
+            tests = [_finite_decimal(text) for text, node in sides if self.kind(node) == "decimal" and not _constant(node)]
             if operator in "/%":
                 tests.append(f"{right} <> 0")
             return _when(" AND ".join(tests), result) if tests else result
-        if operator in "/%" and _constant(second) and right.strip("0"):
+        if operator in "/%" and isinstance(second, Number) and right.strip("0"):
             return result
         largest = max(_LARGEST[self._name(node)] for node in (first, second) if self._name(node) in _LARGEST)
         if operator == "%":
@@ -269,14 +270,23 @@ class PostgreSQL(Dialect):
         single = self._name(first) == self._name(second) == "float4"
         if operator == "%":
             raise TypeError("where: % is for whole numbers and decimals on PostgreSQL")
-        left, right = self._one_kind((first, second))
-        small, large = ("1e-18", "1e18") if single else ("1e-150", "1e150")
+        left, right = (
+            f"CAST({text} AS pg_catalog.float8)" if self.kind(node) == "integer" else text
+            for text, node in zip(self._one_kind((first, second)), (first, second), strict=True)
+        )
+        result = f"({left} OPERATOR(pg_catalog.{operator}) {right})"
+        special = " OR ".join(f"{text} IN ({_specials('float8')})" for text in (left, right))
         if operator in "+-":
-            small, large = "0", "1e37" if single else "8e307"
-        tests = [_within(text, small, large) for text, node in ((left, first), (right, second)) if not _constant(node)]
-        if operator == "/":
-            tests.append(f"{right} <> 0")
-        return _when(" AND ".join(tests), f"({left} OPERATOR(pg_catalog.{operator}) {right})")
+            near, far, most = ("1e30", "3e38", "1e38") if single else ("1e290", "1.7e308", "8e307")
+            a, b = (f"pg_catalog.abs({text})" for text in (left, right))
+            fits = f"({a} <= {most} AND {b} <= {most}) OR ({a} <= {near} AND {b} <= {far})"
+            return _when(f"{special} OR {fits} OR ({b} <= {near} AND {a} <= {far})", result)
+        nonzero = f" AND {right} <> 0" if operator == "/" else ""
+        # The logarithm of the result, of numbers that have one: PostgreSQL computes what is behind a WHEN in order.
+        one, other = (f"pg_catalog.ln({_within_logarithm(text)})" for text in (left, right))
+        size = f"pg_catalog.abs({one} {'+' if operator == '*' else '-'} {other}) < {85 if single else 700}"
+        zero = f"{left} = 0" if operator == "/" else f"{left} = 0 OR {right} = 0"
+        return f"(CASE WHEN ({special} OR {zero}){nonzero} THEN {result} WHEN {right} <> 0 AND {size} THEN {result} END)"
 
     def _float(self, text: str) -> str:
         """A decimal as a float."""
@@ -384,7 +394,7 @@ class PostgreSQL(Dialect):
             return _when(f"pg_catalog.abs(pg_catalog.round({decimal}, {places})) < {most}", cast)
         if name == "float8" and source == "decimal":
             return self._float(text)
-        if name == "float4":
+        if name == "float4" and source != "integer":
             return _when(_within(text, "1e-37", "1e38", "numeric" if source == "decimal" else "float8"), cast)
         return cast
 
@@ -406,10 +416,17 @@ def _when(test: str, value: str) -> str:
 
 def _within(text: str, small: str, large: str, name: str = "float8") -> str:
     """Whether a number is zero, between both in absolute value, infinite or NaN."""
-    special = ", ".join(f"CAST('{word}' AS pg_catalog.{name})" for word in ("NaN", "Infinity", "-Infinity"))
-    return f"({text} = 0 OR pg_catalog.abs({text}) BETWEEN {small} AND {large} OR {text} IN ({special}))"
+    return f"({text} = 0 OR pg_catalog.abs({text}) BETWEEN {small} AND {large} OR {text} IN ({_specials(name)}))"
+
+
+def _within_logarithm(text: str) -> str:
+    """The absolute value of a number, NULL for those without a logarithm."""
+    return f"NULLIF(pg_catalog.abs(CAST({text} AS pg_catalog.float8)), 0)"
 
 
 def _finite_decimal(text: str) -> str:
-    special = ", ".join(f"CAST('{word}' AS pg_catalog.numeric)" for word in ("NaN", "Infinity", "-Infinity"))
-    return f"(pg_catalog.abs({text}) < CAST('1e1000' AS pg_catalog.numeric) OR {text} IN ({special}))"
+    return f"(pg_catalog.abs({text}) < CAST('1e1000' AS pg_catalog.numeric) OR {text} IN ({_specials('numeric')}))"
+
+
+def _specials(name: str) -> str:
+    return ", ".join(f"CAST('{word}' AS pg_catalog.{name})" for word in ("NaN", "Infinity", "-Infinity"))
