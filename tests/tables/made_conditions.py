@@ -1,4 +1,4 @@
-"""Conditions made at random: ordinary SQL with strings that are as hard to read as can be, spelled as each engine allows."""
+"""Conditions made at random: ordinary SQL with strings as hard to read as can be, spelled as each engine allows."""
 
 import datetime
 import random
@@ -6,13 +6,14 @@ import random
 import pyarrow as pa
 
 PIECES = [
-    "a", "b", "B", "1", " ", "'", '"', "\\", "\\'", "\\\\", "--", "/*", "*/", "$$", "$x$", "%", "_", ";", "é", "ß", "💥",
-    "\n", "\t", ")", "(SELECT 1)", "\\u0041", "\\x41", "\\101", "U&", "E'", "`", "#", "{", "}", "|", "0", "NULL",
+    "a", "b", "B", "1", " ", "'", '"', "\\", "\\'", "\\\\", "--", "/*", "*/", "$$", "$x$", "%", "_", ";", "é", "ß",
+    "💥", "\n", "\t", ")", "(SELECT 1)", "\\u0041", "\\x41", "\\101", "U&", "E'", "`", "#", "{", "}", "|", "0", "NULL",
 ]  # fmt: skip
 
 STRINGS = [
-    "a", "b", "ab", "A", "1", "12", " 7 ", "-3", "1.5", "1e3", "abc", "", "it's", '"', "a\\b", "\\", "\\d", "'", "--", "/*",
-    "$$", "%", "_", "a%b", "é", "💥", "2020-02-03", "x' OR 1=1 --", "9999999999999999999999", "NaN", "\\'", "${x}",
+    "a", "b", "ab", "A", "1", "12", " 7 ", "-3", "1.5", "1e3", "abc", "", "it's", '"', "a\\b", "\\", "\\d", "'", "--",
+    "/*", "$$", "%", "_", "a%b", "é", "💥", "2020-02-03", "x' OR 1=1 --", "9999999999999999999999", "NaN", "\\'",
+    "${x}",
 ]  # fmt: skip
 
 DAY, NOON = datetime.date(2020, 2, 3), datetime.datetime(2020, 2, 3, 12, 30)
@@ -239,7 +240,9 @@ class Maker:
 
     def regex(self):
         pattern = self.string(
-            self.one(r"\d", r"^\d+$", "a|b", "[ab]+", r"^.*\\.*$", r"\.", "'", r"a\\b", "^$", r"(a)(b)?", r"\s", "é", "--")
+            self.one(
+                r"\d", r"^\d+$", "a|b", "[ab]+", r"^.*\\.*$", r"\.", "'", r"a\\b", "^$", r"(a)(b)?", r"\s", "é", "--"
+            )
         )
         if self.engine == "spark":
             return self.one(f"c RLIKE {pattern}", f"NOT k rlike {pattern}", f"regexp_like(c, {pattern})")

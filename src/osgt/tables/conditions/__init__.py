@@ -18,11 +18,12 @@ from osgt.tables.conditions.builtins import check_functions
 from osgt.tables.conditions.checks import check_calls, check_types, nodes_of
 from osgt.tables.conditions.dialect import Dialect, Type
 from osgt.tables.conditions.duckdb import DuckDB
-from osgt.tables.conditions.grammar import Node, Word, parsed
+from osgt.tables.conditions.grammar import parsed
 from osgt.tables.conditions.operation import written
 from osgt.tables.conditions.postgres import PostgreSQL
 from osgt.tables.conditions.spark import Spark
 from osgt.tables.conditions.tokens import tokens
+from osgt.tables.conditions.tree import Node, Word
 
 _DIALECTS: dict[str, type[Dialect]] = {"duckdb": DuckDB, "postgres": PostgreSQL, "pyspark": Spark}
 
@@ -114,7 +115,7 @@ def _checked(table: ir.Table, text: str) -> Condition:
 
 
 def _column(dialect: Dialect, table: ir.Table, name: str, *, quoted: bool) -> str:
-    found = [each for each in table.columns if dialect.same_name(name, each, quoted=quoted)]
+    found: list[str] = [each for each in table.columns if dialect.same_name(name, each, quoted=quoted)]
     if len(found) != 1:
         raise ValueError(
             f"where: there {'are several columns' if found else 'is no column'} {name!r}; "

@@ -6,7 +6,7 @@ Such a conversion fails for some values and not for others. Whether a release su
 from collections.abc import Iterator
 
 from osgt.tables.conditions.dialect import Dialect
-from osgt.tables.conditions.grammar import (
+from osgt.tables.conditions.tree import (
     Between,
     Binary,
     Call,
@@ -21,7 +21,6 @@ from osgt.tables.conditions.grammar import (
     Text,
     Typed,
     Unary,
-    Word,
 )
 
 #: What the letters in a dialect's list of functions ask of an argument. Behind ? it may be left out, * repeats it.
@@ -78,12 +77,16 @@ def check_types(root: Node, dialect: Dialect) -> None:
         )
 
 
+def _check_plain(node: Node, dialect: Dialect) -> None:
+    """Raise if a value of which nothing is known is used for more than IS NULL."""
+    for part in () if isinstance(node, Is) else node.parts:
+        if dialect.kind(part) == "other":
+            name = dialect.types[part].name.lower()
+            raise TypeError(f"where: values of type {name} can only be tested with IS NULL; use a view that casts them")
+
+
 def _check(node: Node, dialect: Dialect) -> None:
-    if not isinstance(node, Is):
-        for part in node.parts:
-            if dialect.kind(part) == "other":
-                name = dialect.types[part].name.lower()
-                raise TypeError(f"where: values of type {name} can only be tested with IS NULL; use a view that casts them")
+    _check_plain(node, dialect)
     if isinstance(node, Unary) and node.operator == "NOT":
         _booleans("NOT", (node.value,), dialect)
     elif isinstance(node, Binary) and node.operator in ("AND", "OR"):
@@ -193,7 +196,7 @@ def _is_written(letter: str, node: Node, dialect: Dialect) -> bool:
         return _whole(node) is not None
     if letter in "NZ":
         number = _whole(node)
-        return number is not None and (letter == "N" or 1 <= number) and 0 <= number <= _LARGEST
+        return number is not None and (letter == "N" or number >= 1) and 0 <= number <= _LARGEST
     return True
 
 
@@ -221,7 +224,9 @@ def _check_arguments(node: Call, dialect: Dialect) -> None:
 
 def _check_field(field: str, dialect: Dialect) -> None:
     if field not in dialect.fields:
-        raise ValueError(f"where: {field.lower()!r} is not a part of a date; use {', '.join(sorted(dialect.fields)).lower()}")
+        raise ValueError(
+            f"where: {field.lower()!r} is not a part of a date; use {', '.join(sorted(dialect.fields)).lower()}"
+        )
 
 
 def _check_like(node: Like, dialect: Dialect) -> None:
@@ -238,6 +243,3 @@ def _check_like(node: Like, dialect: Dialect) -> None:
             if not following or (dialect.like_strict and following not in ("%", "_", escape)):
                 raise ValueError(f"where: in a pattern of LIKE {escape!r} must stand before %, _ or itself")
         at += 1
-
-
-__all__ = ["ARGUMENTS", "Word", "check_calls", "check_types", "literal_of", "nodes_of"]

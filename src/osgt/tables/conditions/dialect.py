@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from osgt.tables.conditions.grammar import (
+from osgt.tables.conditions.functions import by_name
+from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.tokens import Lexicon
+from osgt.tables.conditions.tree import (
     Between,
     Binary,
     Call,
@@ -14,7 +17,6 @@ from osgt.tables.conditions.grammar import (
     Cast,
     Column,
     Extract,
-    Grammar,
     In,
     Is,
     Like,
@@ -25,7 +27,6 @@ from osgt.tables.conditions.grammar import (
     Unary,
     Word,
 )
-from osgt.tables.conditions.tokens import Lexicon
 
 #: Kinds of values that can be compared with one another.
 CLASSES = {
@@ -35,6 +36,17 @@ CLASSES = {
     "date": "time",
     "timestamp": "time",
 }
+
+
+#: Parts of a date that EXTRACT and date_trunc know.
+FIELDS = frozenset(
+    by_name(
+        {
+            "part": "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND DOW ISODOW DOY ISOYEAR EPOCH DECADE CENTURY "
+            "MILLENNIUM"
+        }
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Dialect(ABC):
     grammar: ClassVar[Grammar]
     #: The functions that see nothing but their arguments, with what these are (`checks.ARGUMENTS`).
     functions: ClassVar[Mapping[str, str]]
-    #: Parts of a date that EXTRACT and date_trunc know.
+    #: Parts of a date that the engine knows.
     fields: ClassVar[frozenset[str]]
     #: The character that takes the meaning of % and _ in LIKE without ESCAPE, and whether it must stand before these.
     like_escape: ClassVar[str | None] = "\\"

@@ -1,18 +1,18 @@
 """Conditions on DuckDB."""
 
 import re
-from typing import ClassVar
 
 from osgt.tables.conditions.checks import literal_of
-from osgt.tables.conditions.dialect import Dialect, Type
-from osgt.tables.conditions.grammar import Between, Binary, Call, Case, Cast, Extract, Grammar, In, Node, Text, Unary
+from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
+from osgt.tables.conditions.functions import DUCKDB, by_name
+from osgt.tables.conditions.grammar import Grammar
 from osgt.tables.conditions.tokens import Lexicon, standard_string
+from osgt.tables.conditions.tree import Between, Binary, Call, Case, Cast, Extract, In, Node, Text, Unary
 
 _COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">="})
 _MATCHES = frozenset({"~", "!~"})
-_TYPES = {
-    name: type_
-    for type_, names in {
+_TYPES = by_name(
+    {
         "BOOLEAN": "boolean bool logical",
         "TINYINT": "tinyint int1",
         "SMALLINT": "smallint int2 short",
@@ -31,22 +31,21 @@ _TYPES = {
         "TIME": "time",
         "TIMESTAMP": "timestamp datetime",
         "TIMESTAMPTZ": "timestamptz",
-    }.items()
-    for name in names.split()
-} | {"double precision": "DOUBLE", "timestamp with time zone": "TIMESTAMPTZ"}
+    }
+) | {"double precision": "DOUBLE", "timestamp with time zone": "TIMESTAMPTZ"}
 
-_INTEGERS = "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()
-_KINDS = {
-    **dict.fromkeys(_INTEGERS, "integer"),
-    "BOOLEAN": "boolean",
-    "FLOAT": "float",
-    "DOUBLE": "float",
-    "VARCHAR": "text",
-    "DATE": "date",
-    "TIME": "clock",
-    "INTERVAL": "interval",
-    "UUID": "uuid",
-}
+_KINDS = by_name(
+    {
+        "integer": "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT",
+        "boolean": "BOOLEAN",
+        "float": "FLOAT DOUBLE",
+        "text": "VARCHAR",
+        "date": "DATE",
+        "clock": "TIME",
+        "interval": "INTERVAL",
+        "uuid": "UUID",
+    }
+)
 
 #: Functions that are part of the language rather than of the catalogue.
 _BUILT_IN = frozenset({"coalesce", "ifnull", "if"})
@@ -66,44 +65,8 @@ class DuckDB(Dialect):
         likes=frozenset({"LIKE", "ILIKE"}),
         types=_TYPES,
     )
-    fields = frozenset(
-        "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND DOW ISODOW DOY ISOYEAR EPOCH DECADE CENTURY MILLENNIUM".split()
-    )
-    functions: ClassVar[dict[str, str]] = {
-        **dict.fromkeys("abs ceil ceiling floor sign sqrt cbrt ln log10 log2 exp".split(), "n"),
-        **dict.fromkeys("round trunc".split(), "n?N"),
-        **dict.fromkeys("log".split(), "n?n"),
-        **dict.fromkeys("power pow mod".split(), "nn"),
-        **dict.fromkeys("isnan isinf isfinite".split(), "n"),
-        **dict.fromkeys("greatest least coalesce".split(), "==*"),
-        **dict.fromkeys("nullif ifnull".split(), "=="),
-        "if": "b==",
-        **dict.fromkeys("lower upper lcase ucase length strlen char_length character_length".split(), "t"),
-        **dict.fromkeys("reverse md5 ascii unicode ord".split(), "t"),
-        **dict.fromkeys("trim btrim ltrim rtrim".split(), "t?t"),
-        **dict.fromkeys("left right".split(), "tn"),
-        **dict.fromkeys("substring substr".split(), "tn?n"),
-        **dict.fromkeys("contains starts_with ends_with prefix suffix strpos instr position".split(), "tt"),
-        **dict.fromkeys("replace translate".split(), "ttt"),
-        "concat": "aa*",
-        "concat_ws": "taa*",
-        **dict.fromkeys("lpad rpad".split(), "tNt"),
-        "repeat": "tN",
-        "split_part": "ttZ",
-        **dict.fromkeys("regexp_matches regexp_full_match".split(), "tP?T"),
-        "regexp_replace": "tPT?T",
-        "regexp_extract": "tP?N",
-        **dict.fromkeys("year quarter month week day hour minute second dayofweek isodow weekday".split(), "d"),
-        **dict.fromkeys("dayofyear weekofyear isoyear last_day monthname dayname epoch".split(), "d"),
-        **dict.fromkeys("date_trunc date_part datepart datetrunc".split(), "Fd"),
-        **dict.fromkeys("date_diff datediff date_sub datesub".split(), "Fdd"),
-        "strftime": "dT",
-        **dict.fromkeys("strptime try_strptime".split(), "tT"),
-        "make_date": "nnn",
-        "make_timestamp": "nnnnnn",
-        "array_slice": "tnn",
-        **dict.fromkeys("now today".split(), ""),
-    }
+    fields = FIELDS
+    functions = DUCKDB
 
     @property
     def lexicon(self) -> Lexicon:
@@ -125,12 +88,11 @@ class DuckDB(Dialect):
     def probes(self, node: Node) -> list[str]:
         if isinstance(node, Binary) and node.operator in _MATCHES:
             return [f"regexp_matches('', {self.written(node.right)})"]
-        if isinstance(node, Call) and "P" in self.functions[node.name]:
-            return [f"regexp_matches('', {self.written(node.arguments[1])})"]
-        if isinstance(node, Call) and node.name == "strftime":
-            return [f"strftime(DATE '2020-01-01', {self.written(node.arguments[1])})"]
-        if isinstance(node, Call) and node.name.endswith("strptime"):
-            return [f"try_strptime('', {self.written(node.arguments[1])})"]
+        if isinstance(node, Call) and set(self.functions[node.name]) & {"P", "T"}:
+            second = self.written(node.arguments[1])
+            if node.name == "strftime":
+                return [f"strftime(DATE '2020-01-01', {second})"]
+            return [f"{'try_strptime' if node.name.endswith('strptime') else 'regexp_matches'}('', {second})"]
         if isinstance(node, Cast):
             return [f"CAST({self.written(node.value)} AS {node.type})"] if isinstance(node.value, Text) else []
         if isinstance(node, Binary | In | Between):
@@ -177,7 +139,7 @@ class DuckDB(Dialect):
         return text if self._same_type(parts) else f"TRY{text}"
 
     def _same_type(self, parts: tuple[Node, ...]) -> bool:
-        """Whether the parts are compared as they are: decimals become one type first, for which they may be too long."""
+        """Whether parts are compared as they are: decimals become one type first, for which they may be too long."""
         kinds = {self.kind(part) for part in parts if not isinstance(part, Text)} - {"null", "unknown"}
         return len(kinds) <= 1 and "decimal" not in kinds
 

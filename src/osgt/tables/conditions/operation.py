@@ -14,7 +14,7 @@ from ibis.common.typing import VarTuple
 _COLUMN = re.compile("\0(\\d+)\0")
 
 
-class WrittenCondition(ops.Value):
+class WrittenCondition(ops.Value):  # type: ignore[misc]
     """A condition in the engine's SQL, in which the number of a column stands between null characters."""
 
     sql: str

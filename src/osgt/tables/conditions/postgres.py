@@ -6,73 +6,51 @@ functions are named with their schema, so that none of a user's own is found in 
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from osgt.tables.conditions.dialect import Dialect, Type
-from osgt.tables.conditions.grammar import (
-    Between,
-    Binary,
-    Call,
-    Cast,
-    Extract,
-    Grammar,
-    In,
-    Like,
-    Node,
-    Number,
-    Text,
-    Typed,
-    Unary,
-)
+from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
+from osgt.tables.conditions.functions import POSTGRES, by_name
+from osgt.tables.conditions.grammar import Grammar
 from osgt.tables.conditions.tokens import Lexicon, standard_string
+from osgt.tables.conditions.tree import Between, Binary, Call, Cast, Extract, In, Like, Node, Number, Text, Typed, Unary
 
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 _MATCHES = frozenset({"~", "~*", "!~", "!~*"})
-_TYPES = {
-    "boolean": "bool",
-    "bool": "bool",
-    "smallint": "int2",
-    "int2": "int2",
-    "integer": "int4",
-    "int": "int4",
-    "int4": "int4",
-    "bigint": "int8",
-    "int8": "int8",
-    "numeric": "numeric",
-    "decimal": "numeric",
-    "real": "float4",
-    "float4": "float4",
+_TYPES = by_name(
+    {
+        "bool": "boolean bool",
+        "int2": "smallint int2",
+        "int4": "integer int int4",
+        "int8": "bigint int8",
+        "numeric": "numeric decimal",
+        "float4": "real float4",
+        "float8": "float8",
+        "text": "text",
+        "varchar": "varchar",
+        "date": "date",
+        "timestamp": "timestamp",
+        "timestamptz": "timestamptz",
+    }
+) | {
     "double precision": "float8",
-    "float8": "float8",
-    "text": "text",
-    "varchar": "varchar",
     "character varying": "varchar",
-    "date": "date",
-    "timestamp": "timestamp",
     "timestamp without time zone": "timestamp",
-    "timestamptz": "timestamptz",
     "timestamp with time zone": "timestamptz",
 }
-_KINDS = {
-    "bool": "boolean",
-    "int2": "integer",
-    "int4": "integer",
-    "int8": "integer",
-    "numeric": "decimal",
-    "float4": "float",
-    "float8": "float",
-    "text": "text",
-    "varchar": "text",
-    "bpchar": "text",
-    "name": "text",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamptz": "timestamp",
-    "time": "clock",
-    "interval": "interval",
-    "uuid": "uuid",
-}
+_KINDS = by_name(
+    {
+        "boolean": "bool",
+        "integer": "int2 int4 int8",
+        "decimal": "numeric",
+        "float": "float4 float8",
+        "text": "text varchar bpchar name",
+        "date": "date",
+        "timestamp": "timestamp timestamptz",
+        "clock": "time",
+        "interval": "interval",
+        "uuid": "uuid",
+    }
+)
 _LARGEST = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 
 #: Functions that are part of the language rather than of a schema.
@@ -99,34 +77,8 @@ class PostgreSQL(Dialect):
         likes=frozenset({"LIKE", "ILIKE"}),
         types=_TYPES,
     )
-    fields = frozenset(
-        "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND DOW ISODOW DOY ISOYEAR EPOCH DECADE CENTURY MILLENNIUM".split()
-    )
-    functions: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys("abs ceil ceiling floor sign sqrt ln log log10 exp".split(), "n"),
-        **dict.fromkeys("round trunc".split(), "n?N"),
-        "mod": "nn",
-        **dict.fromkeys("greatest least coalesce".split(), "==*"),
-        "nullif": "==",
-        **dict.fromkeys("lower upper initcap length char_length character_length octet_length".split(), "t"),
-        **dict.fromkeys("reverse md5 ascii".split(), "t"),
-        **dict.fromkeys("trim btrim ltrim rtrim".split(), "t?t"),
-        **dict.fromkeys("left right".split(), "tn"),
-        **dict.fromkeys("substring substr".split(), "tn?N"),
-        **dict.fromkeys("starts_with strpos position".split(), "tt"),
-        **dict.fromkeys("replace translate".split(), "ttt"),
-        "concat": "aa*",
-        "concat_ws": "taa*",
-        **dict.fromkeys("lpad rpad".split(), "tN?t"),
-        "repeat": "tN",
-        "split_part": "ttZ",
-        "regexp_replace": "tPT?T",
-        **dict.fromkeys("date_trunc date_part".split(), "Fd"),
-        "to_char": "dT",
-        "date": "d",
-        "make_date": "WWW",
-        "now": "",
-    }
+    fields = FIELDS
+    functions = POSTGRES
 
     @property
     def lexicon(self) -> Lexicon:
@@ -252,7 +204,9 @@ class PostgreSQL(Dialect):
         result = f"({left} OPERATOR(pg_catalog.{operator}) {right})"
         if "decimal" in kinds:
             sides = ((left, first), (right, second))
-            tests = [_finite_decimal(text) for text, node in sides if self.kind(node) == "decimal" and not _constant(node)]
+            tests = [
+                _finite_decimal(text) for text, node in sides if self.kind(node) == "decimal" and not _constant(node)
+            ]
             if operator in "/%":
                 tests.append(f"{right} <> 0")
             return _when(" AND ".join(tests), result) if tests else result
@@ -286,7 +240,9 @@ class PostgreSQL(Dialect):
         one, other = (f"pg_catalog.ln({_within_logarithm(text)})" for text in (left, right))
         size = f"pg_catalog.abs({one} {'+' if operator == '*' else '-'} {other}) < {85 if single else 700}"
         zero = f"{left} = 0" if operator == "/" else f"{left} = 0 OR {right} = 0"
-        return f"(CASE WHEN ({special} OR {zero}){nonzero} THEN {result} WHEN {right} <> 0 AND {size} THEN {result} END)"
+        return (
+            f"(CASE WHEN ({special} OR {zero}){nonzero} THEN {result} WHEN {right} <> 0 AND {size} THEN {result} END)"
+        )
 
     def _float(self, text: str) -> str:
         """A decimal as a float."""
@@ -310,33 +266,35 @@ class PostgreSQL(Dialect):
     # Functions
 
     def _call(self, node: Call) -> str:
-        arguments = [self.written(argument) for argument in node.arguments]
-        first = arguments[0] if arguments else ""
         if node.name in _BUILT_IN:
             return f"{node.name}({', '.join(self._one_kind(node.arguments))})"
         if node.name in ("date_trunc", "date_part"):
-            field = node.arguments[0]
-            return self._part_of_date(node.name, field.value.upper() if isinstance(field, Text) else "", node.arguments[1])
+            field, value = node.arguments
+            return self._part_of_date(node.name, field.value.upper() if isinstance(field, Text) else "", value)
         if node.name == "date":
             return self._cast(Cast(node.arguments[0], "date", tolerant=False))
         if node.name == "mod" and self.types:
             return self._arithmetic("%", *node.arguments)
-        name = {"trim": "btrim", "position": "strpos"}.get(node.name, node.name)
+        arguments = [self.written(argument) for argument in node.arguments]
         if node.name == "position":
             arguments.reverse()
+        name = {"trim": "btrim", "position": "strpos"}.get(node.name, node.name)
         called = f'pg_catalog."{name}"({", ".join(arguments)})'
-        if not arguments or not self.types:
-            return called
+        test = self._test(node, arguments) if self.types else None
+        return called if test is None else _when(test, called)
+
+    def _test(self, node: Call, arguments: list[str]) -> str | None:
+        """Where a function has an answer, if not everywhere."""
+        if node.name not in ("abs", "sqrt", "ln", "log", "log10", "exp", "to_char"):
+            return None
+        first, name = arguments[0], self._name(node.arguments[0])
         tests = {
-            "abs": f"{first} >= {-_LARGEST.get(self._name(node.arguments[0]), 0)}",
+            "abs": f"{first} >= {-_LARGEST[name]}" if name in _LARGEST else None,
             "sqrt": f"{first} >= 0",
-            **dict.fromkeys(("ln", "log", "log10"), f"{first} > 0"),
-            "exp": _within(first, "0", "700", "numeric" if self._name(node.arguments[0]) == "numeric" else "float8"),
+            "exp": _within(first, "0", "700", "numeric" if name == "numeric" else "float8"),
             "to_char": self._near(first),
         }
-        if node.name == "abs" and self._name(node.arguments[0]) not in _LARGEST:
-            return called
-        return _when(tests[node.name], called) if node.name in tests else called
+        return tests.get(node.name, f"{first} > 0")
 
     def _name(self, node: Node) -> str:
         return self.types[node].name if node in self.types else ""
@@ -357,7 +315,10 @@ class PostgreSQL(Dialect):
         if source in ("integer", "decimal", "float") and kind in ("integer", "decimal", "float"):
             return self._number_from_number(text, source, name, sizes)
         total = kind == "text" or (source, kind) in (("boolean", "boolean"), ("date", "date"))
-        if total or (source, self._name(node.value), name) in (("integer", "int4", "bool"), ("boolean", "bool", "int4")):
+        if total or (source, self._name(node.value), name) in (
+            ("integer", "int4", "bool"),
+            ("boolean", "bool", "int4"),
+        ):
             return cast
         if {source, kind} <= {"date", "timestamp"}:
             return _when(self._near(text), cast)
@@ -374,7 +335,9 @@ class PostgreSQL(Dialect):
             number = _when(_within(decimal, "1e-300", "1e300", "numeric"), f"CAST({text} AS pg_catalog.float8)")
         if name in _LARGEST:
             return _when(f"{text} OPERATOR(pg_catalog.~) {pattern}", number)
-        special = f"WHEN {text} OPERATOR(pg_catalog.~*) {self.string(_NO_NUMBER)} THEN CAST({text} AS pg_catalog.{name})"
+        special = (
+            f"WHEN {text} OPERATOR(pg_catalog.~*) {self.string(_NO_NUMBER)} THEN CAST({text} AS pg_catalog.{name})"
+        )
         if sizes:
             special = ""
         return f"(CASE WHEN {text} OPERATOR(pg_catalog.~) {pattern} THEN {number} {special} END)"

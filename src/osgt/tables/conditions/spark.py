@@ -5,18 +5,19 @@ Without that mode they give NULL or an answer by themselves, and are left as the
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from osgt.tables.conditions.checks import literal_of
-from osgt.tables.conditions.dialect import Dialect, Type
-from osgt.tables.conditions.grammar import (
+from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
+from osgt.tables.conditions.functions import SPARK, by_name
+from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.tokens import Lexicon, spark_string
+from osgt.tables.conditions.tree import (
     Between,
     Binary,
     Call,
     Case,
     Cast,
-    Grammar,
     In,
     Like,
     Node,
@@ -26,46 +27,37 @@ from osgt.tables.conditions.grammar import (
     Unary,
     Word,
 )
-from osgt.tables.conditions.tokens import Lexicon, spark_string
 
 _COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>"})
-_TYPES = {
-    "boolean": "BOOLEAN",
-    "tinyint": "TINYINT",
-    "byte": "TINYINT",
-    "smallint": "SMALLINT",
-    "short": "SMALLINT",
-    "int": "INT",
-    "integer": "INT",
-    "bigint": "BIGINT",
-    "long": "BIGINT",
-    "decimal": "DECIMAL",
-    "dec": "DECIMAL",
-    "numeric": "DECIMAL",
-    "float": "FLOAT",
-    "real": "FLOAT",
-    "double": "DOUBLE",
-    "string": "STRING",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamp_ntz": "TIMESTAMP_NTZ",
-}
-_KINDS = {
-    "boolean": "boolean",
-    "tinyint": "integer",
-    "smallint": "integer",
-    "int": "integer",
-    "bigint": "integer",
-    "decimal": "decimal",
-    "float": "float",
-    "double": "float",
-    "interval": "interval",
-    "string": "text",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_ntz": "timestamp",
-    "void": "null",
-}
+_TYPES = by_name(
+    {
+        "BOOLEAN": "boolean",
+        "TINYINT": "tinyint byte",
+        "SMALLINT": "smallint short",
+        "INT": "int integer",
+        "BIGINT": "bigint long",
+        "DECIMAL": "decimal dec numeric",
+        "FLOAT": "float real",
+        "DOUBLE": "double",
+        "STRING": "string",
+        "DATE": "date",
+        "TIMESTAMP": "timestamp",
+        "TIMESTAMP_NTZ": "timestamp_ntz",
+    }
+)
+_KINDS = by_name(
+    {
+        "boolean": "boolean",
+        "integer": "tinyint smallint int bigint",
+        "decimal": "decimal",
+        "float": "float double",
+        "text": "string",
+        "date": "date",
+        "timestamp": "timestamp timestamp_ntz",
+        "interval": "interval",
+        "null": "void",
+    }
+)
 #: Digits of whole numbers when they become decimals.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _MOST_DIGITS = 38
@@ -87,43 +79,8 @@ class Spark(Dialect):
         likes=frozenset({"LIKE", "ILIKE", "RLIKE", "REGEXP"}),
         types=_TYPES,
     )
-    fields = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND DOW DOY".split())
-    functions: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys("abs ceil ceiling floor sign signum sqrt cbrt ln log10 log2 exp isnan".split(), "n"),
-        "round": "n?N",
-        "log": "n?n",
-        **dict.fromkeys("power pow mod".split(), "nn"),
-        **dict.fromkeys("greatest least coalesce".split(), "==*"),
-        **dict.fromkeys("nullif ifnull nvl".split(), "=="),
-        "if": "b==",
-        **dict.fromkeys("isnull isnotnull".split(), "a"),
-        **dict.fromkeys("lower upper lcase ucase initcap length char_length character_length".split(), "t"),
-        **dict.fromkeys("trim ltrim rtrim reverse ascii".split(), "t"),
-        "btrim": "t?t",
-        "md5": "t",
-        **dict.fromkeys("left right".split(), "tn"),
-        **dict.fromkeys("substring substr".split(), "tn?n"),
-        **dict.fromkeys("contains startswith endswith instr locate position".split(), "tt"),
-        **dict.fromkeys("replace translate".split(), "ttt"),
-        "concat": "aa*",
-        "concat_ws": "taa*",
-        **dict.fromkeys("lpad rpad".split(), "tN?t"),
-        "repeat": "tN",
-        **dict.fromkeys("regexp_like rlike regexp".split(), "tP"),
-        "regexp_replace": "tPT",
-        "regexp_extract": "tP?N",
-        **dict.fromkeys("year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear".split(), "d"),
-        "last_day": "d",
-        **dict.fromkeys("hour minute second".split(), "s"),
-        "date_trunc": "Fd",
-        **dict.fromkeys("date_add date_sub dateadd".split(), "dN"),
-        **dict.fromkeys("datediff date_diff".split(), "dd"),
-        "date_format": "dT",
-        "make_date": "WWW",
-        **dict.fromkeys("to_date to_timestamp".split(), "t"),
-        "try_to_timestamp": "t",
-        "now": "",
-    }
+    fields = FIELDS - {"ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM"}
+    functions = SPARK
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
@@ -253,7 +210,10 @@ class Spark(Dialect):
             return f"{'try_cast' if self.ansi else 'CAST'}({arguments[0]} AS DATE)"
         if node.name == "to_timestamp":
             return f"try_to_timestamp({arguments[0]})"
-        if node.name in ("date_trunc", "date_format") and self.kind(node.arguments[node.name == "date_trunc"]) == "date":
+        if (
+            node.name in ("date_trunc", "date_format")
+            and self.kind(node.arguments[node.name == "date_trunc"]) == "date"
+        ):
             at = int(node.name == "date_trunc")
             date = arguments[at]
             arguments[at] = f"(CASE WHEN {date} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {date} END)"
