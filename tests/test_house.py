@@ -8,7 +8,20 @@ import pytest
 import osgt
 
 ROOT = Path(osgt.__file__).parent
-ROOMS = ["noise", "sampling", "privacy", "calibrate", "mechanism", "tables", "ledger", "audit", "paper", "cli"]
+ROOMS = [
+    "limits",
+    "files",
+    "noise",
+    "sampling",
+    "privacy",
+    "calibrate",
+    "mechanism",
+    "tables",
+    "ledger",
+    "audit",
+    "paper",
+    "cli",
+]
 
 
 def room_of(module):

@@ -1,5 +1,6 @@
 """Dataset: a table and whom it is about."""
 
+import glob
 import os
 from copy import copy
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
-from osgt.tables.sources import origin, table_of
+from osgt.tables.sources import files_of, origin, table_of
 
 
 class Dataset:
@@ -67,6 +68,7 @@ class Dataset:
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
         self.origin = origin(source, table)
+        self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
 
@@ -85,10 +87,22 @@ class Dataset:
         return schema[column]
 
     def where(self, condition: Any) -> "Dataset":
-        """The rows for which a condition holds: an Ibis expression, or SQL as after WHERE.
+        """The rows for which a condition holds: SQL of the engine as after WHERE, or an Ibis expression.
 
-        A condition looks at one row alone. What compares with other rows (subqueries, aggregates, windows) would let
-        one person's data decide about another's rows, and is refused.
+        A condition looks at one row alone and is true or false for it. What compares with other rows (subqueries,
+        aggregates, windows) would let one person's data decide about another's rows, and is refused; so is every
+        function that is not known to see its arguments alone. A value that the engine cannot compute for a row, such as
+        CAST('abc' AS INTEGER) or 1 / 0, counts as missing.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> visits = pa.table({"patient": ["a", "b"], "ward": ["x", "it's"], "days": [3, 12]})
+        >>> data = Dataset(visits, privacy_unit="patient").where("ward = 'it''s' AND days BETWEEN 1 AND 30")
+        >>> data.where("days > (SELECT avg(days) FROM visits)")
+        Traceback (most recent call last):
+            ...
+        ValueError: where: did not expect 'SELECT' at character 9; a condition looks at one row alone and has no ...
         """
         fewer = copy(self)
         fewer.filters = (*self.filters, checked_condition(self.table, condition))
@@ -133,7 +147,11 @@ class Dataset:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
         public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
-        return Query(self, Groups(columns, count("max_groups", max_groups), rows, public))
+        read = self
+        if isinstance(public_keys, str | os.PathLike):
+            read = copy(self)
+            read.files = (*self.files, glob.escape(os.fspath(public_keys)))
+        return Query(read, Groups(columns, count("max_groups", max_groups), rows, public))
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
