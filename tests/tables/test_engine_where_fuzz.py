@@ -9,7 +9,7 @@ import pytest
 from made_conditions import TABLE, Maker
 
 #: Conditions for each engine that no value makes impossible, and others; how many of the first go into one query.
-COUNTS = {"duckdb": (2_000, 100), "postgres": (800, 100), "spark": (160, 6)}
+COUNTS = {"duckdb": (2_000, 100), "postgres": (800, 100), "spark": (120, 4)}
 BATCH = 20
 
 IDS = TABLE["id"].to_pylist()
