@@ -30,7 +30,7 @@ SELECTION_SHARE = 0.2
 _GAUSSIAN_SHARE = 0.8
 
 #: Of the rest, share of the filter for the first few releases.
-_FEW_SHARE = 0.1
+_FEW_SHARE = 0.05
 
 #: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
 _ROUNDING_SHARE = 1e-5
@@ -72,8 +72,8 @@ class Shares:
 def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_SHARE) -> Shares:
     """The division of a budget: `selection_share` of δ for the choice of groups (0 where all keys are public).
 
-    Of the rest a tenth goes to the first few releases, and of what is left then four fifths to the Gaussian residue and
-    one fifth to the Rényi filter.
+    Of the rest a twentieth goes to the first few releases, and of what is left then four fifths to the Gaussian residue
+    and one fifth to the Rényi filter.
     """
     share = real_number("selection_share", selection_share, positive=False)
     if share > 1:
