@@ -314,6 +314,17 @@ class TestProvedAgain:
         for values in ({"mu": after.mu * (1 - 1e-13)}, {"renyi": str(after.renyi + Fraction(1, 10**16))}):
             assert filters.follows(before, self.SHARES, charge, FilterState.from_dict({**plain, **values}))
 
+    def test_forged_cancellations(self):
+        charge = osgt(50, 40, 2)
+        before = FilterState.start(self.SHARES)
+        state = charged(before, self.SHARES, charge)
+        for known in (before, None):
+            after = filters.cancelled(state, self.SHARES, charge, known)
+            assert filters.follows_cancellation(state, self.SHARES, charge, known, after)
+            for values in ({"renyi": "-1/1000"}, {"mu": before.mu * 1.01}, {"unbounded": -1}, {"pure": "-1"}):
+                forged = FilterState.from_dict({**after.to_dict(), **values})
+                assert not filters.follows_cancellation(state, self.SHARES, charge, known, forged)
+
     def test_a_charge_beyond_the_budget_does_not_follow(self):
         before = FilterState.start(self.SHARES)
         charge = gaussian(0.5)

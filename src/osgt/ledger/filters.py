@@ -191,6 +191,15 @@ def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterSt
     )
 
 
+def follows_cancellation(
+    state: FilterState, shares: Shares, charge: Charge, before: FilterState | None, after: FilterState
+) -> bool:
+    """Whether `after` is what an honest ledger writes when it cancels the charge in the state `state`."""
+    expected = cancelled(state, shares, charge, before)
+    same = replace(after, renyi=expected.renyi) == expected
+    return same and abs(after.renyi - expected.renyi) <= _TOLERANCE * (state.renyi - expected.renyi)
+
+
 def _few_follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
     if after.few is None:
         return True
