@@ -21,6 +21,7 @@ from osgt.limits import LARGEST_SUM
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
+from osgt.tables.conditions import check_functions
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, used_files, write_csv, write_parquet
@@ -116,6 +117,8 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
+    backend = query.dataset.table.get_backend()
+    check_functions(backend, backend.compile(expression))
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
