@@ -144,12 +144,16 @@ class TestRelease:
             assert ledger.history("rides") == []
 
     def test_what_cannot_be_read_is_said_in_a_line(self, run, tmp_path):
-        for name, content in (("latin.csv", b"user,city\n1,Z\xfcrich\n"), ("fake.parquet", b"user,city\n1,Rome\n")):
+        latin, fake = b"user,Stra\xdfe\n1,Rome\n", b"user,city\n1,Rome\n"
+        for name, content, said in (
+            ("latin.csv", latin, "must hold the names of the columns, in UTF-8"),
+            ("fake.parquet", fake, "cannot be read"),
+        ):
             path = tmp_path / name
             path.write_bytes(content)
             result = released(run, path)
             assert result.exit_code == 2
-            assert "cannot be read" in result.stderr
+            assert said in result.stderr
             assert len(result.stderr.strip().splitlines()) == 1
 
     def test_nothing_to_show(self, run, rows):

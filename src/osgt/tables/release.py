@@ -26,7 +26,8 @@ from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.sources import fetched, first_line, seed_anew, spark_table
+from osgt.tables.reading import fetched, first_line
+from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
 
@@ -125,7 +126,6 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     if reservation is not None:
         reservation.reading()
     try:
-        seed_anew(query.dataset.table.get_backend())
         sums = fetched(expression)
     except Exception as error:
         stands = "" if reservation is None else "; the charge stands"
@@ -193,7 +193,7 @@ def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.T
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
     # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
-    numbered = spark_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
+    numbered = small_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
     same = []
     for i, key in enumerate(keys):
         theirs = as_bytes(engine, numbered[f"public_{i}"])
