@@ -98,7 +98,7 @@ def _opened(name: str, options: Options) -> Source:
     message = ""
     try:
         return _named(name, options)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         if without_secrets(str(error), name) == str(error):
             raise
         message = without_secrets(str(error), name)
