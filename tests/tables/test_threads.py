@@ -1,4 +1,4 @@
-"""Releases from several threads of one data set: each that is charged is released, with the numbers of its own query."""
+"""Releases from several threads of one data set: what is charged is released, each with the answer to its own query."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,6 @@
 """Dataset: a table and whom it is about."""
 
+import glob
 import os
 from collections.abc import Mapping
 from copy import copy
@@ -14,7 +15,7 @@ from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.reading import turn
-from osgt.tables.sources import Options, origin, source_of
+from osgt.tables.sources import Options, files_of, origin, source_of
 from osgt.tables.types import UndeclaredTypeError
 
 
@@ -79,6 +80,7 @@ class Dataset:
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
         self.origin = origin(source, table)
+        self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
         if privacy_unit in self._source.objects:
@@ -160,7 +162,11 @@ class Dataset:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
         public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
-        return Query(self, Groups(columns, count("max_groups", max_groups), rows, public))
+        read = self
+        if isinstance(public_keys, str | os.PathLike):
+            read = copy(self)
+            read.files = (*self.files, glob.escape(os.fspath(public_keys)))
+        return Query(read, Groups(columns, count("max_groups", max_groups), rows, public))
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
