@@ -17,7 +17,7 @@ INSTANTS = [dt.datetime(2024, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 
 def state(session):
     """All settings of the session, its views and where it looks for tables."""
     catalog = session.catalog
-    views = sorted((t.name, t.isTemporary) for t in catalog.listTables())
+    views = sorted(tuple(row) for row in session.sql("SHOW TABLES").collect())
     return session.conf.getAll, views, catalog.currentCatalog(), catalog.currentDatabase()
 
 

@@ -16,6 +16,7 @@ from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.reading import turn
 from osgt.tables.sources import Options, files_of, origin, source_of
+from osgt.tables.spark import with_zones
 from osgt.tables.types import UndeclaredTypeError
 
 
@@ -161,7 +162,9 @@ class Dataset:
         if max_groups is None:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
-        public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
+        is_spark = self.table.get_backend().name == "pyspark"
+        schema = with_zones(self.table) if is_spark and public_keys is not None else self.table.schema()
+        public = None if public_keys is None else public_table(public_keys, columns, schema)
         read = self
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)

@@ -2,9 +2,12 @@
 
 ```toml
 [data]
-source = "flights.parquet"
+source = "flights.csv"
 privacy_unit = "tailnum"
 where = "origin = 'JFK'"
+
+[data.types]                # of a CSV file, whose columns are text otherwise
+distance = "int64"
 
 [groups]
 by = ["dest", "month"]
