@@ -21,12 +21,13 @@ from osgt.limits import LARGEST_SUM
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
+from osgt.tables.conditions import check_functions
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.reading import fetched, first_line
+from osgt.tables.reading import fetched, first_line, turn
 from osgt.tables.report import page
 from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
@@ -117,6 +118,9 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
+    backend = query.dataset.table.get_backend()
+    with turn(backend):
+        check_functions(backend, backend.compile(expression))
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
