@@ -27,8 +27,9 @@ from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
+from osgt.tables.reading import fetched, first_line, turn
 from osgt.tables.report import page
-from osgt.tables.sources import fetched, first_line, seed_anew, spark_table
+from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
 
@@ -118,12 +119,12 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     measures = list(plan.parts)
     expression = exact_sums(query, measures, fresh_salt())
     backend = query.dataset.table.get_backend()
-    check_functions(backend, backend.compile(expression))
+    with turn(backend):
+        check_functions(backend, backend.compile(expression))
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
     try:
-        seed_anew(query.dataset.table.get_backend())
         sums = fetched(expression)
     except Exception as error:
         stands = "" if reservation is None else "; the charge stands"
@@ -191,7 +192,7 @@ def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.T
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
     # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
-    numbered = spark_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
+    numbered = small_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
     same = []
     for i, key in enumerate(keys):
         theirs = as_bytes(engine, numbered[f"public_{i}"])
