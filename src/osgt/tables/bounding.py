@@ -14,6 +14,7 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.sampling.entropy import token
+from osgt.tables.functions import function
 from osgt.tables.measures import Measure
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
@@ -143,16 +144,3 @@ def _postgres(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
 
 
 HASHES = {"duckdb": _duckdb, "pyspark": _spark, "postgres": _postgres}
-
-
-def function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
-    """A call of a function of the engine that has no name in Ibis."""
-    types = tuple(argument.type() for argument in arguments)
-    call = ibis.udf.scalar.builtin(_signature(len(arguments)), name=name, signature=(types, returns))
-    return call(*arguments)
-
-
-def _signature(arguments: int) -> Any:
-    """A function with so many parameters: their names are all that is looked at."""
-    names = ", ".join(f"argument_{i}" for i in range(arguments))
-    return eval(f"lambda {names}: ...")

@@ -8,7 +8,7 @@ import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
-from osgt.tables.bounding import function
+from osgt.tables.functions import function
 
 
 def as_bytes(engine: str, column: ir.Value) -> ir.Value:
