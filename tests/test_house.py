@@ -8,7 +8,19 @@ import pytest
 import osgt
 
 ROOT = Path(osgt.__file__).parent
-ROOMS = ["noise", "sampling", "privacy", "calibrate", "mechanism", "tables", "ledger", "audit", "paper", "cli"]
+ROOMS = [
+    "limits",
+    "noise",
+    "sampling",
+    "privacy",
+    "calibrate",
+    "mechanism",
+    "tables",
+    "ledger",
+    "audit",
+    "paper",
+    "cli",
+]
 
 
 def room_of(module):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.calibrate import calibrate
+from osgt.limits import LARGEST_SHIFT, LARGEST_VALUE, SMALLEST_FLOAT_SHIFT
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
@@ -17,12 +18,6 @@ from osgt.privacy import PrivacyProfile
 
 #: The grid of floats has between 2¹³ and 2¹⁴ steps to a shift: rounding the shift up to whole steps costs < 1/8000.
 _STEPS_PER_SHIFT_BITS = 14
-
-#: Values and noise stay below this, so that their sum fits into 64 bits.
-_LARGEST = 1 << 62
-
-#: Beyond these the noise would not fit into 64 bits, or the step of the grid not into a float.
-_SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-290, 1e15
 
 
 @dataclass(frozen=True)
@@ -161,15 +156,15 @@ class Mechanism:
     @staticmethod
     def _noisy(grid: Grid, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         noise = np.asarray(grid.noise.sample(steps.shape), dtype=np.int64)
-        if noise.size and max(int(noise.max()), -int(noise.min())) >= _LARGEST:
+        if noise.size and max(int(noise.max()), -int(noise.min())) >= LARGEST_VALUE:
             raise OverflowError("the noise does not fit into 62 bits: it is too large for 64-bit integers")
         return np.asarray(steps + noise)
 
 
 def _shift(shift: object) -> float:
     number = real_number("shift", shift, positive=True)
-    if not _SMALLEST_SHIFT <= number <= _LARGEST_SHIFT:
-        raise ValueError(f"shift must be between {_SMALLEST_SHIFT:g} and {_LARGEST_SHIFT:g}, got {shift!r}")
+    if not SMALLEST_FLOAT_SHIFT <= number <= LARGEST_SHIFT:
+        raise ValueError(f"shift must be between {SMALLEST_FLOAT_SHIFT:g} and {LARGEST_SHIFT:g}, got {shift!r}")
     return number
 
 
@@ -199,7 +194,7 @@ def _numbers(values: Any) -> NDArray[Any]:
 
 
 def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
-    if array.size and max(int(array.max()), -int(array.min())) > _LARGEST:
+    if array.size and max(int(array.max()), -int(array.min())) > LARGEST_VALUE:
         raise OverflowError("values must be integers within ±2⁶², got a larger one")
     return array.astype(np.int64)
 
@@ -217,7 +212,7 @@ def _rounded(array: NDArray[Any], step: float) -> NDArray[np.int64]:
     steps = array.astype(np.float64) / step  # exact: a power of two
     if not np.all(np.isfinite(steps)):
         raise ValueError("values must be finite, got NaN or infinity: decide what they stand for before the release")
-    if np.any(np.abs(steps) > _LARGEST):
-        raise OverflowError(f"values must be within ±{_LARGEST * step:g} at this shift, got a larger one")
+    if np.any(np.abs(steps) > LARGEST_VALUE):
+        raise OverflowError(f"values must be within ±{LARGEST_VALUE * step:g} at this shift, got a larger one")
     floor = np.floor(steps)
     return np.asarray(floor.astype(np.int64) + (steps - floor >= 0.5))

@@ -13,6 +13,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from osgt.limits import LARGEST_NOISE_SCALE, can_be_drawn
 from osgt.noise.potential import Potential
 from osgt.sampling.cells import UNDECIDED, CellTable, Integers, Weights
 from osgt.sampling.certified import Uniform, working_precision
@@ -26,7 +27,6 @@ _LARGEST_TABLE_SCALE = 128
 _BLOCKS_PER_SCALE = 64
 
 _SQUEEZE_BITS = 16
-_LARGEST_BLOCK_BITS = 47
 
 #: Larger than the rounding error of a potential, relative to it, and of an exponential (see `Potential`).
 _POTENTIAL_ERROR = 2.0**-46
@@ -125,16 +125,16 @@ FastSampler = TableSampler | BlockSampler
 
 def fast_sampler(potential: Potential, source: ByteSource) -> FastSampler:
     """The fitting sampler for the scale of the law."""
-    scale, largest = 1, _BLOCKS_PER_SCALE << _LARGEST_BLOCK_BITS
-    while scale <= largest and float(potential(np.asarray(scale, dtype=np.float64))) < 0.5:
+    if not can_be_drawn(potential):
+        raise ValueError(
+            "the noise is too large to be drawn as 64-bit integers: its scale (sigma or the Laplace scale) may be at "
+            f"most {LARGEST_NOISE_SCALE:.2g}. Count in larger units"
+        )
+    scale = 1
+    while float(potential(np.asarray(scale, dtype=np.float64))) < 0.5:
         scale *= 2
     if scale <= _LARGEST_TABLE_SCALE:
         return TableSampler(potential, source)
-    if scale > largest:
-        raise ValueError(
-            "the noise is too large to be drawn as 64-bit integers: its scale (sigma or the Laplace scale) may be at "
-            f"most {largest:.2g}. Count in larger units"
-        )
     block_bits = (scale // _BLOCKS_PER_SCALE).bit_length() - 1
     return BlockSampler(potential, block_bits, source)
 

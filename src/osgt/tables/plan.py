@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from osgt.calibrate import calibrate
 from osgt.calibrate.compare import ends_of_family
 from osgt.calibrate.family import Part, probability
+from osgt.limits import LARGEST_SHIFT
 from osgt.noise import DiscreteOSGT
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
@@ -31,8 +32,6 @@ SHOWN = 0.99
 
 #: Sizes of a group for which intervals of means and variances are told.
 _SIZES = (100, 1_000, 10_000)
-
-_LARGEST_SHIFT = 2**52
 
 #: Beyond, a logarithm of chances says no more than "far off".
 _STEEP = 60.0
@@ -256,8 +255,10 @@ def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: 
         weights.setdefault(_selector(groups, weights) or Units(), 1.0)
     parts = {measure: groups.part(measure, neighbours, weight) for measure, weight in weights.items()}
     for part in parts.values():
-        if part.shift > _LARGEST_SHIFT:
-            raise ValueError("bounds or max_rows_per_group are too large: one unit could move a sum by 2**52 steps")
+        if part.shift > LARGEST_SHIFT:
+            raise ValueError(
+                "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"
+            )
     return parts
 
 

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from osgt.limits import LARGEST_SUM
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
@@ -28,9 +29,6 @@ from osgt.tables.query import Query
 from osgt.tables.sources import fetched, first_line, seed_anew, spark_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
-
-#: Exact sums stay below this in absolute value, so that they fit into 64 bits together with their noise.
-_LARGEST_SUM = 2**61
 
 
 @dataclass(eq=False)
@@ -218,7 +216,7 @@ def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Ta
     """The keys of the groups, and for each measure its exact numbers, one row for each group."""
     kept = _integers(sums[KEPT])
     largest = max(max(-measure.low, measure.high) for measure in measures)
-    if len(kept) and int(kept.max()) > _LARGEST_SUM // largest:
+    if len(kept) and int(kept.max()) > LARGEST_SUM // largest:
         raise OverflowError("a group has too many rows for its sums to fit into 64 bits: narrow the bounds")
     exact = {}
     for i, measure in enumerate(measures):
