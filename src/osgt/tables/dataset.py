@@ -115,12 +115,7 @@ class Dataset:
             given, only groups with enough units are shown, for a part of δ.
         """
         for column in columns:
-            dtype = self.type_of("group_by", column)
-            check_key_type("group_by", column, dtype)
-            if dtype.is_uuid() and self.table.get_backend().name == "postgres":
-                raise TypeError(
-                    f"group_by: column {column!r} of type uuid cannot be read from PostgreSQL; cast it to text"
-                )
+            check_key_type("group_by", column, self.type_of("group_by", column))
         if len(set(columns)) < len(columns):
             raise ValueError(f"group_by: each column once, got {', '.join(columns)}")
         if not columns:

@@ -16,6 +16,7 @@ import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
+from osgt.limits import DECIMAL_DIGITS
 from osgt.tables.functions import function
 
 #: Most steps from zero to a bound. Integers and decimals are kept exactly as long as that allows.
@@ -29,9 +30,6 @@ _SQUARED_STEPS = 1 << 13
 _TOLD_APART = 1 << 50
 
 _LARGEST_BOUND = Fraction(2) ** 900
-
-#: Digits of the decimals of Arrow, DuckDB and Spark.
-_DECIMAL_DIGITS = 38
 
 #: More than the bounds of a column can have.
 _MANY_DIGITS = 2000
@@ -73,19 +71,21 @@ class Grid:
 
     def _of_integers(self, column: ir.IntegerValue) -> ir.IntegerValue:
         """Integers in steps of 1 or of a power of two: rounded by shifting bits."""
-        limits = column.type().bounds
-        ends = self.low * self.step, self.high * self.step
-        # A bound that the type does not reach clips nothing, and need not be a number of that type.
-        if limits.lower < ends[0]:
-            column = ibis.greatest(column, int(ends[0]))
-        if limits.upper > ends[1]:
-            column = ibis.least(column, int(ends[1]))
-        if self.step == 1:
-            return column.cast("int64")
+        wide = column if column.type().is_uint64() else column.cast("int64")
+        limits, low, high = wide.type().bounds, int(self.low * self.step), int(self.high * self.step)
+        # A bound that the type does not reach clips nothing, and is no number of that type.
+        if low > limits.lower:
+            wide = ibis.greatest(wide, ibis.literal(low, type=wide.type()))
+        if high < limits.upper:
+            wide = ibis.least(wide, ibis.literal(high, type=wide.type()))
         shift = int(self.step).bit_length() - 1
-        # Signed types are widened first; an unsigned one has room for what is shifted to the right.
-        wide = column.cast("int64") if column.type().is_signed_integer() else column
-        halves = (wide >> (shift - 1)).cast("int64") if shift > 1 else wide.cast("int64")
+        if shift == 0:
+            return wide.cast("int64")
+        if wide.type().is_uint64():  # DuckDB's; Ibis takes what is shifted for signed
+            half_step = ibis.literal(1 << (shift - 1), type="uint64")
+            halves = function("divide", wide, half_step, returns=dt.uint64).cast("int64")
+        else:
+            halves = wide >> (shift - 1)
         return (halves + 1) >> 1
 
 
@@ -94,7 +94,7 @@ def _on_duckdb(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
     scale, digits = column.type().scale, _digits(grid.step)
     low, high = grid.low * grid.step, grid.high * grid.step
     whole_digits = max(column.type().precision - scale, len(str(int(max(abs(low), abs(high))))))
-    dtype = dt.Decimal(min(whole_digits + scale + 1, _DECIMAL_DIGITS), scale)
+    dtype = dt.Decimal(min(whole_digits + scale + 1, DECIMAL_DIGITS), scale)
     value = ibis.greatest(_within_decimals(column).cast(dtype), _decimal(low, dtype))
     if high < _beyond(dtype):
         value = ibis.least(value, _decimal(high, dtype))
@@ -108,9 +108,9 @@ def _on_duckdb(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
 
 def _within_decimals(column: ir.DecimalValue) -> ir.DecimalValue:
     """Ibis takes DuckDB's HUGEINT for decimals of 38 digits, but some of its numbers have 39."""
-    if column.type().scale or column.type().precision < _DECIMAL_DIGITS:
+    if column.type().scale or column.type().precision < DECIMAL_DIGITS:
         return column
-    last = _decimal(Fraction(10**_DECIMAL_DIGITS - 1), column.type())
+    last = _decimal(Fraction(10**DECIMAL_DIGITS - 1), column.type())
     far = (column.cast("float64") > 0).ifelse(last, -last)
     return ibis.coalesce(column.cast("string").try_cast(column.type()), far)
 
@@ -176,7 +176,8 @@ def as_float(column: ir.Value) -> ir.FloatingValue:
         column = one_if(column)
     if column.type().is_decimal() and (column.type().precision or 1000) > 300:
         # PostgreSQL's numbers of any size: only those that are floats can become one.
-        zero, tiny, far, away = (ibis.literal(n).cast(column.type()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        zero, tiny, far, away = (ibis.literal(n).cast(dt.Decimal()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        column = column.cast(dt.Decimal())
         column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
     return column.cast("float64")
 
@@ -233,10 +234,7 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
         grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
     elif dtype.is_decimal():
-        if dtype.precision is not None and min(high, _beyond(dtype)) - low >= Fraction(10) ** (
-            max(dtype.precision, _DECIMAL_DIGITS) - dtype.scale
-        ):
-            raise ValueError(f"bounds of {name!r} are too far beyond what {dtype} holds: {bounds!r}")
+        _check_distance(name, dtype, low, high)
         finest = _power(10, least)
         # PostgreSQL's numeric without a scale has no last digit.
         grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
@@ -247,6 +245,15 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
     if grid.width == 0 and (centred or squares):
         raise ValueError(f"bounds of {name!r} are too close to each other for numbers so large: {bounds!r}")
     return grid
+
+
+def _check_distance(name: str, dtype: dt.Decimal, low: Fraction, high: Fraction) -> None:
+    """Raise if the distance of a value from the lower bound need not be a decimal with as many digits as there are."""
+    if dtype.precision is None:
+        return
+    digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
+    if min(high, _beyond(dtype)) - low > Fraction(10) ** digits:
+        raise ValueError(f"bounds of {name!r} must be at most 1e{digits} apart for a column of type {dtype}")
 
 
 def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> Grid:
