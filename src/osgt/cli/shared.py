@@ -24,6 +24,15 @@ ObjectiveText = Annotated[
 ]
 
 
+#: Exit codes: refused, with nothing charged; or charged, and nothing came out.
+REFUSED, NOTHING_RELEASED = 2, 3
+
+
+def complain(message: str) -> None:
+    """Say on standard error what went wrong."""
+    Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Turn an error of the library into a message on standard error and the exit code 2."""
@@ -32,8 +41,8 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        complain(str(error))
+        raise typer.Exit(REFUSED) from None
 
 
 def objective_of(text: str) -> Objective:

@@ -11,7 +11,7 @@ class NothingReleasedError(RuntimeError):
     def __init__(self, *, charged: bool) -> None:
         stands = "The charge to the ledger stands. " if charged else ""
         super().__init__(
-            f"Nothing was released: the engine or the computation failed after the budget was charged. {stands}"
+            f"Nothing was released: reading the data or writing the files failed after the budget was charged. {stands}"
             "The reason is not shown, because it may quote the data. Do not publish that this happened: it may depend "
             "on the data of one person."
         )

@@ -30,6 +30,7 @@ from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.sources import fetched, seed_anew, spark_table
 from osgt.tables.statement import Statement
+from osgt.tables.understood import check_understood
 
 
 @dataclass(eq=False)
@@ -120,12 +121,12 @@ class Release:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
-    measures = list(plan.parts)
-    expression = exact_sums(query, measures, fresh_salt())
+    expression = exact_sums(query, list(plan.parts), fresh_salt())
+    check_understood(expression)
     reservation = _reserved(query, plan)
+    if reservation is not None:
+        reservation.reading()
     try:
-        if reservation is not None:
-            reservation.reading()
         return _read(query, plan, expression, reservation, clamp=clamp)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error

@@ -7,7 +7,7 @@ the column holds, so neither infinities nor rounding can let a person move a sum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, Inexact, localcontext
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -133,7 +133,9 @@ def _on_spark(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
 def _on_postgres(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
     """Numbers of any size are multiplied and added exactly."""
     dtype = dt.Decimal()
-    low, high, half = (_decimal(number, dtype) for number in (grid.low * grid.step, grid.high * grid.step, Fraction(1, 2)))
+    low, high, half = (
+        _decimal(number, dtype) for number in (grid.low * grid.step, grid.high * grid.step, Fraction(1, 2))
+    )
     value = _clipped(column.cast(dtype), low, high)
     if grid.step > 1:
         # What lies behind the point makes no difference to half an even step, and might have too many digits.
@@ -147,7 +149,7 @@ EXACT_STEPS = {"duckdb": _on_duckdb, "pyspark": _on_spark, "postgres": _on_postg
 
 def _beyond(dtype: dt.Decimal) -> Fraction:
     """The least number that is too large for a decimal type."""
-    return Fraction(10) ** (dtype.precision - dtype.scale)
+    return Fraction(10) ** int(dtype.precision - dtype.scale)
 
 
 def _digits(step: Fraction) -> int:
@@ -157,7 +159,7 @@ def _digits(step: Fraction) -> int:
 
 def _decimal(number: Fraction, dtype: dt.Decimal) -> Any:
     """A number with finitely many digits, as a decimal of the engine."""
-    with localcontext(prec=_MANY_DIGITS, traps=[Inexact]):
+    with localcontext(Context(prec=_MANY_DIGITS, traps=[Inexact])):
         return ibis.literal(f"{Decimal(number.numerator) / number.denominator:f}").cast(dtype)
 
 
