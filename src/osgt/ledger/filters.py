@@ -1,0 +1,257 @@
+"""May one more release be published, whatever the analyst saw before choosing it? A union of three privacy filters.
+
+What has been charged is summed up in a state of constant size, and each charge is judged by that state alone:
+
+1. *basic*: the sum of the largest losses is at most ε (noise at the Laplace end only; takes no share of δ);
+2. *Rényi*: the sum of the Rényi divergences of one order, fixed at opening, converts to (ε, δ₂);
+3. *Gaussian residue*: a number μ; whatever may still follow, as a whole, is dominated by Gauss(μ) (see `residue`).
+
+A release is allowed if one of the filters that have been alive throughout stays alive with it, and if the selection δ
+of all releases stays within its quota δ_s. Then, for every analyst, who may choose each query and its budget after
+seeing all earlier answers, all releases together are (ε, δ)-differentially private, δ = δ₁ + δ₂ + δ_s. docs/filter.md
+has the proof.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from osgt.ledger import renyi_order, residue
+from osgt.noise.parameters import real_number
+from osgt.privacy import Charge
+
+#: Share of δ that is set aside for the choice of groups, unless said otherwise.
+SELECTION_SHARE = 0.2
+
+#: δ₁ : δ₂, Gaussian residue against Rényi.
+_GAUSSIAN_SHARE = 0.8
+
+#: Recomputed on another machine, functions may differ in their last digits. The filters' own margins exceed this.
+_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened: `gaussian` + `renyi` + `selection` ≤ δ."""
+
+    epsilon: float
+    delta: float
+    gaussian: float  # δ₁
+    renyi: float  # δ₂
+    selection: float  # δ_s
+    order: float  # of the Rényi filter: α - 1
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values, for JSON: floats are read back exactly."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Shares":
+        """The shares that `to_dict` wrote; whether they add up is checked."""
+        shares = cls(**{name: real_number(name, plain[name], positive=False) for name in cls.__annotations__})
+        if sum(map(Fraction, (shares.gaussian, shares.renyi, shares.selection))) > Fraction(shares.delta):
+            raise ValueError("the shares of δ add up to more than δ")
+        return shares
+
+
+def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_SHARE) -> Shares:
+    """The division of a budget: `selection_share` of δ for the choice of groups (0 where all keys are public).
+
+    Of the rest four fifths go to the Gaussian residue and one fifth to the Rényi filter.
+    """
+    share = real_number("selection_share", selection_share, positive=False)
+    if share > 1:
+        raise ValueError(f"selection_share must be between 0 and 1, got {selection_share!r}")
+    selection = share * delta
+    noise = max(_rounded_down(Fraction(delta) - Fraction(selection)), 0.0)
+    gaussian = _GAUSSIAN_SHARE * noise
+    renyi = max(_rounded_down(Fraction(noise) - Fraction(gaussian)), 0.0)
+    order = renyi_order.best(epsilon, renyi) if renyi > 0 else 1.0
+    return Shares(epsilon, delta, gaussian, renyi, selection, order)
+
+
+@dataclass(frozen=True)
+class FilterState:
+    """All that the filters need to know of what was charged."""
+
+    pure: Fraction  # Σ largest losses, of the charges that have one
+    unbounded: int  # number of the charges that have none
+    renyi: Fraction  # Σ Rényi divergences, each rounded up
+    mu: float | None  # what is left to the Gaussian residue, rounded down; None: this filter has died
+    selection: Fraction  # Σ selection δ
+
+    @classmethod
+    def start(cls, shares: Shares) -> "FilterState":
+        """Nothing charged yet."""
+        return cls(Fraction(0), 0, Fraction(0), residue.start(shares.epsilon, shares.gaussian), Fraction(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: all are read back exactly."""
+        return {
+            "pure": str(self.pure),
+            "unbounded": self.unbounded,
+            "renyi": str(self.renyi),
+            "mu": self.mu,
+            "selection": str(self.selection),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "FilterState":
+        """The state that `to_dict` wrote."""
+        mu = plain["mu"]
+        return cls(
+            Fraction(plain["pure"]),
+            int(plain["unbounded"]),
+            Fraction(plain["renyi"]),
+            None if mu is None else real_number("mu", mu, positive=False),
+            Fraction(plain["selection"]),
+        )
+
+
+def charged(state: FilterState, shares: Shares, charge: Charge) -> FilterState | None:
+    """The state with one more charge; None if the release is refused."""
+    selection = state.selection + Fraction(charge.selection_delta)
+    if selection > Fraction(shares.selection):
+        return None
+    sums = _moved(state, shares, charge, +1)
+    mu = None if state.mu is None else residue.after(state.mu, charge.profile.parts, shares.epsilon, shares.gaussian)
+    moved = replace(sums, mu=mu)
+    return moved if _alive(moved, shares) else None
+
+
+def cancelled(state: FilterState, shares: Shares, charge: Charge, before: FilterState | None) -> FilterState:
+    """The state without a charge of which nothing was read.
+
+    The sums go back exactly. The residue depends on the order of the charges, and with charges in between, whose
+    answers may have led to the cancellation, nothing is proved about it: there it keeps the cancelled charge.
+
+    Parameters
+    ----------
+    before
+        The state just before the charge, if every charge since is cancelled too and the budget was not changed; else
+        None.
+    """
+    sums = _moved(state, shares, charge, -1)
+    return sums if before is None else replace(sums, mu=before.mu)
+
+
+def replay(shares: Shares, charges: Iterable[Charge]) -> FilterState:
+    """The state after all these charges, whether or not they would have been allowed (for a budget that is changed)."""
+    state = FilterState.start(shares)
+    for charge in charges:
+        sums = _moved(state, shares, charge, +1)
+        mu = state.mu
+        if mu is not None:
+            mu = residue.after(mu, charge.profile.parts, shares.epsilon, shares.gaussian)
+        state = replace(sums, mu=mu)
+    return state
+
+
+def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
+    """Whether `after` is what an honest ledger writes when it allows the charge in the state `before`.
+
+    Sums must be right to the last digit but for the rounding of Rényi divergences; the residue must not be larger than
+    it is when computed here. `_TOLERANCE` allows for another machine's last digits, and is covered by the margins.
+    """
+    expected = charged(before, shares, charge)
+    if expected is None or not _alive(after, shares):
+        return False
+    exact = ("pure", "unbounded", "selection")
+    if any(getattr(expected, name) != getattr(after, name) for name in exact):
+        return False
+    step = expected.renyi - before.renyi
+    if abs(after.renyi - expected.renyi) > Fraction(_TOLERANCE) * step:
+        return False
+    if after.mu is None or before.mu is None:
+        return after.mu is None
+    return after.mu <= (expected.mu or 0.0) * (1.0 + _TOLERANCE) and after.mu > 0
+
+
+@dataclass(frozen=True)
+class Spent:
+    """How much of a budget is used.
+
+    `share` is that of the filter that has most left (1: nothing fits any more). `epsilon` is an ε at which all that
+    stands is proved, at the δ of the budget, whatever was seen in between; it is at most the ε of the budget, and while
+    little is spent it can be far above what an exact composition of the same releases would give.
+    """
+
+    share: float
+    epsilon: float
+    selection: float  # Σ selection δ, rounded up
+
+
+def spent(state: FilterState, shares: Shares) -> Spent:
+    """What to tell people about a state."""
+    selection = _rounded_up(state.selection)
+    if state == FilterState.start(shares):
+        return Spent(0.0, 0.0, selection)
+    used, reached = [1.0], [shares.epsilon]
+    if state.unbounded == 0:
+        used.append(_rounded_up(state.pure / Fraction(shares.epsilon)))
+        reached.append(_rounded_up(state.pure))
+    if shares.renyi > 0:
+        limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
+        divergence = _rounded_up(state.renyi)
+        used.append(divergence / limit)
+        reached.append(renyi_order.epsilon(divergence, shares.renyi, shares.order))
+    if state.mu is not None:
+        start = residue.start(shares.epsilon, shares.gaussian)
+        assert start is not None
+        used.append((start - state.mu) * (start + state.mu) / start**2)
+    return Spent(max(min(used), 0.0), min(reached), selection)
+
+
+def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
+    """Whether one more charge would be allowed."""
+    return charged(state, shares, charge) is not None
+
+
+def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_000) -> int:
+    """How many more charges like this one would be allowed, one after the other; never more than `most`."""
+    count = 0
+    while count < most and (moved := charged(state, shares, charge)) is not None:
+        state, count = moved, count + 1
+    return count
+
+
+def _alive(state: FilterState, shares: Shares) -> bool:
+    """Whether one filter at least allows what stands. The residue has been alive throughout while it has a μ."""
+    basic = state.unbounded == 0 and state.pure <= Fraction(shares.epsilon)
+    return basic or state.mu is not None or _renyi_alive(state, shares)
+
+
+def _renyi_alive(state: FilterState, shares: Shares) -> bool:
+    if shares.renyi <= 0:
+        return False
+    return state.renyi <= Fraction(renyi_order.limit(shares.epsilon, shares.renyi, shares.order))
+
+
+def _moved(state: FilterState, shares: Shares, charge: Charge, sign: int) -> FilterState:
+    """The state with the sums moved by one charge."""
+    loss = _largest_loss(charge)
+    return replace(
+        state,
+        pure=state.pure + sign * (loss or 0),
+        unbounded=state.unbounded + sign * (loss is None),
+        renyi=state.renyi + sign * Fraction(renyi_order.divergence(charge.profile.parts, shares.order)),
+        selection=state.selection + sign * Fraction(charge.selection_delta),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _largest_loss(charge: Charge) -> Fraction | None:
+    return charge.profile._pure_loss()
+
+
+def _rounded_up(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _rounded_down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
