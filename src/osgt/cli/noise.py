@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from osgt.cli.shared import Delta, MaxGroups, ObjectiveText, Shift, clear_errors, objective_of
+from osgt.cli.shared import Delta, MaxGroups, ObjectiveText, Shift, clear_errors, objective_of, warn
 from osgt.mechanism import Mechanism
+from osgt.privacy.cautions import budget_warnings
 
 
 def noise(
@@ -37,6 +38,7 @@ def noise(
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         header, rows, place, values = _read(text, column)
         mechanism = Mechanism(epsilon, delta, shift, max_groups, objective=objective_of(objective))
+        warn(budget_warnings(epsilon, delta))
         half_width = None if interval is None else mechanism.interval(interval)
         noisy = mechanism.release(values).tolist()
         if half_width is not None:

@@ -19,8 +19,10 @@ from osgt.cli.shared import (
     Shift,
     clear_errors,
     objective_of,
+    warn,
 )
 from osgt.noise.error import Law
+from osgt.privacy.cautions import budget_warnings
 
 #: Chances that some cell is off by more, for which `plan` names the error.
 _CHANCES = (0.5, 0.1, 0.01)
@@ -74,6 +76,7 @@ def plan(
             noise=noise,
         )
         budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": shift}
+        warn(budget_warnings(epsilon, delta))
         if plot is not None:
             from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
 
@@ -100,6 +103,7 @@ def _plan_query(
     with closing(query.dataset):
         found = query.plan(**budget, confidence=job.output.get("confidence", confidence))
     if as_json:
+        warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
     console = Console()

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, complain
+from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, complain, warn
 
 if TYPE_CHECKING:
     from osgt.tables.job import Job
@@ -208,7 +208,11 @@ def _released(job: "Job", query: "Query") -> "Release":
     engine = query.dataset.table.get_backend().name
     from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.files import places_for  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.release import check_writable  # noqa: PLC0415 - the extra "tables"
 
+    if "out" in job.output:
+        check_writable(query, job.output["out"])
+    warn(plan.warnings)
     # The files are begun first: what cannot be written is not charged.
     made = None
     try:

@@ -1,6 +1,6 @@
 """What the commands have in common: their options and how they say what went wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +31,12 @@ REFUSED, NOTHING_RELEASED = 2, 3
 def complain(message: str) -> None:
     """Say on standard error what went wrong."""
     Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
+def warn(messages: Iterable[str]) -> None:
+    """Say on standard error what is worth knowing before a result is relied on."""
+    for message in messages:
+        Console(stderr=True).print(f"[bold yellow]Warning:[/] {escape(message)}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

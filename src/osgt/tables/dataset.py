@@ -13,6 +13,7 @@ from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.sources import origin, table_of
+from osgt.tables.understood import is_money
 
 
 class Dataset:
@@ -82,6 +83,8 @@ class Dataset:
             raise TypeError(f"{argument} must be the name of a column, got {column!r}")
         if column not in schema:
             raise ValueError(f"{argument}: there is no column {column!r}; the table has {', '.join(schema.names)}")
+        if is_money(self.table, column):
+            raise TypeError(f"{argument}: column {column!r} is of type money, which depends on settings; use numeric")
         return schema[column]
 
     def where(self, condition: Any) -> "Dataset":

@@ -97,6 +97,7 @@ class Release:
         return found
 
     def _csv(self, path: Path) -> None:
+        check_writable(self.query, "x.csv")
         pyarrow.csv.write_csv(self.table, path)
 
     def _parquet(self, path: Path) -> None:
@@ -117,6 +118,15 @@ class Release:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+def check_writable(query: Query, path: str | Path) -> None:
+    """Raise if the keys of a query cannot be written to a file of this kind."""
+    if Path(path).suffix.lower() != ".csv":
+        return
+    for name in query.groups.by:
+        if query.dataset.table.schema()[name].is_binary():
+            raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
 
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:

@@ -7,6 +7,9 @@ import ibis.expr.types as ir
 
 from osgt.tables.sources import first_line
 
+#: The number of the type in PostgreSQL's catalogue.
+_MONEY = 790
+
 
 def check_understood(expression: ir.Table) -> None:
     """Raise if the engine has no plan for the query: for want of a function, a permission, a table, a cast."""
@@ -16,6 +19,16 @@ def check_understood(expression: ir.Table) -> None:
         UNDERSTOOD[backend.name](backend, backend.compile(expression))
     except Exception as error:  # each engine has errors of its own
         raise ValueError(f"the engine cannot run this query, nothing was charged: {first_line(error)}") from error
+
+
+def is_money(table: ir.Table, column: str) -> bool:
+    """Whether a column is of PostgreSQL's type money, which Ibis takes for a decimal. No row is read."""
+    backend = table.get_backend()
+    if backend.name != "postgres" or not table.schema()[column].is_decimal():
+        return False
+    with backend.con.transaction(), backend.con.cursor() as cursor:
+        cursor.execute(backend.compile(table.select(column).limit(0)))
+        return bool(cursor.description[0].type_code == _MONEY)
 
 
 def _on_duckdb(backend: Any, query: str) -> None:

@@ -31,6 +31,9 @@ _TOLD_APART = 1 << 50
 
 _LARGEST_BOUND = Fraction(2) ** 900
 
+#: Squares of larger numbers, or of smaller distances, are no floats.
+_LARGEST_SQUARED = Fraction(2) ** 450
+
 #: More than the bounds of a column can have.
 _MANY_DIGITS = 2000
 
@@ -244,6 +247,10 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
         grid = _grid("float", _power(2, least), low, high)
     else:
         raise TypeError(f"column {name!r} must hold numbers, got {dtype}")
+    if not centred and not squares and grid.kind != "float":
+        _check_digits(name, grid.step)
+    if squares and (largest > _LARGEST_SQUARED or high - low < 1 / _LARGEST_SQUARED):
+        raise ValueError(f"bounds of {name!r} are too far from or too close to each other for squares: {bounds!r}")
     if grid.width == 0 and (centred or squares):
         raise ValueError(f"bounds of {name!r} are too close to each other for numbers so large: {bounds!r}")
     return grid
@@ -256,6 +263,14 @@ def _check_distance(name: str, dtype: dt.Decimal, low: Fraction, high: Fraction)
     digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
     if min(high, _beyond(dtype)) - low > Fraction(10) ** digits:
         raise ValueError(f"bounds of {name!r} must be at most 1e{digits} apart for a column of type {dtype}")
+
+
+def _check_digits(name: str, step: Fraction) -> None:
+    """Raise if a sum with its noise and its interval, all within 64 bits, need not be a decimal of Arrow."""
+    if step.numerator << 63 >= 10**DECIMAL_DIGITS or step.denominator > 10**DECIMAL_DIGITS:
+        raise ValueError(
+            f"bounds of {name!r} are too large or too small: sums of it are decimals of {DECIMAL_DIGITS} digits"
+        )
 
 
 def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> Grid:
