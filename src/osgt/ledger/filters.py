@@ -2,7 +2,7 @@
 
 What has been charged is summed up in a state of constant size, and each charge is judged by that state alone:
 
-1. *basic*: the sum of the largest losses is at most ε (noise at the Laplace end only; takes no share of δ);
+1. *basic*: the sum of the largest losses is at most ε (noise at the Laplace end only; takes next to no share of δ);
 2. *Rényi*: the sum of the Rényi divergences of one order, fixed at opening, converts to (ε, δ₂);
 3. *Gaussian residue*: a number μ; whatever may still follow, as a whole, is dominated by Gauss(μ) (see `residue`).
 
@@ -29,19 +29,26 @@ SELECTION_SHARE = 0.2
 #: δ₁ : δ₂, Gaussian residue against Rényi.
 _GAUSSIAN_SHARE = 0.8
 
-#: Recomputed on another machine, functions may differ in their last digits. The filters' own margins exceed this.
-_TOLERANCE = 1e-10
+#: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
+_ROUNDING_SHARE = 1e-5
+
+#: The quota of selection δ is larger than its share by this, relative, for the same reason.
+_SELECTION_MARGIN = 1e-9
+
+#: Recomputed on another machine, Rényi divergences may differ in their last digits. Their margin exceeds this.
+_TOLERANCE = Fraction(1, 10**10)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened: `gaussian` + `renyi` + `selection` ≤ δ."""
+    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened. The four shares add up to at most δ."""
 
     epsilon: float
     delta: float
     gaussian: float  # δ₁
     renyi: float  # δ₂
     selection: float  # δ_s
+    basic: float  # by so much largest losses may exceed ε, which is a δ of no more than that
     order: float  # of the Rényi filter: α - 1
 
     def to_dict(self) -> dict[str, float]:
@@ -52,7 +59,7 @@ class Shares:
     def from_dict(cls, plain: Mapping[str, Any]) -> "Shares":
         """The shares that `to_dict` wrote; whether they add up is checked."""
         shares = cls(**{name: real_number(name, plain[name], positive=False) for name in cls.__annotations__})
-        if sum(map(Fraction, (shares.gaussian, shares.renyi, shares.selection))) > Fraction(shares.delta):
+        if sum(map(Fraction, (shares.gaussian, shares.renyi, shares.selection, shares.basic))) > Fraction(shares.delta):
             raise ValueError("the shares of δ add up to more than δ")
         return shares
 
@@ -65,12 +72,14 @@ def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_
     share = real_number("selection_share", selection_share, positive=False)
     if share > 1:
         raise ValueError(f"selection_share must be between 0 and 1, got {selection_share!r}")
-    selection = share * delta
+    selection = min(share * delta * (1.0 + _SELECTION_MARGIN), delta)
     noise = max(_rounded_down(Fraction(delta) - Fraction(selection)), 0.0)
+    basic = _ROUNDING_SHARE * noise
+    noise = max(_rounded_down(Fraction(noise) - Fraction(basic)), 0.0)
     gaussian = _GAUSSIAN_SHARE * noise
     renyi = max(_rounded_down(Fraction(noise) - Fraction(gaussian)), 0.0)
     order = renyi_order.best(epsilon, renyi) if renyi > 0 else 1.0
-    return Shares(epsilon, delta, gaussian, renyi, selection, order)
+    return Shares(epsilon, delta, gaussian, renyi, selection, basic, order)
 
 
 @dataclass(frozen=True)
@@ -150,24 +159,30 @@ def replay(shares: Shares, charges: Iterable[Charge]) -> FilterState:
     return state
 
 
+def begins(shares: Shares, state: FilterState) -> bool:
+    """Whether `state` is what an honest ledger writes when it opens a budget with these shares."""
+    sums = replace(FilterState.start(shares), mu=state.mu)
+    return state == sums and residue.is_valid_start(state.mu, shares.epsilon, shares.gaussian)
+
+
 def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
     """Whether `after` is what an honest ledger writes when it allows the charge in the state `before`.
 
-    Sums must be right to the last digit but for the rounding of Rényi divergences; the residue must not be larger than
-    it is when computed here. `_TOLERANCE` allows for another machine's last digits, and is covered by the margins.
+    Sums must be right to the last digit, but for the rounding of Rényi divergences. Of the residue any μ will do that
+    is proved here to be valid, so that other machines may have found another one.
     """
-    expected = charged(before, shares, charge)
-    if expected is None or not _alive(after, shares):
+    expected = _moved(before, shares, charge, +1)
+    if any(getattr(expected, name) != getattr(after, name) for name in ("pure", "unbounded", "selection")):
         return False
-    exact = ("pure", "unbounded", "selection")
-    if any(getattr(expected, name) != getattr(after, name) for name in exact):
+    if expected.selection > Fraction(shares.selection):
         return False
-    step = expected.renyi - before.renyi
-    if abs(after.renyi - expected.renyi) > Fraction(_TOLERANCE) * step:
+    if abs(after.renyi - expected.renyi) > _TOLERANCE * (expected.renyi - before.renyi):
         return False
-    if after.mu is None or before.mu is None:
-        return after.mu is None
-    return after.mu <= (expected.mu or 0.0) * (1.0 + _TOLERANCE) and after.mu > 0
+    if after.mu is not None:
+        parts = charge.profile.parts
+        if before.mu is None or not residue.is_valid(before.mu, after.mu, parts, shares.epsilon, shares.gaussian):
+            return False
+    return _alive(after, shares)
 
 
 @dataclass(frozen=True)
@@ -191,7 +206,7 @@ def spent(state: FilterState, shares: Shares) -> Spent:
         return Spent(0.0, 0.0, selection)
     used, reached = [1.0], [shares.epsilon]
     if state.unbounded == 0:
-        used.append(_rounded_up(state.pure / Fraction(shares.epsilon)))
+        used.append(float(state.pure / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.pure))
     if shares.renyi > 0:
         limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
@@ -220,7 +235,7 @@ def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_
 
 def _alive(state: FilterState, shares: Shares) -> bool:
     """Whether one filter at least allows what stands. The residue has been alive throughout while it has a μ."""
-    basic = state.unbounded == 0 and state.pure <= Fraction(shares.epsilon)
+    basic = state.unbounded == 0 and state.pure <= Fraction(shares.epsilon) + Fraction(shares.basic)
     return basic or state.mu is not None or _renyi_alive(state, shares)
 
 
