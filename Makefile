@@ -59,10 +59,10 @@ docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
 	@echo "site/index.html"
 
 paper: $(VENV)/installed  ## recompute every figure and number of the paper into build/paper
-	$(BIN)/osgt paper --out build/paper
+	$(BIN)/osgt paper --overwrite --out build/paper
 
 paper-full: $(VENV)/installed  ## the same with 10⁹ applications in the experiment: a few minutes
-	$(BIN)/osgt paper --full --out build/paper
+	$(BIN)/osgt paper --full --overwrite --out build/paper
 
 benchmarks: $(VENV)/benchmarks  ## measure every claim against its peers
 	@for script in $(filter-out benchmarks/measure.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -10,6 +10,7 @@ import osgt
 ROOT = Path(osgt.__file__).parent
 ROOMS = [
     "limits",
+    "files",
     "noise",
     "sampling",
     "privacy",

@@ -2,21 +2,30 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osgt.calibrate import calibrate
-from osgt.limits import LARGEST_SHIFT, LARGEST_VALUE, SMALLEST_FLOAT_SHIFT
+from osgt.limits import (
+    LARGEST_EXACT_FLOAT,
+    LARGEST_FLOAT_SHIFT,
+    LARGEST_SHIFT,
+    LARGEST_VALUE,
+    SMALLEST_FLOAT_SHIFT,
+    can_be_drawn,
+)
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
 
-#: The grid of floats has between 2¹³ and 2¹⁴ steps to a shift: rounding the shift up to whole steps costs < 1/8000.
+Values = Literal["integers", "floats"]
+
+#: The grid of floats has between 2¹³ and 2¹⁴ steps to a shift: rounding the shift up to whole steps needs < 1/8000 more
+#: noise.
 _STEPS_PER_SHIFT_BITS = 14
 
 
@@ -28,12 +37,21 @@ class Grid:
     shift: int
     noise: DiscreteOSGT
 
+    def __post_init__(self) -> None:
+        if not can_be_drawn(self.noise.potential):
+            raise ValueError(
+                "the noise that this budget needs is too large to be drawn: count in larger units, so that the shift "
+                "is smaller, or use a larger ε"
+            )
+
 
 class Mechanism:
     """Adds the noise of least error that the budget (ε, δ) allows.
 
-    Integers stay integers, exactly. Floats are rounded to a grid whose step is a power of two and depends on the shift
-    alone, never on the values; the shift is counted in whole steps of it, so that the rounding is accounted for.
+    A mechanism is for integers or for floats, which is settled when it is made: nothing about its results but their
+    values depends on the values that it is given. Integers stay integers, exactly. Floats are rounded to a grid whose
+    step is a power of two and depends on the shift alone; the shift is counted in whole steps of it, so that the
+    rounding is accounted for.
 
     Parameters
     ----------
@@ -44,6 +62,8 @@ class Mechanism:
     coordinates
         The most values that one person can change. If a person changes more, the promise is that of
         `PrivacyProfile(mechanism.noise, shift, more)` and no longer the budget.
+    values
+        "integers" or "floats". If not given, the type of the shift decides: 1 is for integers, 1.0 for floats.
     objective
         What to minimise, as for `calibrate`.
 
@@ -55,145 +75,174 @@ class Mechanism:
     dtype('int64')
     >>> mechanism.interval(0.95)
     12
+    >>> Mechanism(1, 1e-6, shift=0.5).release([3.5, 4]).dtype
+    dtype('float64')
     """
 
     def __init__(
-        self, epsilon: float, delta: float, shift: float = 1, coordinates: int = 1, *, objective: Objective = "variance"
+        self,
+        epsilon: float,
+        delta: float,
+        shift: float = 1,
+        coordinates: int = 1,
+        *,
+        values: Values | None = None,
+        objective: Objective = "variance",
     ) -> None:
         self.epsilon: float | None = real_number("epsilon", epsilon, positive=True)
         self.delta: float | None = real_number("delta", delta, positive=False)
-        self.shift = _shift(shift)
+        self.values = _values_of(shift) if values is None else values
+        self.shift = _shift(shift, self.values)
         self.coordinates = coordinates
-        self._objective = objective
-        self._given: OSGT | None = None
-        whole = self.shift == int(self.shift)
-        self._integers = Grid(1.0, int(self.shift), self._calibrated(int(self.shift))) if whole else None
-        self._main = self._integers or self._floats
+        step, steps = (1.0, int(self.shift)) if self.values == "integers" else _steps(self.shift)
+        noise = calibrate(self.epsilon, self.delta, shift=steps, coordinates=coordinates, objective=objective)
+        assert isinstance(noise, DiscreteOSGT)
+        self._grid = Grid(step, steps, noise)
 
     @classmethod
     def of(cls, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> "Mechanism":
-        """The mechanism that adds a law of your choice: `DiscreteOSGT` to integers, `OSGT` (on a grid) to floats."""
+        """The mechanism with noise of your choice: `DiscreteOSGT` for integers, `OSGT` (on a grid) for floats."""
         PrivacyProfile(noise, shift, coordinates)  # checks the arguments
         mechanism = cls.__new__(cls)
         mechanism.epsilon = mechanism.delta = None
-        mechanism.shift, mechanism.coordinates = _shift(shift), coordinates
-        mechanism._given = noise if isinstance(noise, OSGT) else None
-        mechanism._integers = Grid(1.0, int(shift), noise) if isinstance(noise, DiscreteOSGT) else None
-        mechanism._main = mechanism._integers or mechanism._floats
+        mechanism.values = "integers" if isinstance(noise, DiscreteOSGT) else "floats"
+        mechanism.shift, mechanism.coordinates = _shift(shift, mechanism.values), coordinates
+        if isinstance(noise, DiscreteOSGT):
+            mechanism._grid = Grid(1.0, int(shift), noise)
+        else:
+            step, steps = _steps(mechanism.shift)
+            in_steps = DiscreteOSGT.from_rates(noise.slope * step, noise.curvature * step * step)
+            mechanism._grid = Grid(step, steps, in_steps)
         return mechanism
 
     @property
     def noise(self) -> DiscreteOSGT:
-        """The law of the noise, in units of 1 for an integer shift and in steps of the grid of floats otherwise."""
-        return self._main.noise
+        """The noise distribution, in units of `step`."""
+        return self._grid.noise
+
+    @property
+    def step(self) -> float:
+        """What is released is a multiple of this: 1 for integers, a power of two for floats."""
+        return self._grid.step
 
     @property
     def profile(self) -> PrivacyProfile:
-        """What a release gives away."""
-        return PrivacyProfile(self._main.noise, self._main.shift, self.coordinates)
+        """The privacy loss of a release."""
+        return PrivacyProfile(self._grid.noise, self._grid.shift, self.coordinates)
 
     def release(self, values: Any) -> Any:
-        """The values with fresh, exact noise: int64 for integers, float64 (on the grid) for floats, of the same shape.
+        """The values with fresh, exact noise, in the same shape: int64 from a mechanism for integers, else float64.
 
-        Takes whatever NumPy makes an array of: a number, a list, an array, a column of pandas or polars. Nothing is
-        released, and nothing drawn, if a value is missing, not finite or too large: the error says which.
+        Takes whatever NumPy makes an array of: a number, a list, an array, a column of pandas or polars. A mechanism
+        for integers refuses every array of floats, whatever it holds; one for floats takes both.
+
+        Nothing is released, and nothing drawn, if a value is missing, not finite or too large. Such an error tells
+        something about the values: see that there are none before the release.
         """
         array = _numbers(values)
-        if self._integers is not None and array.dtype.kind != "f":
-            return self._noisy(self._integers, _whole(array))[()]
-        grid = self._floats
-        return (self._noisy(grid, _rounded(array, grid.step)) * grid.step)[()]
+        if self.values == "integers":
+            return self._noisy(_whole(array))[()]
+        return (self._noisy(_rounded(array, self.step)) * self.step)[()]
 
-    def interval(self, confidence: float = 0.95, *, floats: bool | None = None) -> float:
+    def interval(self, confidence: float = 0.95) -> float:
         """The least half-width h with P[|noise| ≤ h] ≥ confidence, exactly: an integer for integers.
 
         It covers the noise; sampling, clipping and the rounding of floats to the grid (at most half a step) are not
-        noise. `floats` chooses between the two where the mechanism takes both: integers by default.
+        noise.
         """
         confidence = real_number("confidence", confidence, positive=True)
         if confidence >= 1:
             raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
-        grid = self._floats if floats else self._main
-        half_width = float(grid.noise.isf((1.0 - confidence) / 2))
-        return int(half_width) if grid is self._integers else half_width * grid.step
+        half_width = float(self.noise.isf((1.0 - confidence) / 2))
+        return int(half_width) if self.values == "integers" else half_width * self.step
 
     def describe(self) -> str:
         """The promise in plain words."""
-        grid, people = self._main, f"changes at most {self.coordinates:,} of the values, each by at most {self.shift:g}"
+        people = f"changes at most {self.coordinates:,} of the values, each by at most {self.shift:g}"
         if self.epsilon is not None:
             promise = f"(ε, δ)-differential privacy with ε = {self.epsilon:.15g} and δ = {self.delta:.15g}"
         else:
             # All digits: rounding must not promise less loss than there is.
             promise = f"(ε, δ)-differential privacy with ε = {float(self.profile.epsilon(1e-6))!r} at δ = 1e-6"
-        unit = "" if grid is self._integers else f", in steps of {grid.step:g}"
+        unit = "" if self.values == "integers" else f", in steps of {self.step:g}"
         return (
             f"One release has {promise}, for every person who {people}. "
-            f"The noise is {grid.noise!r}{unit}: symmetric around zero with a standard deviation of "
-            f"{grid.noise.std() * grid.step:.4g}; 95 % of the values are off by at most {self.interval(0.95):g}, "
+            f"The noise is {self.noise!r}{unit}: symmetric around zero with a standard deviation of "
+            f"{self.noise.std() * self.step:.4g}; 95 % of the values are off by at most {self.interval(0.95):g}, "
             f"99.9999 % by at most {self.interval(0.999999):g}. Errors of sampling, clipping or recording come on top. "
-            "Every further release about the same people adds to what is given away."
+            "Every further release about the same people weakens the protection."
         )
 
-    @cached_property
-    def _floats(self) -> Grid:
-        """The grid for floats: between 2¹³ and 2¹⁴ steps to a shift."""
-        if self._integers is not None and self.epsilon is None:
-            raise TypeError("this mechanism adds a law on the integers: give it integers, or make it of an OSGT law")
-        step = math.ldexp(1.0, math.frexp(self.shift)[1] - _STEPS_PER_SHIFT_BITS)
-        shift = math.ceil(self.shift / step)  # the division by a power of two is exact
-        if self._given is not None:
-            law = self._given
-            return Grid(step, shift, DiscreteOSGT.from_rates(law.slope * step, law.curvature * step * step))
-        return Grid(step, shift, self._calibrated(shift))
-
-    def _calibrated(self, shift: int) -> DiscreteOSGT:
-        assert self.epsilon is not None
-        assert self.delta is not None
-        law = calibrate(self.epsilon, self.delta, shift=shift, coordinates=self.coordinates, objective=self._objective)
-        assert isinstance(law, DiscreteOSGT)
-        return law
-
-    @staticmethod
-    def _noisy(grid: Grid, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        noise = np.asarray(grid.noise.sample(steps.shape), dtype=np.int64)
+    def _noisy(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        noise = np.asarray(self.noise.sample(steps.shape), dtype=np.int64)
         if noise.size and max(int(noise.max()), -int(noise.min())) >= LARGEST_VALUE:
             raise OverflowError("the noise does not fit into 62 bits: it is too large for 64-bit integers")
         return np.asarray(steps + noise)
 
 
-def _shift(shift: object) -> float:
+def _values_of(shift: object) -> Values:
+    return "floats" if isinstance(shift, Real) and not isinstance(shift, Integral) else "integers"
+
+
+def _shift(shift: object, values: object) -> float:
+    if values not in get_args(Values):
+        raise ValueError(f'values must be "integers" or "floats", got {values!r}')
     number = real_number("shift", shift, positive=True)
-    if not SMALLEST_FLOAT_SHIFT <= number <= LARGEST_SHIFT:
-        raise ValueError(f"shift must be between {SMALLEST_FLOAT_SHIFT:g} and {LARGEST_SHIFT:g}, got {shift!r}")
+    if values == "integers":
+        if not 1 <= number <= LARGEST_SHIFT or number != int(number):
+            raise ValueError(f"shift must be a whole number from 1 to 2**50 for integers, got {shift!r}")
+    elif not SMALLEST_FLOAT_SHIFT <= number <= LARGEST_FLOAT_SHIFT:
+        raise ValueError(
+            f"shift must be between {SMALLEST_FLOAT_SHIFT:g} and {LARGEST_FLOAT_SHIFT:g} for floats, got {shift!r}"
+        )
     return number
+
+
+def _steps(shift: float) -> tuple[float, int]:
+    """The step of the grid of floats, and the shift in steps, rounded up: between 2¹³ and 2¹⁴."""
+    step = math.ldexp(1.0, math.frexp(shift)[1] - _STEPS_PER_SHIFT_BITS)
+    return step, math.ceil(shift / step)  # the division by a power of two is exact
 
 
 def _numbers(values: Any) -> NDArray[Any]:
     """The values as an array of integers or floats."""
     try:
         array = np.asarray(values)
-        if array.dtype == object:
-            if not all(isinstance(value, Integral) for value in array.flat):
-                raise TypeError  # fractions, strings and missing values must not become integers by the way
-            array = array.astype(np.int64)
-    except OverflowError:
-        raise OverflowError("values must be integers within ±2⁶², got a larger one") from None
+        if not hasattr(values, "dtype") and array.dtype.kind == "f":
+            array = _untyped(values, array)
+        if array.dtype == object and not all(isinstance(value, Integral) for value in array.flat):
+            raise TypeError  # fractions, strings and missing values must not become integers by the way
     except (TypeError, ValueError):
         raise TypeError(
             f"values must be numbers, all of one kind and none missing, got {type(values).__name__}"
         ) from None
-    if array.dtype.kind == "f" and not hasattr(values, "dtype"):
-        if array.size == 0:
-            return array.astype(np.int64)  # an empty list says nothing about its kind
-        given = np.asarray(values, dtype=object).flat
-        if np.any(np.abs(array) > 2**53) and any(isinstance(value, Integral) for value in given):
-            raise OverflowError("values beyond ±2⁵³ must be all integers or all floats: a mixture loses digits")
+    if array.dtype == object:
+        try:
+            array = array.astype(np.int64)
+        except OverflowError:
+            raise OverflowError("values must be integers within ±2⁶², got a larger one") from None
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(f"values must be integers or floats of at most 64 bits, got {array.dtype}")
     return array
 
 
+def _untyped(values: Any, floats: NDArray[Any]) -> NDArray[Any]:
+    """What NumPy makes floats of though nobody said so: integers that fit no type, a mixture, or nothing at all."""
+    given = np.asarray(values, dtype=object)
+    whole = np.array([isinstance(value, Integral) for value in given.flat], dtype=bool)
+    if whole.all():
+        return given
+    if np.any(np.abs(floats.reshape(-1)[whole]) > LARGEST_EXACT_FLOAT):
+        raise OverflowError("values beyond ±2⁵³ must be all integers or all floats: a mixture loses digits")
+    return floats
+
+
 def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
+    if array.dtype.kind == "f":
+        raise TypeError(
+            'this mechanism is for integers, and the values are floats: make one with values="floats" (or a shift that '
+            "is a float), or round the values and hand over integers"
+        )
     if array.size and max(int(array.max()), -int(array.min())) > LARGEST_VALUE:
         raise OverflowError("values must be integers within ±2⁶², got a larger one")
     return array.astype(np.int64)
@@ -205,14 +254,14 @@ def _rounded(array: NDArray[Any], step: float) -> NDArray[np.int64]:
     Rounding this way commutes with whole steps and never swaps two values, so values that are at most n steps apart
     stay so. Halves must be told exactly for that: the fraction is compared with ½, not ½ added to the value.
     """
-    if array.dtype.kind != "f" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
-        raise OverflowError(
-            "values must be integers within ±2⁵³ where the shift is not a whole number, got a larger one"
-        )
-    steps = array.astype(np.float64) / step  # exact: a power of two
-    if not np.all(np.isfinite(steps)):
+    if array.dtype.kind != "f" and array.size and max(int(array.max()), -int(array.min())) > LARGEST_EXACT_FLOAT:
+        raise OverflowError("values must be floats, or integers within ±2⁵³, for this mechanism; got a larger integer")
+    floats = array.astype(np.float64)
+    if not np.all(np.isfinite(floats)):
         raise ValueError("values must be finite, got NaN or infinity: decide what they stand for before the release")
-    if np.any(np.abs(steps) > LARGEST_VALUE):
-        raise OverflowError(f"values must be within ±{LARGEST_VALUE * step:g} at this shift, got a larger one")
+    largest = LARGEST_VALUE * step  # exact: a power of two
+    if np.any(np.abs(floats) > largest):
+        raise OverflowError(f"values must be within ±{largest!r} at this shift, got a larger one")
+    steps = floats / step  # exact too, but for values that are nearly zero
     floor = np.floor(steps)
     return np.asarray(floor.astype(np.int64) + (steps - floor >= 0.5))

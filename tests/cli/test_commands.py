@@ -52,9 +52,14 @@ class TestPlan:
         result = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", path)
         assert result.exit_code == 0
         assert path.read_bytes().startswith(b"\x89PNG")
+        path.write_text("precious")
+        again = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", path)
+        assert again.exit_code == 2
+        assert "--overwrite" in again.stderr
+        assert path.read_text() == "precious"
         bad = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", tmp_path / "plan.xyz")
         assert bad.exit_code == 2
-        assert "cannot be written" in bad.stderr
+        assert "--plot must end in .png, .svg or .pdf" in bad.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -104,10 +109,13 @@ class TestNoise:
         [
             ("", "no column 'people'"),
             ("city,count\na,1\n", "the columns are 'city', 'count'"),
-            ("city,people\na,1\nb,1.5\n", "line 3: '1.5' in column 'people' is not an integer"),
-            ("city,people\na,\n", "line 2: ''"),
+            ("city,people\na,1\nb,1.5\n", "line 3: what is in column 'people' is not an integer"),
+            ("city,people\na,\n", "line 2: what is in column"),
             ("city,people\na,1,2\n", "line 2 has 3 fields"),
-            ("city,people\n\na,x\n", "line 3: 'x'"),
+            ("city,people\n\na,x\n", "line 3: what is in column"),
+            ('city,people\n"a\nb",1\n"c\n",x\n', "line 4: what is in column"),
+            ('city,people\n"a,1\n', "line 2: quotes must enclose"),
+            ('city,people\n"a"b,1\n', "line 2: quotes must enclose"),
             ("people,people\n1,2\n", "2 columns 'people'"),
             ("city,people\na,99999999999999999999\n", "within ±2⁶²"),
         ],
@@ -126,6 +134,63 @@ class TestNoise:
         source = tmp_path / "in.csv"
         source.write_text(self.TABLE, encoding="utf-8")
         assert run("noise", source, *NOISE, "--out", tmp_path / "none" / "out.csv").exit_code == 2
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            'id,"people",note\r\n"007",5,"a ""b"""\r\n1.50,"6",\r\n',
+            '\ufeffid,people,note\n +1,7,=1+1\n\n\'2,8,"x\ny"',
+            "people\n1\n2",
+            "people\r1\r2\r",
+        ],
+    )
+    def test_the_rest_stays_byte_for_byte(self, run, tmp_path, table):
+        """With noise that is practically always zero, the file comes out as it went in."""
+        source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_bytes(table.encode())
+        budget = ["--column", "people", "--epsilon", "1000", "--delta", "0", "--max-groups", "1"]
+        assert run("noise", source, *budget, "--out", out).exit_code == 0
+        assert out.read_bytes().decode() == table.replace('"6"', "6")
+
+    def test_values_are_of_the_kind_that_was_said(self, run):
+        """Whole numbers are written as floats where floats were said; the file decides nothing."""
+        table = "people\n3\n3.5\n"
+        refused = run("noise", "-", *NOISE, input=table)
+        assert refused.exit_code == 2
+        for text in (table, "people\n3\n4\n"):
+            result = run("noise", "-", *NOISE, "--values", "floats", "--shift", "0.5", "--interval", 0.9, input=text)
+            header, *rows = csv.reader(io.StringIO(result.stdout))
+            assert header == ["people", "people_low", "people_high"]
+            numbers = [[float(field) * 2**14 for field in row] for row in rows]
+            assert all("." in row[0] for row in rows)
+            assert all(number.is_integer() for row in numbers for number in row)
+        assert run("noise", "-", *NOISE, "--values", "float", input=table).exit_code == 2
+        assert "for integers" in run("noise", "-", *NOISE, "--shift", "0.5", input=table).stderr
+
+    def test_other_encodings(self, run, tmp_path):
+        source = tmp_path / "in.csv"
+        source.write_bytes("city,people\nZürich,1\n".encode("latin-1"))
+        result = run("noise", source, *NOISE)
+        assert "must be text in UTF-8" in result.stderr
+        assert "xfc" not in result.stderr
+
+    def test_files_are_not_replaced_unless_told_and_the_source_never(self, run, tmp_path):
+        source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text(self.TABLE, encoding="utf-8")
+        out.write_text("precious")
+        refused = run("noise", source, *NOISE, "--out", out)
+        assert refused.exit_code == 2
+        assert "--overwrite" in refused.stderr
+        assert out.read_text() == "precious"
+        assert run("noise", source, *NOISE, "--out", out, "--overwrite").exit_code == 0
+        assert out.read_text().startswith("city,people")
+        (tmp_path / "symbolic.csv").symlink_to(source)
+        (tmp_path / "hard.csv").hardlink_to(source)
+        for name in ("in.csv", "symbolic.csv", "hard.csv"):
+            result = run("noise", source, *NOISE, "--out", tmp_path / name, "--overwrite")
+            assert result.exit_code == 2
+            assert "never replaced" in result.stderr
+            assert source.read_text(encoding="utf-8") == self.TABLE
 
     def test_no_rows(self, run):
         assert run("noise", "-", *NOISE, input="city,people\n").stdout == "city,people\n"

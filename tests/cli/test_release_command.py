@@ -112,6 +112,15 @@ class TestRelease:
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
         assert "fare_bin_3_high" in answer["table"][0]
 
+    def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):
+        rows = tmp_path / "rows.parquet"
+        cities = pa.array(["=1+1" if city == "Rome" else city for city in ROWS["city"].to_pylist()])
+        pyarrow.parquet.write_table(ROWS.set_column(1, "city", cities), rows)
+        result = released(run, rows, "--out", tmp_path / "out.csv")
+        assert "begins with an apostrophe" in result.stdout
+        assert '"\'=1+1"' in (tmp_path / "out.csv").read_text()
+        assert "apostrophe" not in released(run, rows, "--out", tmp_path / "out.parquet").stdout
+
     def test_files_are_not_replaced_unless_told(self, run, rows, tmp_path):
         out = tmp_path / "out.csv"
         out.write_text("precious")
@@ -126,12 +135,20 @@ class TestRelease:
         before = rows.read_bytes()
         result = released(run, rows, "--out", rows, "--overwrite")
         assert result.exit_code == 2
-        assert "works with" in result.stderr
+        assert "never replaced" in result.stderr
         keys = tmp_path / "keys.csv"
         keys.write_text("city\nRome\n")
         result = released(run, rows, "--public-keys", keys, "--out", keys, "--overwrite")
         assert result.exit_code == 2
         assert keys.read_text() == "city\nRome\n"
+        (tmp_path / "hard.parquet").hardlink_to(rows)
+        assert released(run, rows, "--out", tmp_path / "hard.parquet", "--overwrite").exit_code == 2
+        query = tmp_path / "query.csv"
+        query.write_text(QUERY)
+        result = run("release", "--query", query, "--out", query, "--overwrite")
+        assert result.exit_code == 2
+        assert "never replaced" in result.stderr
+        assert query.read_text() == QUERY
         assert rows.read_bytes() == before
 
     def test_what_cannot_be_written_is_not_charged(self, run, rows, tmp_path):

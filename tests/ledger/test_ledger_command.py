@@ -78,7 +78,26 @@ def test_a_picture_in_a_file(run, path, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     wrong = run("show", path, "--plot", tmp_path / "spending.xyz")
     assert wrong.exit_code == 2
-    assert "cannot be written" in wrong.stderr
+    assert "--plot must end in .png, .svg or .pdf" in wrong.stderr
+
+
+@pytest.mark.parametrize(("command", "name"), [("export --out", "today.json"), ("show --plot", "today.svg")])
+def test_files_are_not_replaced_unless_told_and_the_ledger_never(run, path, tmp_path, command, name):
+    pytest.importorskip("matplotlib")
+    command, option = command.split()
+    target = tmp_path / name
+    target.write_text("precious")
+    refused = run(command, path, option, target)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    assert target.read_text() == "precious"
+    assert run(command, path, option, target, "--overwrite").exit_code == 0
+    assert target.read_text() != "precious"
+    before = path.read_bytes()
+    path.with_suffix(".svg").symlink_to(path)
+    for ledger in (path, path.with_suffix(".svg")):
+        assert run(command, path, option, ledger, "--overwrite").exit_code == 2
+    assert path.read_bytes() == before
 
 
 def test_remaining(run, path):

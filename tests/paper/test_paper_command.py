@@ -32,7 +32,7 @@ def run(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
 
     def invoke(*arguments, given=None):
-        def recompute(out, *, full, stage):
+        def recompute(out, *, full, overwrite, stage):
             stage("a part", 2)(2)
             return given
 
@@ -106,3 +106,11 @@ def test_without_matplotlib_the_error_says_what_to_install(run, tmp_path, monkey
 
 def test_full_is_a_billion_applications():
     assert 2 * report.FULL[0] >= 10**9
+
+
+def test_an_earlier_run_is_replaced_only_if_told(run, tmp_path):
+    (tmp_path / "figure-3.svg").write_text("precious")
+    refused = run("--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "--overwrite replaces them" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["figure-3.svg"]

@@ -17,7 +17,7 @@ from goodness import FALSE_ALARM, chi_square, five_percent_wider, moments
 from scipy import stats
 from spies import READ, SpyLedger, people, watch_reading
 
-from osgt import Dataset
+from osgt import Dataset, Ledger
 from osgt.privacy import Charge
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.measures import Rows, Units
@@ -254,9 +254,10 @@ class TestColumns:
     def test_two_outputs_are_two_files(self, tmp_path):
         rows = pa.table({"user": np.arange(600)})
         release = Dataset(rows, "user").group_by(max_rows_per_group=1).count().release(1, 1e-6)
-        with pytest.raises(ValueError, match="out and report must be two files"):
-            release.write(out=tmp_path / "same.html", report=tmp_path / "same.html")
-        assert list(tmp_path.iterdir()) == []
+        (tmp_path / "link.html").symlink_to(tmp_path / "same.csv")
+        with pytest.raises(ValueError, match="out and report must be different files"):
+            release.write(out=tmp_path / "same.csv", report=tmp_path / "link.html")
+        assert [path.name for path in tmp_path.iterdir()] == ["link.html"]
 
     def test_which_rows_are_kept_cannot_be_foretold(self):
         """A seed that the connection had before makes no difference."""
@@ -282,15 +283,19 @@ class TestColumns:
         ids=lambda keys: type(keys[0]).__name__,
     )
     def test_keys_of_every_kind(self, keys, tmp_path):
-        """Sorted, kept as they are, and written to both kinds of file."""
+        """Sorted, kept as they are, and written to both kinds of file; bytes that are no text to one of them."""
         rows = pa.table({"user": np.arange(600), "key": keys * 300})
         data = Dataset(rows, "user")
         release = data.group_by("key", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6)
         assert release.to_arrow()["key"].to_pylist() == sorted(keys)
         release.to_parquet(tmp_path / "out.parquet")
         assert pyarrow.parquet.read_table(tmp_path / "out.parquet")["key"].to_pylist() == sorted(keys)
-        release.to_csv(tmp_path / "out.csv")
-        assert len((tmp_path / "out.csv").read_bytes().splitlines()) >= 3
+        if isinstance(keys[0], bytes):
+            with pytest.raises(TypeError, match="binary column 'key'"):
+                release.to_csv(tmp_path / "out.csv")
+        else:
+            release.to_csv(tmp_path / "out.csv")
+            assert len((tmp_path / "out.csv").read_bytes().splitlines()) >= 3
         public = data.group_by("key", max_groups=1, max_rows_per_group=1, public_keys=keys).count().release(1, 1e-6)
         assert public.to_arrow()["key"].to_pylist() == keys
         assert abs(public.to_arrow()["count"][0].as_py() - 300) < 200
@@ -334,6 +339,9 @@ class TestColumns:
         assert len(release.statement.to_dict()["query"]["data"]["where"]) == 2
 
 
+WRITERS = [("to_csv", ".csv"), ("to_parquet", ".parquet"), ("report", ".html")]
+
+
 class TestFiles:
     def test_parquet_holds_the_statement(self, release, tmp_path):
         path = tmp_path / "out.parquet"
@@ -358,9 +366,9 @@ class TestFiles:
         assert list(frame.columns) == release.to_arrow().column_names
         assert frame["count"].dtype == np.int64
 
-    @pytest.mark.parametrize("write", ["to_csv", "to_parquet", "report"])
-    def test_a_failure_leaves_what_was_there(self, release, tmp_path, monkeypatch, write):
-        path = tmp_path / "out"
+    @pytest.mark.parametrize(("write", "suffix"), WRITERS)
+    def test_a_failure_leaves_what_was_there(self, release, tmp_path, monkeypatch, write, suffix):
+        path = tmp_path / f"out{suffix}"
         path.write_text("the old file")
 
         def broken(*_args, **_kwargs):
@@ -368,19 +376,81 @@ class TestFiles:
 
         monkeypatch.setattr(pyarrow.csv, "write_csv", broken)
         monkeypatch.setattr(pyarrow.parquet, "write_table", broken)
-        monkeypatch.setattr("osgt.tables.report.page", broken)
+        monkeypatch.setattr("osgt.tables.release.page", broken)
         with pytest.raises(OSError, match="disk full"):
-            getattr(release, write)(path)
+            getattr(release, write)(path, overwrite=True)
         assert path.read_text() == "the old file"
         assert list(tmp_path.iterdir()) == [path]
 
-    @pytest.mark.parametrize("write", ["to_csv", "to_parquet", "report"])
-    def test_nowhere_to_write(self, release, tmp_path, write):
+    @pytest.mark.parametrize(("write", "suffix"), WRITERS)
+    def test_nowhere_to_write(self, release, tmp_path, write, suffix):
+        (tmp_path / f"folder{suffix}").mkdir()
         with pytest.raises(FileNotFoundError, match="there is no folder"):
-            getattr(release, write)(tmp_path / "missing" / "out")
+            getattr(release, write)(tmp_path / "missing" / f"out{suffix}")
         with pytest.raises(IsADirectoryError, match="is a folder"):
-            getattr(release, write)(tmp_path)
+            getattr(release, write)(tmp_path / f"folder{suffix}")
+        assert [path.name for path in tmp_path.iterdir()] == [f"folder{suffix}"]
+
+    @pytest.mark.parametrize(("write", "suffix"), WRITERS)
+    def test_a_file_is_replaced_only_if_told(self, release, tmp_path, write, suffix):
+        path = tmp_path / f"out{suffix}"
+        path.write_text("precious")
+        with pytest.raises(FileExistsError, match="overwrite=True replaces it"):
+            getattr(release, write)(path)
+        with pytest.raises(FileExistsError, match="overwrite=True replaces it"):
+            release.write(**{"report" if write == "report" else "out": path})
+        assert path.read_text() == "precious"
+        getattr(release, write)(path, overwrite=True)
+        assert path.read_bytes() != b"precious"
+
+    @pytest.mark.parametrize(
+        ("write", "name", "suffix"),
+        [
+            ("to_csv", "out.parquet", ".csv"),
+            ("to_parquet", "out.csv", ".parquet"),
+            ("to_parquet", "out", ".parquet"),
+            ("report", "out.pdf", ".html"),
+        ],
+    )
+    def test_the_name_says_what_is_in_the_file(self, release, tmp_path, write, name, suffix):
+        with pytest.raises(ValueError, match=f"path must end in {suffix}, got"):
+            getattr(release, write)(tmp_path / name)
+        with pytest.raises(ValueError, match=r"report must end in \.html"):
+            release.write(report=tmp_path / "out.csv")
+        with pytest.raises(ValueError, match=r"out must end in \.parquet or \.csv"):
+            release.write(out=tmp_path / "out.pdf")
         assert list(tmp_path.iterdir()) == []
+
+    def test_what_is_read_or_charged_is_never_replaced(self, tmp_path):
+        """Whatever the source is called: a path, a glob, a database that is open, a file of keys, a ledger."""
+        rows, keys, base = tmp_path / "rows.parquet", tmp_path / "keys.csv", tmp_path / "base.parquet"
+        pyarrow.parquet.write_table(rides(), rows)
+        keys.write_text("city\nRome\n")
+        connection = duckdb.connect(base)
+        connection.execute(f"CREATE TABLE t AS SELECT * FROM '{rows}'")
+        bounds = {"max_groups": 1, "max_rows_per_group": 1}
+        with Ledger(tmp_path / "budget.csv") as ledger:
+            ledger.open("rides", epsilon=100, delta=1e-3)
+            datasets = [
+                Dataset(rows, "user", ledger=ledger, dataset="rides"),
+                Dataset(tmp_path / "r*.parquet", "user"),
+                Dataset(connection, "user", table="t"),
+            ]
+            queries = [data.group_by("city", **bounds, public_keys=keys).count() for data in datasets]
+            releases = [query.release(1, 1e-6) for query in queries]
+            before = {path.name: path.read_bytes() for path in (rows, keys, base, tmp_path / "budget.csv")}
+            for release, name in [
+                (releases[0], "rows.parquet"),
+                (releases[0], "keys.csv"),
+                (releases[0], "budget.csv"),
+                (releases[1], "rows.parquet"),
+                (releases[1], "result.parquet"),  # the next reading of the glob would find it
+                (releases[2], "base.parquet"),
+            ]:
+                with pytest.raises(ValueError, match="never replaced"):
+                    release.write(out=tmp_path / name, overwrite=True)
+            assert {name: (tmp_path / name).read_bytes() for name in before} == before
+        connection.close()
 
     def test_both_files_or_neither(self, release, tmp_path):
         release.write(out=tmp_path / "a.csv", report=tmp_path / "a.html")

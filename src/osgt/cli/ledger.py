@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from osgt.cli.shared import Shift, clear_errors
+from osgt.cli.shared import PICTURES, Overwrite, Shift, clear_errors, command_target
+from osgt.files import written
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger, Release, Spending
@@ -131,6 +132,7 @@ def verify(
 def export(
     location: Location,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, which is the only form there is.")] = True,
 ) -> None:
     """Write all entries and the heads of the chains, as JSON. Kept elsewhere, it lets `verify` notice more.
@@ -142,7 +144,8 @@ def export(
         if out is None:
             typer.echo(text)
         else:
-            out.write_text(text + "\n", encoding="utf-8")
+            with written(command_target("--out", out, overwrite=overwrite, apart=[location])) as place:
+                place.write_text(text + "\n", encoding="utf-8")
 
 
 @ledger.command()
@@ -151,6 +154,7 @@ def show(
     dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this data set.")] = None,
     last: Annotated[int, typer.Option(help="The number of releases to show, from the latest back.", min=0)] = 20,
     plot: Annotated[Path | None, typer.Option(help="Write a picture of the spending: .png, .svg or .pdf.")] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what has been spent of each budget, by which releases.
@@ -164,7 +168,9 @@ def show(
         if plot is not None:
             from osgt.cli.ledger_picture import draw_spending  # noqa: PLC0415 - matplotlib is an extra
 
-            draw_spending(plot, spendings, histories)
+            target = command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES, apart=[location])
+            with written(target) as place:
+                draw_spending(place, plot.suffix, spendings, histories)
         if as_json:
             typer.echo(json.dumps([_as_dict(one, histories[one.dataset], last) for one in spendings], indent=2))
             return

@@ -7,8 +7,8 @@ from pathlib import Path
 from osgt.ledger import Release, Spending
 
 
-def draw_spending(path: Path, spendings: list[Spending], histories: dict[str, list[Release]]) -> None:
-    """Write the picture to a .png, .svg or .pdf file."""
+def draw_spending(path: Path, suffix: str, spendings: list[Spending], histories: dict[str, list[Release]]) -> None:
+    """Write the picture in the format of a suffix: .png, .svg or .pdf."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
@@ -31,7 +31,4 @@ def draw_spending(path: Path, spendings: list[Spending], histories: dict[str, li
         axes.tick_params(axis="x", labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
-    try:
-        figure.savefig(path, dpi=160)
-    except ValueError as error:
-        raise ValueError(f"the picture {path} cannot be written: {error}") from None
+    figure.savefig(path, format=suffix[1:].lower(), dpi=160)

@@ -1,86 +1,173 @@
-"""`osgt noise`: add calibrated noise to a column of integers in a CSV file."""
+"""`osgt noise`: add calibrated noise to a column of numbers in a CSV file."""
 
-import csv
-import io
-import os
+import glob
+import re
 import sys
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from osgt.cli.shared import Delta, MaxGroups, ObjectiveText, Shift, clear_errors, objective_of, warn
-from osgt.mechanism import Mechanism
+from osgt.cli.shared import (
+    Delta,
+    MaxGroups,
+    ObjectiveText,
+    Overwrite,
+    clear_errors,
+    command_target,
+    objective_of,
+    warn,
+)
+from osgt.files import written
+from osgt.mechanism import Mechanism, Values
 from osgt.privacy.cautions import budget_warnings
+
+#: A field as it is written, quotes and all, and what ends it.
+_FIELD = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n][^,\r\n]*|)(,|\r\n|\r|\n|\Z)')
 
 
 def noise(
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="CSV file with a header line; - for standard input.")],
-    column: Annotated[str, typer.Option(help="Name of the column of integers.")],
+    column: Annotated[str, typer.Option(help="Name of the column of numbers.")],
     epsilon: Annotated[float, typer.Option(help="ε of the budget.")],
     delta: Delta,
     max_groups: MaxGroups,
-    shift: Shift = 1,
+    shift: Annotated[float, typer.Option(help="The most by which one person can change a value.")] = 1,
+    values: Annotated[
+        str, typer.Option(help="integers or floats: what the column holds. Never guessed from the file.")
+    ] = "integers",
     objective: ObjectiveText = "variance",
     interval: Annotated[
         float | None,
         typer.Option(help="Add columns <name>_low and <name>_high: the noise interval at this confidence."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Add noise to a column of integers. Nothing is written unless every value could be read.
+    """Add noise to a column of numbers. Nothing is written unless every value could be read.
+
+    Everything else in the file stays as it is, byte for byte.
 
     Example: osgt noise counts.csv --column people --epsilon 1 --delta 1e-8 --max-groups 8 --out noisy.csv
     """
     with clear_errors():
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        header, rows, place, values = _read(text, column)
-        mechanism = Mechanism(epsilon, delta, shift, max_groups, objective=objective_of(objective))
+        target = None if out is None else command_target("--out", out, overwrite=overwrite, apart=[glob.escape(source)])
+        if target is not None:
+            target.checked()
+        kind: Values = _kind(values)
+        mechanism = Mechanism(epsilon, delta, shift, max_groups, values=kind, objective=objective_of(objective))
         warn(budget_warnings(epsilon, delta))
         half_width = None if interval is None else mechanism.interval(interval)
-        noisy = mechanism.release(values).tolist()
+        file = _read(_text_of(source))
+        place, numbers = _numbers(file, column, kind)
+        noisy = mechanism.release(numbers).tolist()
         if half_width is not None:
-            header = [*header, f"{column}_low", f"{column}_high"]
-        for row, value in zip(rows, noisy, strict=True):
-            row[place] = str(value)
+            file.header.fields += [_quoted(f"{column}_low"), _quoted(f"{column}_high")]
+        for row, value in zip(file.rows, noisy, strict=True):
+            row.fields[place] = str(value)
             if half_width is not None:
-                row.extend([str(value - half_width), str(value + half_width)])
-        _write(header, rows, out)
+                row.fields += [str(value - half_width), str(value + half_width)]
+        if target is None:
+            sys.stdout.write(str(file))
+        else:
+            with written(target) as temporary:
+                temporary.write_bytes(str(file).encode())
         Console(stderr=True).print(mechanism.describe(), highlight=False, soft_wrap=True)
 
 
-def _read(text: str, column: str) -> tuple[list[str], list[list[str]], int, list[int]]:
-    """Header, rows, place of the column, and its values."""
-    header, *rows = list(csv.reader(io.StringIO(text))) or [[]]
-    if column not in header:
-        raise ValueError(f"there is no column {column!r}; the columns are {', '.join(map(repr, header)) or 'none'}")
-    if header.count(column) > 1:
-        raise ValueError(f"there are {header.count(column)} columns {column!r}: rename all but one")
-    place, values = header.index(column), []
-    for number, row in enumerate(rows, start=2):
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise ValueError(f"line {number} has {len(row)} fields where the header has {len(header)}")
-        try:
-            values.append(int(row[place]))
-        except ValueError:
-            raise ValueError(f"line {number}: {row[place]!r} in column {column!r} is not an integer") from None
-    return header, [row for row in rows if row], place, values
+@dataclass
+class _Row:
+    """The fields of a line as they are written, the end of the line, and where it begins."""
+
+    fields: list[str]
+    end: str
+    line: int
+
+    def __str__(self) -> str:
+        return ",".join(self.fields) + self.end
 
 
-def _write(header: list[str], rows: list[list[str]], out: Path | None) -> None:
-    """All or nothing: a file is written beside its place first and then moved there."""
-    if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
-        return
-    handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+@dataclass
+class _File:
+    """A CSV file whose fields can be changed without touching the others; empty lines are no rows."""
+
+    mark: str
+    lines: list[_Row]
+
+    @property
+    def header(self) -> _Row:
+        return self.lines[0]
+
+    @property
+    def rows(self) -> list[_Row]:
+        return [row for row in self.lines[1:] if row.fields != [""]]
+
+    def __str__(self) -> str:
+        return self.mark + "".join(map(str, self.lines))
+
+
+def _kind(values: str) -> Values:
+    if values == "integers":
+        return "integers"
+    if values == "floats":
+        return "floats"
+    raise ValueError(f"--values must be integers or floats, got {values!r}")
+
+
+def _text_of(source: str) -> str:
+    data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([header, *rows])
-        Path(name).replace(out)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("the file must be text in UTF-8: convert it first") from None
+
+
+def _read(text: str) -> _File:
+    """The lines of a CSV file. A mark that the text is Unicode, as spreadsheets write it, is no part of a name."""
+    body = text.removeprefix("\ufeff")
+    lines: list[_Row] = []
+    fields: list[str] = []
+    at, line, begun = 0, 1, 1
+    while at < len(body) or fields or not lines:
+        found = _FIELD.match(body, at)
+        if found is None:
+            raise ValueError(f"line {line}: quotes must enclose a whole field, and those within must be doubled")
+        raw, end = found.groups()
+        fields.append(raw)
+        at = found.end()
+        line += raw.count("\n")
+        if end != ",":
+            lines.append(_Row(fields, end, begun))
+            fields, line = [], line + 1
+            begun = line
+    return _File(text[: len(text) - len(body)], lines)
+
+
+def _numbers(file: _File, column: str, kind: Values) -> tuple[int, list[int] | list[float]]:
+    """The place of the column, and its values."""
+    names = [_unquoted(raw) for raw in file.header.fields]
+    if column not in names:
+        raise ValueError(f"there is no column {column!r}; the columns are {', '.join(map(repr, names))}")
+    if names.count(column) > 1:
+        raise ValueError(f"there are {names.count(column)} columns {column!r}: rename all but one")
+    place = names.index(column)
+    number, words = (int, "an integer") if kind == "integers" else (float, "a number")
+    numbers = []
+    for row in file.rows:
+        if len(row.fields) != len(names):
+            raise ValueError(f"line {row.line} has {len(row.fields)} fields where the header has {len(names)}")
+        try:
+            numbers.append(number(_unquoted(row.fields[place])))
+        except ValueError:
+            raise ValueError(f"line {row.line}: what is in column {column!r} is not {words}") from None
+    return place, numbers
+
+
+def _unquoted(raw: str) -> str:
+    return raw[1:-1].replace('""', '"') if raw.startswith('"') else raw
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text

@@ -21,6 +21,9 @@ def paper(
     full: Annotated[
         bool, typer.Option("--full", help="Measure δ on 10⁹ applications of the mechanism: a few minutes.")
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the files of an earlier run in that folder.")
+    ] = False,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
 ) -> None:
     """Recompute every figure and number of the paper, and say where they differ.
@@ -31,7 +34,7 @@ def paper(
     """
     with clear_errors():
         with _watched() as stage:
-            results = recompute(out, full=full, stage=stage)
+            results = recompute(out, full=full, overwrite=overwrite, stage=stage)
         if as_json_text:
             typer.echo(as_json(results))
         else:

@@ -12,15 +12,19 @@ from rich.table import Table
 
 from osgt.calibrate import Comparison, calibrate_epsilon, compare
 from osgt.cli.shared import (
+    PICTURES,
     DeltaUnlessQuery,
     MaxGroupsUnlessQuery,
     ObjectiveText,
+    Overwrite,
     QueryFile,
     Shift,
     clear_errors,
+    command_target,
     objective_of,
     warn,
 )
+from osgt.files import written
 from osgt.noise.error import Law
 from osgt.privacy.cautions import budget_warnings
 
@@ -42,6 +46,7 @@ def plan(
     objective: ObjectiveText = "variance",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a picture of the noises: .png, .svg or .pdf.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Show what each noise would cost in error at a budget. Reads no data and spends nothing.
 
@@ -59,6 +64,9 @@ def plan(
             raise ValueError(f"{'--delta' if delta is None else '--max-groups'} must be given, or --query")
         if (epsilon is None) == (error is None):
             raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
+        target = None if plot is None else command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES)
+        if target is not None:
+            target.checked()
         noise = None
         if epsilon is None:
             found = calibrate_epsilon(
@@ -77,10 +85,11 @@ def plan(
         )
         budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": shift}
         warn(budget_warnings(epsilon, delta))
-        if plot is not None:
+        if target is not None:
             from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
 
-            draw_plan(plot, comparison, budget)
+            with written(target) as place:
+                draw_plan(place, Path(target.path).suffix, comparison, budget)
         if as_json:
             typer.echo(json.dumps(_as_dict(comparison, budget, cells), indent=2))
         else:

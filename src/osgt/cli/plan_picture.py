@@ -11,8 +11,8 @@ _COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
 _LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}
 
 
-def draw_plan(path: Path, comparison: Comparison, budget: dict[str, Any]) -> None:
-    """Write the picture to a .png, .svg or .pdf file."""
+def draw_plan(path: Path, suffix: str, comparison: Comparison, budget: dict[str, Any]) -> None:
+    """Write the picture in the format of a suffix: .png, .svg or .pdf."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
@@ -42,10 +42,7 @@ def draw_plan(path: Path, comparison: Comparison, budget: dict[str, Any]) -> Non
         f"each changed by at most {budget['shift']:,}",
         fontsize=11,
     )
-    try:
-        figure.savefig(path, dpi=160)
-    except ValueError as error:
-        raise ValueError(f"the picture {path} cannot be written: {error}") from None
+    figure.savefig(path, format=suffix[1:].lower(), dpi=160)
 
 
 def _draw_errors(axes: Any, names: list[str], budget: dict[str, Any]) -> None:

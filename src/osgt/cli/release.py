@@ -1,5 +1,6 @@
 """`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
 
+import glob
 import json
 import math
 import os
@@ -15,7 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, complain, warn
+from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, command_target, complain, warn
+from osgt.files import Target, written_together
 
 if TYPE_CHECKING:
     from osgt.tables.job import Job
@@ -158,7 +160,7 @@ def release(
             raise ValueError("give a source or --url, not both")
         job = _joined(job, given, aggregates)
         with _failures_after_the_charge():
-            made = run(job, overwrite=overwrite)
+            made = run(job, overwrite=overwrite, query_file=query)
         _show(made, job, as_json=as_json)
 
 
@@ -188,27 +190,40 @@ def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) ->
         Console().print(str(shown), highlight=False, soft_wrap=True)
 
 
-def run(job: "Job", *, overwrite: bool) -> "Release":
+def run(job: "Job", *, overwrite: bool, query_file: Path | None = None) -> "Release":
     """The release that a job describes, written to its files. What can be checked is checked before data are read."""
     for name in ("epsilon", "delta"):
         if name not in job.budget:
             raise ValueError(f"{name} must be given")
-    for name, suffixes in (("out", (".parquet", ".csv")), ("report", (".html",))):
-        if name in job.output:
-            _check_target(name, Path(job.output[name]), suffixes, overwrite=overwrite)
-            _check_apart(name, Path(job.output[name]), job)
+    targets = _targets(job, overwrite=overwrite, query_file=query_file)
+    for target in targets.values():
+        target.checked()
     query = job.query(_ledger(job))
     with closing(query.dataset):
-        return _released(job, query)
+        return _released(job, query, targets)
 
 
-def _released(job: "Job", query: "Query") -> "Release":
+def _targets(job: "Job", *, overwrite: bool, query_file: Path | None) -> dict[str, Target]:
+    """The files that a job writes; not even --overwrite replaces what it reads or charges."""
+    from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
+
+    read = [job.data["source"], job.data.get("ledger"), job.groups.get("public_keys")]
+    apart = [text for text in read if isinstance(text, str)]
+    if query_file is not None:
+        apart.append(glob.escape(os.fspath(query_file)))
+    return {
+        name: command_target(name, Path(job.output[name]), overwrite=overwrite, suffixes=SUFFIXES[name], apart=apart)
+        for name in SUFFIXES
+        if name in job.output
+    }
+
+
+def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Release":
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
     from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
-    from osgt.tables.files import places_for  # noqa: PLC0415 - the extra "tables"
-    from osgt.tables.release import check_writable  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
 
     if "out" in job.output:
         check_writable(query, job.output["out"])
@@ -216,10 +231,10 @@ def _released(job: "Job", query: "Query") -> "Release":
     # The files are begun first: what cannot be written is not charged.
     made = None
     try:
-        with places_for(job.output.get("out"), job.output.get("report")) as places:
+        with written_together(targets) as places:
             with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
                 made = query.release(**job.budget, **options)
-            made.fill(places)
+            made.fill(targets, places)
     except Exception as error:
         if made is None:
             raise
@@ -239,28 +254,6 @@ def _ledger(job: "Job") -> Any:
     from osgt.ledger import Ledger  # noqa: PLC0415 - the extra "tables"
 
     return Ledger(job.data["ledger"])
-
-
-def _check_target(name: str, path: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:
-    """Raise if the file could not be written, before anything is spent."""
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{name} must end in {' or '.join(suffixes)}, got {str(path)!r}")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{name}: there is no folder {str(path.parent)!r}")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{name}: cannot write {str(path)!r}")
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{name}: {str(path)!r} exists; --overwrite replaces it")
-
-
-def _check_apart(name: str, path: Path, job: "Job") -> None:
-    """Raise if the file is one that the release reads or charges: not even --overwrite replaces these."""
-    named = [job.data["source"], job.data.get("ledger"), job.groups.get("public_keys")]
-    for text in (text for text in named if isinstance(text, str) and "://" not in text):
-        pattern = Path(text)
-        for used in [pattern, *(pattern.parent.glob(pattern.name) if pattern.parent.is_dir() else [])]:
-            if used.exists() and used.resolve() == path.resolve():
-                raise ValueError(f"{name}: {str(path)!r} is what this release works with; give another name")
 
 
 def _aggregates(
@@ -318,6 +311,8 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
         rows = made.rows(len(made))
         typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
         return
+    from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
+
     console = Console()
     console.print(release_table(made))
     if len(made) == 0:
@@ -332,9 +327,14 @@ def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
     console.print(str(made.statement), highlight=False, soft_wrap=True)
     for name in ("out", "report"):
         if name in job.output:
-            console.print(
-                f"{'Table' if name == 'out' else 'Report'}: {job.output[name]}", highlight=False, soft_wrap=True
-            )
+            what = "Table" if name == "out" else "Report"
+            console.print(f"{what}: {job.output[name]}", highlight=False, soft_wrap=True)
+    if str(job.output.get("out", "")).lower().endswith(".csv") and has_escaped_text(made.table):
+        console.print(
+            "In that file, text that a spreadsheet could take for a formula begins with an apostrophe (').",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def release_table(made: "Release") -> Table:

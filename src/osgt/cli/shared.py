@@ -1,5 +1,6 @@
 """What the commands have in common: their options and how they say what went wrong."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from osgt.files import Target
 from osgt.noise.error import Objective
+
+#: Pictures that matplotlib can write and people can open.
+PICTURES = (".png", ".svg", ".pdf")
 
 _DELTA = typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")
 _MAX_GROUPS = typer.Option(help="The most values that one person can change.")
@@ -18,6 +23,7 @@ DeltaUnlessQuery = Annotated[float | None, _DELTA]
 MaxGroups = Annotated[int, _MAX_GROUPS]
 MaxGroupsUnlessQuery = Annotated[int | None, _MAX_GROUPS]
 Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in TOML: the whole release in one file.")]
 ObjectiveText = Annotated[
     str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
@@ -47,8 +53,23 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        complain(str(error))
+        complain(_words(error))
         raise typer.Exit(REFUSED) from None
+
+
+def _words(error: Exception) -> str:
+    """What an error says, without the system's number for it."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{os.fspath(error.filename)!r}: {error.strerror}"
+
+
+def command_target(
+    option: str, path: Path, *, overwrite: bool, suffixes: tuple[str, ...] = (), apart: Iterable[str | None] = ()
+) -> Target:
+    """The file that an option of a command names; `apart` are files that the command reads or charges."""
+    used = tuple(text for text in apart if text is not None)
+    return Target(path, suffixes, overwrite=overwrite, apart=used, name=option, option="--overwrite")
 
 
 def objective_of(text: str) -> Objective:

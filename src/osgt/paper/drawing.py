@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from osgt.files import Target, written
 from osgt.paper.picture import Curve, Floats, Panel, Picture
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _COLOURS = {
     "faint": "#999999",
 }
 _LINES = {"line": "-", "dashed": "--", "dotted": ":"}
-_SUFFIXES = (".png", ".svg")
+SUFFIXES = (".png", ".svg")
 
 
 def matplotlib_figure(width: float, height: float) -> Any:
@@ -33,15 +34,17 @@ def matplotlib_figure(width: float, height: float) -> Any:
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """Write the figure as PNG and SVG, the same bytes for the same picture."""
+    """Write the figure as PNG and SVG, the same bytes for the same picture, over those of an earlier run."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # once for both files
-    paths = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
+    paths = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
     with mpl.rc_context({"svg.hashsalt": name}):
         for path in paths:
-            figure.savefig(path, dpi=140, metadata={"Date": None} if path.suffix == ".svg" else None)
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            with written(Target(path, overwrite=True)) as place:
+                figure.savefig(place, format=path.suffix[1:], dpi=140, metadata=metadata)
     return paths
 
 

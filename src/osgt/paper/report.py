@@ -2,12 +2,12 @@
 
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from osgt.files import Target, written
 from osgt.paper import drawing
 from osgt.paper.conjecture import ConjectureMap, conjecture, steps
 from osgt.paper.experiment import CONFIDENCE
@@ -18,6 +18,10 @@ from osgt.paper.numbers import Number, added_numbers, markdown, numbers
 from osgt.paper.picture import Picture
 
 FIGURES = (figure_1, figure_2, figure_3, figure_4, figure_5, figure_6)
+
+#: The files that are written.
+_PICTURES = *(f"figure-{i}" for i in range(1, 7)), "conjecture", "experiment"
+WRITTEN = *(f"{name}{suffix}" for name in _PICTURES for suffix in drawing.SUFFIXES), "numbers.md", "results.json"
 
 #: Called with the name of a stage and the number of its parts; what it returns is called with the parts done.
 Stage = Callable[[str, int], Callable[[int], object]]
@@ -57,7 +61,9 @@ class Results:
         }
 
 
-def recompute(folder: Path, *, full: bool = False, stage: Stage = no_progress, fine: bool = True) -> Results:
+def recompute(
+    folder: Path, *, full: bool = False, overwrite: bool = False, stage: Stage = no_progress, fine: bool = True
+) -> Results:
     """Compute and draw everything.
 
     `full` measures on 10⁹ applications of the mechanism; `fine = False` is a coarse and quick try.
@@ -65,6 +71,9 @@ def recompute(folder: Path, *, full: bool = False, stage: Stage = no_progress, f
     drawing.matplotlib_figure(1, 1)  # fails at once, and clearly, where there is no matplotlib
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"--out must be a folder, but {folder} is a file")
+    there = [name for name in WRITTEN if (folder / name).exists()]
+    if there and not overwrite:
+        raise FileExistsError(f"--out: {str(folder)!r} holds files of an earlier run; --overwrite replaces them")
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     done = stage("figures 1 to 6", len(FIGURES))
@@ -95,10 +104,8 @@ def as_json(results: Results) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """All or nothing."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with written(Target(path, overwrite=True)) as place:
+        place.write_text(text, encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

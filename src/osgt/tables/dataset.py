@@ -1,5 +1,6 @@
 """Dataset: a table and whom it is about."""
 
+import glob
 import os
 from copy import copy
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
-from osgt.tables.sources import origin, table_of
+from osgt.tables.sources import files_of, origin, table_of
 from osgt.tables.understood import is_money
 
 
@@ -68,6 +69,7 @@ class Dataset:
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
         self.origin = origin(source, table)
+        self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
 
@@ -131,7 +133,11 @@ class Dataset:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
         public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
-        return Query(self, Groups(columns, count("max_groups", max_groups), rows, public))
+        read = self
+        if isinstance(public_keys, str | os.PathLike):
+            read = copy(self)
+            read.files = (*self.files, glob.escape(os.fspath(public_keys)))
+        return Query(read, Groups(columns, count("max_groups", max_groups), rows, public))
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""

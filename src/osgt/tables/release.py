@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,20 +15,20 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
+from osgt.files import Target, written_together
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.carried import carried, shown, unit_of
 from osgt.tables.errors import NothingReleasedError
-from osgt.tables.files import Places, places_for, written_whole
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
+from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
+from osgt.tables.report import page
 from osgt.tables.sources import fetched, seed_anew, spark_table
 from osgt.tables.statement import Statement
 from osgt.tables.understood import check_understood
@@ -54,38 +55,45 @@ class Release:
         """The table as a pandas frame."""
         return self.table.to_pandas()
 
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table as CSV, all of it or nothing."""
-        with written_whole(path) as temporary:
-            self._csv(temporary)
-        self.settle()
+    def to_csv(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table as CSV for spreadsheets, all of it or nothing.
 
-    def to_parquet(self, path: str | Path) -> None:
+        Text that a spreadsheet could take for a formula gets an apostrophe before it: see `osgt.tables.output`.
+        """
+        self._write({"out": Target(path, (".csv",), overwrite, used_files(self.query))})
+
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the table as Parquet, with the statement in its metadata, all of it or nothing."""
-        with written_whole(path) as temporary:
-            self._parquet(temporary)
-        self.settle()
+        self._write({"out": Target(path, (".parquet",), overwrite, used_files(self.query))})
 
-    def report(self, path: str | Path) -> None:
+    def report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write one page of HTML with the table, a picture, the statement and the comparison of noises."""
-        with written_whole(path) as temporary:
-            self._report(temporary)
-        self.settle()
+        self._write({"report": Target(path, SUFFIXES["report"], overwrite, used_files(self.query))})
 
-    def write(self, *, out: str | Path | None = None, report: str | Path | None = None) -> None:
+    def write(
+        self, *, out: str | Path | None = None, report: str | Path | None = None, overwrite: bool = False
+    ) -> None:
         """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete."""
-        with places_for(out, report) as places:
-            self.fill(places)
-        if places:
+        paths = {name: path for name, path in (("out", out), ("report", report)) if path is not None}
+        used = used_files(self.query)
+        self._write({name: Target(path, SUFFIXES[name], overwrite, used, name) for name, path in paths.items()})
+
+    def _write(self, targets: Mapping[str, Target]) -> None:
+        with written_together(targets) as places:
+            self.fill(targets, places)
+        if targets:
             self.settle()
 
-    def fill(self, places: Places) -> None:
-        """Write into the places that `places_for` has made."""
-        for name, (path, place) in places.items():
+    def fill(self, targets: Mapping[str, Target], places: Mapping[str, Path]) -> None:
+        """Write into the places that `written_together` has made for "out" and "report"."""
+        for name, place in places.items():
             if name == "report":
-                self._report(place)
+                place.write_text(page(self), encoding="utf-8")
+            elif Path(targets[name].path).suffix.lower() == ".csv":
+                check_writable(self.query, targets[name].path)
+                write_csv(self.table, place)
             else:
-                (self._csv if path.suffix.lower() == ".csv" else self._parquet)(place)
+                write_parquet(self.table, self.statement, place)
 
     def rows(self, limit: int) -> list[dict[str, Any]]:
         """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""
@@ -96,19 +104,6 @@ class Release:
         found: list[dict[str, Any]] = table.to_pylist()
         return found
 
-    def _csv(self, path: Path) -> None:
-        check_writable(self.query, "x.csv")
-        pyarrow.csv.write_csv(self.table, path)
-
-    def _parquet(self, path: Path) -> None:
-        metadata = {**(self.table.schema.metadata or {}), b"osgt": json.dumps(self.statement.to_dict()).encode()}
-        pyarrow.parquet.write_table(self.table.replace_schema_metadata(metadata), path)
-
-    def _report(self, path: Path) -> None:
-        from osgt.tables.report import page  # noqa: PLC0415 - it uses this class
-
-        path.write_text(page(self), encoding="utf-8")
-
     def settle(self) -> None:
         """Tell the ledger that the release is out. Called by everything that writes a file."""
         if self.reservation is not None:
@@ -118,15 +113,6 @@ class Release:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
-
-
-def check_writable(query: Query, path: str | Path) -> None:
-    """Raise if the keys of a query cannot be written to a file of this kind."""
-    if Path(path).suffix.lower() != ".csv":
-        return
-    for name in query.groups.by:
-        if query.dataset.table.schema()[name].is_binary():
-            raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
 
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:

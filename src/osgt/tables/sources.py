@@ -1,5 +1,6 @@
 """Sources: whatever holds the rows, as an Ibis table. Only names and types are looked at here, no rows."""
 
+import glob
 import os
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,16 @@ def origin(source: object, table: str | None = None) -> str:
         scheme, found, rest = os.fspath(source).partition("://")
         text = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else scheme
     return text if table is None else f"{text}, table {table}"
+
+
+def files_of(source: object, table: ir.Table) -> tuple[str, ...]:
+    """The files that are read, as paths or globs: none of them may be written to."""
+    named = [os.fspath(source)] if isinstance(source, str | os.PathLike) else []
+    backend = table.get_backend()
+    if backend.name == "duckdb":
+        found = backend.con.cursor().execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchall()
+        named += [glob.escape(path) for (path,) in found]
+    return tuple(named)
 
 
 def seed_anew(backend: Any) -> None:

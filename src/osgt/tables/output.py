@@ -1,0 +1,75 @@
+"""The files of a release: CSV that is safe to open in a spreadsheet, Parquet with the statement in it.
+
+A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, also after characters that it skips. In
+CSV such text gets an apostrophe before it, and so does text that begins with an apostrophe. A program that reads the
+file gets the exact text back when it removes one apostrophe from the beginning of every name and text that has one.
+Numbers are never changed; Parquet holds everything as it is.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+if TYPE_CHECKING:
+    from osgt.tables.query import Query
+    from osgt.tables.statement import Statement
+
+#: What the names of the files must end in.
+SUFFIXES = {"out": (".parquet", ".csv"), "report": (".html",)}
+
+#: What a spreadsheet may take for a formula: =, +, - or @, after blanks and in the wide forms of East Asian text too; a
+#: tab or the end of a line; and the apostrophe, so that the way back is unambiguous.
+_ESCAPED = r"^(['\t\r\n]|[\x00-\x20\x{a0}\x{3000}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
+
+
+def used_files(query: "Query") -> tuple[str, ...]:
+    """The files that a query reads or charges: a release never replaces them."""
+    name = getattr(query.dataset.ledger, "name", None)
+    return query.dataset.files if name is None else (*query.dataset.files, name)
+
+
+def check_writable(query: "Query", path: str | Path) -> None:
+    """Raise if the keys of a query cannot be written to a file of this kind."""
+    if Path(path).suffix.lower() != ".csv":
+        return
+    for name in query.groups.by:
+        if query.dataset.table.schema()[name].is_binary():
+            raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Write CSV for spreadsheets."""
+    columns = [_escaped(column) if _is_text(column.type) else column for column in table.columns]
+    pyarrow.csv.write_csv(pa.table(columns, names=_escaped(_names(table)).to_pylist()), path)
+
+
+def write_parquet(table: pa.Table, statement: "Statement", path: Path) -> None:
+    """Write Parquet with the statement in its metadata."""
+    metadata = {**(table.schema.metadata or {}), b"osgt": json.dumps(statement.to_dict()).encode()}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def has_escaped_text(table: pa.Table) -> bool:
+    """Whether CSV of this table holds text with an apostrophe before it."""
+    texts = [_names(table), *(column for column in table.columns if _is_text(column.type))]
+    return any(pc.any(pc.match_substring_regex(text.cast(pa.string()), _ESCAPED)).as_py() for text in texts)
+
+
+def _names(table: pa.Table) -> pa.ChunkedArray:
+    return pa.chunked_array([table.column_names], pa.string())
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    return dtype in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _escaped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    texts = column.cast(pa.string())
+    return pc.if_else(pc.match_substring_regex(texts, _ESCAPED), pc.binary_join_element_wise("'", texts, ""), texts)
