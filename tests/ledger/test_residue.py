@@ -126,10 +126,10 @@ class TestAfter:
         assert excess(release, mu, left) <= accuracy
         assert excess(release, mu, math.sqrt(mu**2 - 0.985 * price)) > 2 * accuracy
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(
         shape=st.floats(0.0, 4.0),
-        scale=st.floats(2.0, 60.0),
+        scale=st.floats(2.0, 25.0),
         discrete=st.booleans(),
         coordinates=st.integers(1, 4),
         share=st.floats(0.2, 1.0),

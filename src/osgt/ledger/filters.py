@@ -1,15 +1,15 @@
-"""May one more release be published, whatever the analyst saw before choosing it? A union of three privacy filters.
+"""May one more release be published, whatever the analyst saw before choosing it? A union of privacy filters.
 
 What has been charged is summed up in a state of constant size, and each charge is judged by that state alone:
 
 1. *basic*: the sum of the largest losses is at most ε (noise at the Laplace end only; takes next to no share of δ);
-2. *Rényi*: the sum of the Rényi divergences of one order, fixed at opening, converts to (ε, δ₂);
-3. *Gaussian residue*: a number μ; whatever may still follow, as a whole, is dominated by Gauss(μ) (see `residue`).
+2. *few*: the first few releases, each at an (ε, δ) of its own, add up to at most (ε, δ₀) (see `few`);
+3. *Rényi*: the sum of the Rényi divergences of one order, fixed at opening, converts to (ε, δ₂);
+4. *Gaussian residue*: a number μ; whatever may still follow, as a whole, is dominated by Gauss(μ) (see `residue`).
 
 A release is allowed if one of the filters that have been alive throughout stays alive with it, and if the selection δ
 of all releases stays within its quota δ_s. Then, for every analyst, who may choose each query and its budget after
-seeing all earlier answers, all releases together are (ε, δ)-differentially private, δ = δ₁ + δ₂ + δ_s. docs/filter.md
-has the proof.
+seeing all earlier answers, all releases together are (ε, δ)-differentially private. docs/filter.md has the proof.
 """
 
 import math
@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from osgt.ledger import renyi_order, residue
+from osgt.ledger import few, renyi_order, residue
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
 
@@ -29,25 +29,29 @@ SELECTION_SHARE = 0.2
 #: δ₁ : δ₂, Gaussian residue against Rényi.
 _GAUSSIAN_SHARE = 0.8
 
+#: Of the rest, share of the filter for the first few releases.
+_FEW_SHARE = 0.1
+
 #: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
 _ROUNDING_SHARE = 1e-5
 
 #: The quota of selection δ is larger than its share by this, relative, for the same reason.
 _SELECTION_MARGIN = 1e-9
 
-#: Recomputed on another machine, Rényi divergences may differ in their last digits. Their margin exceeds this.
+#: Recomputed on another machine, sums may differ in their last digits. Their margins exceed this.
 _TOLERANCE = Fraction(1, 10**10)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened. The four shares add up to at most δ."""
+    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened. The five shares add up to at most δ."""
 
     epsilon: float
     delta: float
     gaussian: float  # δ₁
     renyi: float  # δ₂
     selection: float  # δ_s
+    few: float  # δ₀
     basic: float  # by so much largest losses may exceed ε, which is a δ of no more than that
     order: float  # of the Rényi filter: α - 1
 
@@ -59,7 +63,8 @@ class Shares:
     def from_dict(cls, plain: Mapping[str, Any]) -> "Shares":
         """The shares that `to_dict` wrote; whether they add up is checked."""
         shares = cls(**{name: real_number(name, plain[name], positive=False) for name in cls.__annotations__})
-        if sum(map(Fraction, (shares.gaussian, shares.renyi, shares.selection, shares.basic))) > Fraction(shares.delta):
+        divided = (shares.gaussian, shares.renyi, shares.selection, shares.few, shares.basic)
+        if sum(map(Fraction, divided)) > Fraction(shares.delta):
             raise ValueError("the shares of δ add up to more than δ")
         return shares
 
@@ -67,19 +72,20 @@ class Shares:
 def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_SHARE) -> Shares:
     """The division of a budget: `selection_share` of δ for the choice of groups (0 where all keys are public).
 
-    Of the rest four fifths go to the Gaussian residue and one fifth to the Rényi filter.
+    Of the rest a tenth goes to the first few releases, and of what is left then four fifths to the Gaussian residue and
+    one fifth to the Rényi filter.
     """
     share = real_number("selection_share", selection_share, positive=False)
     if share > 1:
         raise ValueError(f"selection_share must be between 0 and 1, got {selection_share!r}")
     selection = min(share * delta * (1.0 + _SELECTION_MARGIN), delta)
     noise = max(_rounded_down(Fraction(delta) - Fraction(selection)), 0.0)
-    basic = _ROUNDING_SHARE * noise
-    noise = max(_rounded_down(Fraction(noise) - Fraction(basic)), 0.0)
+    few_share, basic = _FEW_SHARE * noise, _ROUNDING_SHARE * noise
+    noise = max(_rounded_down(Fraction(noise) - Fraction(few_share) - Fraction(basic)), 0.0)
     gaussian = _GAUSSIAN_SHARE * noise
     renyi = max(_rounded_down(Fraction(noise) - Fraction(gaussian)), 0.0)
     order = renyi_order.best(epsilon, renyi) if renyi > 0 else 1.0
-    return Shares(epsilon, delta, gaussian, renyi, selection, basic, order)
+    return Shares(epsilon, delta, gaussian, renyi, selection, few_share, basic, order)
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ class FilterState:
 
     pure: Fraction  # Σ largest losses, of the charges that have one
     unbounded: int  # number of the charges that have none
+    few: Fraction | None  # Σ ε of the first few releases, each rounded up; None: this filter has died
+    count: int  # number of the releases in `few`
     renyi: Fraction  # Σ Rényi divergences, each rounded up
     mu: float | None  # what is left to the Gaussian residue, rounded down; None: this filter has died
     selection: Fraction  # Σ selection δ
@@ -95,13 +103,17 @@ class FilterState:
     @classmethod
     def start(cls, shares: Shares) -> "FilterState":
         """Nothing charged yet."""
-        return cls(Fraction(0), 0, Fraction(0), residue.start(shares.epsilon, shares.gaussian), Fraction(0))
+        first = residue.start(shares.epsilon, shares.gaussian)
+        few_sum = Fraction(0) if shares.few > 0 else None
+        return cls(Fraction(0), 0, few_sum, 0, Fraction(0), first, Fraction(0))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: all are read back exactly."""
         return {
             "pure": str(self.pure),
             "unbounded": self.unbounded,
+            "few": None if self.few is None else str(self.few),
+            "count": self.count,
             "renyi": str(self.renyi),
             "mu": self.mu,
             "selection": str(self.selection),
@@ -114,6 +126,8 @@ class FilterState:
         return cls(
             Fraction(plain["pure"]),
             int(plain["unbounded"]),
+            None if plain["few"] is None else Fraction(plain["few"]),
+            int(plain["count"]),
             Fraction(plain["renyi"]),
             None if mu is None else real_number("mu", mu, positive=False),
             Fraction(plain["selection"]),
@@ -125,17 +139,16 @@ def charged(state: FilterState, shares: Shares, charge: Charge) -> FilterState |
     selection = state.selection + Fraction(charge.selection_delta)
     if selection > Fraction(shares.selection):
         return None
-    sums = _moved(state, shares, charge, +1)
-    mu = None if state.mu is None else residue.after(state.mu, charge.profile.parts, shares.epsilon, shares.gaussian)
-    moved = replace(sums, mu=mu)
+    moved = _with(state, shares, charge)
     return moved if _alive(moved, shares) else None
 
 
 def cancelled(state: FilterState, shares: Shares, charge: Charge, before: FilterState | None) -> FilterState:
     """The state without a charge of which nothing was read.
 
-    The sums go back exactly. The residue depends on the order of the charges, and with charges in between, whose
-    answers may have led to the cancellation, nothing is proved about it: there it keeps the cancelled charge.
+    Sums go back exactly. What the residue and the first few releases take depends on the order of the charges, and with
+    charges in between, whose answers may have led to the cancellation, nothing is proved about them: there they keep
+    the cancelled charge.
 
     Parameters
     ----------
@@ -144,18 +157,14 @@ def cancelled(state: FilterState, shares: Shares, charge: Charge, before: Filter
         None.
     """
     sums = _moved(state, shares, charge, -1)
-    return sums if before is None else replace(sums, mu=before.mu)
+    return sums if before is None else replace(sums, mu=before.mu, few=before.few, count=before.count)
 
 
 def replay(shares: Shares, charges: Iterable[Charge]) -> FilterState:
     """The state after all these charges, whether or not they would have been allowed (for a budget that is changed)."""
     state = FilterState.start(shares)
     for charge in charges:
-        sums = _moved(state, shares, charge, +1)
-        mu = state.mu
-        if mu is not None:
-            mu = residue.after(mu, charge.profile.parts, shares.epsilon, shares.gaussian)
-        state = replace(sums, mu=mu)
+        state = _with(state, shares, charge)
     return state
 
 
@@ -172,17 +181,35 @@ def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterSt
     is proved here to be valid, so that other machines may have found another one.
     """
     expected = _moved(before, shares, charge, +1)
-    if any(getattr(expected, name) != getattr(after, name) for name in ("pure", "unbounded", "selection")):
+    return (
+        all(getattr(expected, name) == getattr(after, name) for name in ("pure", "unbounded", "selection"))
+        and expected.selection <= Fraction(shares.selection)
+        and _is_near(after.renyi, expected.renyi, before.renyi)
+        and _few_follows(before, shares, charge, after)
+        and _residue_follows(before, shares, charge, after)
+        and _alive(after, shares)
+    )
+
+
+def _few_follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
+    if after.few is None:
+        return True
+    total = _few_after(before, shares, charge)
+    if total is None or before.few is None:
         return False
-    if expected.selection > Fraction(shares.selection):
-        return False
-    if abs(after.renyi - expected.renyi) > _TOLERANCE * (expected.renyi - before.renyi):
-        return False
-    if after.mu is not None:
-        parts = charge.profile.parts
-        if before.mu is None or not residue.is_valid(before.mu, after.mu, parts, shares.epsilon, shares.gaussian):
-            return False
-    return _alive(after, shares)
+    return after.count == before.count + 1 and _is_near(after.few, total, before.few)
+
+
+def _residue_follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
+    if after.mu is None:
+        return True
+    parts = charge.profile.parts
+    return before.mu is not None and residue.is_valid(before.mu, after.mu, parts, shares.epsilon, shares.gaussian)
+
+
+def _is_near(told: Fraction, expected: Fraction, before: Fraction) -> bool:
+    """Whether a sum has moved as expected, up to the last digits of another machine."""
+    return abs(told - expected) <= _TOLERANCE * (expected - before)
 
 
 @dataclass(frozen=True)
@@ -208,6 +235,9 @@ def spent(state: FilterState, shares: Shares) -> Spent:
     if state.unbounded == 0:
         used.append(float(state.pure / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.pure))
+    if state.few is not None:
+        used.append(float(state.few / Fraction(shares.epsilon)))
+        reached.append(_rounded_up(state.few))
     if shares.renyi > 0:
         limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
         divergence = _rounded_up(state.renyi)
@@ -234,15 +264,31 @@ def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_
 
 
 def _alive(state: FilterState, shares: Shares) -> bool:
-    """Whether one filter at least allows what stands. The residue has been alive throughout while it has a μ."""
+    """Whether one filter at least allows what stands. Filters that depend on the order are None once they have died."""
     basic = state.unbounded == 0 and state.pure <= Fraction(shares.epsilon) + Fraction(shares.basic)
-    return basic or state.mu is not None or _renyi_alive(state, shares)
+    return basic or state.few is not None or state.mu is not None or _renyi_alive(state, shares)
 
 
 def _renyi_alive(state: FilterState, shares: Shares) -> bool:
     if shares.renyi <= 0:
         return False
     return state.renyi <= Fraction(renyi_order.limit(shares.epsilon, shares.renyi, shares.order))
+
+
+def _with(state: FilterState, shares: Shares, charge: Charge) -> FilterState:
+    """The state with one more charge, whether or not a filter is alive then."""
+    total = _few_after(state, shares, charge)
+    mu = None if state.mu is None else residue.after(state.mu, charge.profile.parts, shares.epsilon, shares.gaussian)
+    sums = _moved(state, shares, charge, +1)
+    return replace(sums, few=total, count=state.count + (total is not None), mu=mu)
+
+
+def _few_after(state: FilterState, shares: Shares, charge: Charge) -> Fraction | None:
+    """Σ ε of the first few releases with one more; None if that is more than ε."""
+    if state.few is None:
+        return None
+    limits = (shares.epsilon, shares.few, residue.TAIL * shares.gaussian)
+    return few.added(state.few, charge, _largest_loss(charge), limits, state.count)
 
 
 def _moved(state: FilterState, shares: Shares, charge: Charge, sign: int) -> FilterState:

@@ -27,7 +27,7 @@ from osgt.privacy.closed_forms import is_gaussian
 _LEFTOVER = 1e-3
 
 #: P-mass of a release beyond its row, as a share of δ₁; what is cheaper to leave out is left out.
-_TAIL = 1e-17
+TAIL = 1e-17
 
 #: Budgets outside of this have no residue: the others serve them.
 _SMALLEST_DELTA = 1e-200
@@ -126,7 +126,7 @@ def _root(square: Fraction) -> float:
 def _anchor(square: Fraction, parts: tuple[Part, ...], epsilon: float, delta: float) -> float:
     """The μ, not above the one with this square, at which a release is priced; 0 where nothing is allowed any more."""
     first = start(epsilon, delta)
-    loss = loss_of(parts, _TAIL * delta)
+    loss = loss_of(parts, TAIL * delta)
     mu = _root(square)
     if first is None or loss is None or mu < first * _LEAST:
         return 0.0
@@ -168,7 +168,7 @@ def price(parts: tuple[Part, ...], epsilon: float, delta: float, mu: float) -> f
 
 @lru_cache(maxsize=64)
 def _comparison(parts: tuple[Part, ...], epsilon: float, delta: float, mu: float) -> Comparison | None:
-    first, loss = start(epsilon, delta), loss_of(parts, _TAIL * delta)
+    first, loss = start(epsilon, delta), loss_of(parts, TAIL * delta)
     if first is None or loss is None or mu <= 0:
         return None
     return Comparison.of(loss, mu, _LEFTOVER * delta / first**2)

@@ -1,0 +1,74 @@
+"""The filter for the first few releases: each at an (ε, δ) of its own, and both are added up.
+
+A budget should take one release that uses its whole ε, or two that use half of it each; there the other filters are too
+strict. The first release is taken at half of the δ that is set aside for this filter, the second at a quarter, and so
+on. Σ ε at most ε and Σ δ at most δ is basic composition, which holds for every analyst.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from osgt.ledger.release_loss import loss_of
+from osgt.privacy import Charge, Part, PrivacyProfile
+
+#: Releases after which this filter is of no use any more.
+MOST = 20
+
+#: The ε of a release that takes this share of the whole or more, and that may fit, is computed exactly: the row of its
+#: loss gives up to a few hundredths too much.
+_LARGE = 0.15
+_NEARLY = 0.95
+_SLACK = 1e-3
+_PROVED_PARTS = 8
+
+#: ε is raised by this, relative and absolute: more than all rounding errors.
+_MARGIN = 1e-8
+_LEAST_MARGIN = 1e-13
+
+
+@lru_cache(maxsize=4096)
+def epsilon(parts: tuple[Part, ...], delta: float, tail: float, earlier: int) -> float:
+    """ε of a release at δ/2 if it is the first, at δ/4 if one came earlier, …; rounded up, or infinite."""
+    share = math.ldexp(delta, -1 - earlier)
+    loss = loss_of(parts, tail) if earlier < MOST else None
+    if loss is None or loss.beyond >= share:
+        return math.inf
+    # With S = Σ over losses ≥ l of mass·exp(l - loss), δ at l, less a step or part of it, is δ(l) + S·(1 - exp(-step)).
+    losses = loss.losses
+    above = np.cumsum((loss.masses * np.exp(-losses))[::-1])[::-1] * np.exp(losses)
+    deltas = np.append(np.cumsum((-math.expm1(-loss.step) * above)[:0:-1])[::-1], 0.0) + loss.beyond
+    first = int(np.argmax(deltas <= share))
+    back = min((share - float(deltas[first])) / float(above[first]), -math.expm1(-loss.step))
+    found = float(losses[first]) + math.log1p(-back)
+    return max(found + loss.error, 0.0) * (1.0 + _MARGIN) + _LEAST_MARGIN
+
+
+def added(
+    total: Fraction, charge: Charge, pure: Fraction | None, shares: tuple[float, float, float], earlier: int
+) -> Fraction | None:
+    """Σ ε with one more release; None if that is more than ε.
+
+    Parameters
+    ----------
+    pure
+        Its largest loss, where it has one.
+    shares
+        ε and δ of this filter, and the P-mass that the loss of a release may leave out.
+    """
+    limit, delta, tail = shares
+    found = epsilon(charge.profile.parts, delta, tail, earlier)
+    if found > _LARGE * limit and total + Fraction(_NEARLY) * Fraction(min(found, 2.0 * limit)) <= limit:
+        found = min(found, _exact(charge.profile, math.ldexp(delta, -1 - earlier)))
+    more = pure if pure is not None and pure <= found else Fraction(found) if found < math.inf else None
+    return total + more if more is not None and total + more <= limit else None
+
+
+@lru_cache(maxsize=1024)
+def _exact(profile: PrivacyProfile, share: float) -> float:
+    """ε by exact accounting; infinite where that is not proved to the last digit."""
+    if len(profile.parts) > _PROVED_PARTS:
+        return math.inf
+    return float(profile.epsilon(share, slack=_SLACK)) * (1.0 + _MARGIN)
