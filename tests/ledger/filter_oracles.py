@@ -37,12 +37,11 @@ def atoms(noise, shift=1):
 def law_on_grid(losses, masses, step, direction):
     """P-masses at multiples of the step, and the first multiple.
 
-    "nearest" and "down" move each loss; "up" divides a mass between its neighbours so that the mean of exp(-loss)
+    "down" moves each loss; "up" divides a mass between its neighbours so that the mean of exp(-loss)
     stays, which can only help an analyst: all that she can reach is convex in exp(-loss).
     """
     lower = np.floor(losses / step + 1e-9).astype(int)
     share = {
-        "nearest": np.round(losses / step) - lower,
         "down": np.zeros(len(losses)),
         "up": np.clip(np.expm1(np.minimum(lower * step - losses, 0.0)) / math.expm1(-step), 0.0, 1.0),
     }[direction]
@@ -72,7 +71,7 @@ def power_on_grid(first, masses, count):
 
 
 def followed_by_gauss(parts, mu, epsilon):
-    """δ of independent coordinates [(noise, shift, count), …] and Gauss(μ) together, to about 1e-6 relative."""
+    """δ of independent coordinates [(noise, shift, count), …] and Gauss(μ) together: exact, or 1e-6 too large."""
     laws = [(atoms(noise, shift), count) for noise, shift, count in parts]
     if len(laws) == 1 and laws[0][1] == 1:
         losses, masses = laws[0][0]
@@ -81,7 +80,7 @@ def followed_by_gauss(parts, mu, epsilon):
         step = math.sqrt(variance) / 600
         start, masses = 0, np.ones(1)
         for (loss, p), count in laws:
-            first, one = law_on_grid(loss, p, step, "nearest")
+            first, one = law_on_grid(loss, p, step, "up")
             one_start, one = power_on_grid(first, one, count)
             start, masses = start + one_start, np.convolve(masses, one)
         losses = step * (start + np.arange(len(masses)))

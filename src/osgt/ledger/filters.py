@@ -30,7 +30,7 @@ SELECTION_SHARE = 0.2
 _GAUSSIAN_SHARE = 0.8
 
 #: Of the rest, share of the filter for the first few releases.
-_FEW_SHARE = 0.1
+_FEW_SHARE = 0.05
 
 #: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
 _ROUNDING_SHARE = 1e-5
@@ -72,8 +72,8 @@ class Shares:
 def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_SHARE) -> Shares:
     """The division of a budget: `selection_share` of δ for the choice of groups (0 where all keys are public).
 
-    Of the rest a tenth goes to the first few releases, and of what is left then four fifths to the Gaussian residue and
-    one fifth to the Rényi filter.
+    Of the rest a twentieth goes to the first few releases, and of what is left then four fifths to the Gaussian residue
+    and one fifth to the Rényi filter.
     """
     share = real_number("selection_share", selection_share, positive=False)
     if share > 1:
@@ -189,6 +189,15 @@ def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterSt
         and _residue_follows(before, shares, charge, after)
         and _alive(after, shares)
     )
+
+
+def follows_cancellation(
+    state: FilterState, shares: Shares, charge: Charge, before: FilterState | None, after: FilterState
+) -> bool:
+    """Whether `after` is what an honest ledger writes when it cancels the charge in the state `state`."""
+    expected = cancelled(state, shares, charge, before)
+    same = replace(after, renyi=expected.renyi) == expected
+    return same and abs(after.renyi - expected.renyi) <= _TOLERANCE * (state.renyi - expected.renyi)
 
 
 def _few_follows(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:

@@ -90,10 +90,22 @@ class Dataset:
         return schema[column]
 
     def where(self, condition: Any) -> "Dataset":
-        """The rows for which a condition holds: an Ibis expression, or SQL as after WHERE.
+        """The rows for which a condition holds: SQL of the engine as after WHERE, or an Ibis expression.
 
-        A condition looks at one row alone. What compares with other rows (subqueries, aggregates, windows) would let
-        one person's data decide about another's rows, and is refused.
+        A condition looks at one row alone and is true or false for it. What compares with other rows (subqueries,
+        aggregates, windows) would let one person's data decide about another's rows, and is refused; so is every
+        function that is not known to see its arguments alone. A value that the engine cannot compute for a row, such as
+        CAST('abc' AS INTEGER) or 1 / 0, counts as missing.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> visits = pa.table({"patient": ["a", "b"], "ward": ["x", "it's"], "days": [3, 12]})
+        >>> data = Dataset(visits, privacy_unit="patient").where("ward = 'it''s' AND days BETWEEN 1 AND 30")
+        >>> data.where("days > (SELECT avg(days) FROM visits)")
+        Traceback (most recent call last):
+            ...
+        ValueError: where: did not expect 'SELECT' at character 9; a condition looks at one row alone and has no ...
         """
         fewer = copy(self)
         fewer.filters = (*self.filters, checked_condition(self.table, condition))

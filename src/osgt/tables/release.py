@@ -22,6 +22,7 @@ from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.carried import carried, shown, unit_of
+from osgt.tables.conditions import check_functions
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
@@ -118,6 +119,8 @@ class Release:
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     expression = exact_sums(query, list(plan.parts), fresh_salt())
+    backend = query.dataset.table.get_backend()
+    check_functions(backend, backend.compile(expression))
     check_understood(expression)
     reservation = _reserved(query, plan)
     if reservation is not None:

@@ -1,0 +1,76 @@
+"""Whether the engine's functions are its own: a user's function of the same name could do anything.
+
+Conditions are written with full names where the engine has them. The rest of a release's query is written by Ibis with
+bare names, so these must mean what they say.
+"""
+
+import re
+from typing import Any
+
+#: What may be the name of a function in a query.
+_CALLED = re.compile(r'"?([A-Za-z_]\w*)"?\s*\(')
+
+#: Operators that release queries use; % is left out, which extensions have for text.
+_OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||"]
+_OPERATORS += [f"{no}{like}{case}" for no in ("", "!") for like in ("~", "~~") for case in ("", "*")]
+
+
+def check_functions(backend: Any, sql: str) -> None:
+    """Raise if a function or operator in this query might be another than the engine's own."""
+    own = _OWN[backend.name](backend, sorted({name.lower() for name in _CALLED.findall(sql)}))
+    if own:
+        raise ValueError(
+            f"the database has a function, operator or cast of its own in place of a built-in one: {', '.join(own)}; "
+            "drop it, or use a connection that does not see it"
+        )
+
+
+def _duckdb(backend: Any, names: list[str]) -> list[str]:
+    # Macros among the built-in functions use others, so no name of theirs may be taken.
+    found = backend.con.execute(
+        "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE NOT internal AND function_name IN "
+        "(SELECT function_name FROM system.main.duckdb_functions() WHERE internal) ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in found]
+
+
+def _postgres(backend: Any, names: list[str]) -> list[str]:
+    # Objects with numbers from 16384 on were made after the database was.
+    query = """
+        SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc
+        WHERE oid >= 16384 AND proname = ANY (%(names)s) AND NOT EXISTS (
+            SELECT 1 FROM pg_catalog.unnest(proargtypes) AS argument(type) WHERE argument.type >= 16384
+        ) AND pronamespace IN (
+            SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY (pg_catalog.current_schemas(true))
+        ) AND EXISTS (
+            SELECT 1 FROM pg_catalog.pg_proc AS other WHERE other.oid < 16384 AND other.proname = pg_proc.proname
+        )
+        UNION SELECT oprname::pg_catalog.text FROM pg_catalog.pg_operator
+        WHERE oid >= 16384 AND oprname = ANY (%(operators)s) AND oprleft < 16384 AND oprright < 16384
+        AND oprnamespace IN (
+            SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY (pg_catalog.current_schemas(true))
+        )
+        UNION SELECT pg_catalog.format_type(castsource, NULL) || ' AS ' || pg_catalog.format_type(casttarget, NULL)
+        FROM pg_catalog.pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384
+        ORDER BY 1
+    """
+    with backend.con.cursor() as cursor:
+        try:
+            found = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
+        finally:
+            backend.con.rollback()
+    return [name for (name,) in found]
+
+
+def _spark(backend: Any, names: list[str]) -> list[str]:
+    own = []
+    known = {row[0] for row in backend._session.sql("SHOW FUNCTIONS").collect()}
+    for name in known.intersection(names):
+        lines = [row[0] for row in backend._session.sql(f"DESCRIBE FUNCTION `{name}`").collect()]
+        classes = [line.removeprefix("Class: ") for line in lines if line.startswith("Class: ")]
+        if classes and not classes[0].startswith("org.apache.spark.sql.catalyst.expressions."):
+            own.append(name)
+    return sorted(own)
+
+
+_OWN = {"duckdb": _duckdb, "postgres": _postgres, "pyspark": _spark}

@@ -1,0 +1,203 @@
+"""What an engine must say about itself so that conditions can be read, checked and written for it."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from osgt.tables.conditions.functions import by_name
+from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.tokens import Lexicon
+from osgt.tables.conditions.tree import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Extract,
+    In,
+    Is,
+    Like,
+    Node,
+    Number,
+    Text,
+    Typed,
+    Unary,
+    Word,
+)
+
+#: Kinds of values that can be compared with one another.
+CLASSES = {
+    "integer": "number",
+    "decimal": "number",
+    "float": "number",
+    "date": "time",
+    "timestamp": "time",
+}
+
+
+#: Parts of a date that EXTRACT and date_trunc know.
+FIELDS = frozenset(
+    by_name(
+        {
+            "part": "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND DOW ISODOW DOY ISOYEAR EPOCH DECADE CENTURY "
+            "MILLENNIUM"
+        }
+    )
+)
+
+
+@dataclass(frozen=True)
+class Type:
+    """A type of an engine: its kind ("text", "integer", "date", …, "other" for all else) and its own name."""
+
+    kind: str
+    name: str
+
+    @property
+    def family(self) -> str:
+        """The kinds that it can be compared with."""
+        return CLASSES.get(self.kind, self.kind)
+
+
+class Dialect(ABC):
+    """An engine. Columns are written as their number between null characters, which no text holds."""
+
+    #: For people.
+    engine: ClassVar[str]
+    grammar: ClassVar[Grammar]
+    #: The functions that see nothing but their arguments, with what these are (`checks.ARGUMENTS`).
+    functions: ClassVar[Mapping[str, str]]
+    #: Parts of a date that the engine knows.
+    fields: ClassVar[frozenset[str]]
+    #: The character that takes the meaning of % and _ in LIKE without ESCAPE, and whether it must stand before these.
+    like_escape: ClassVar[str | None] = "\\"
+    like_strict: ClassVar[bool] = False
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
+        self.columns: list[str] = []
+        self.types: Mapping[Node, Type] = {}
+
+    # What the engine says
+
+    @property
+    @abstractmethod
+    def lexicon(self) -> Lexicon:
+        """How the engine reads text, under its present settings."""
+
+    @abstractmethod
+    def types_of(self, query: str) -> list[Type]:
+        """The types of the columns of a query, none of whose rows is read."""
+
+    @abstractmethod
+    def run(self, query: str) -> None:
+        """Run a query about constants, for the error that it may end in."""
+
+    def same_name(self, written: str, name: str, *, quoted: bool) -> bool:
+        """Whether the engine takes what was written for the name of a column."""
+        return written.lower() == name.lower()
+
+    # What is written
+
+    def written(self, node: Node) -> str:
+        """The node in the engine's SQL, in brackets, so that nothing depends on precedence."""
+        return getattr(self, f"_{type(node).__name__.lower()}")(node)  # type: ignore[no-any-return]
+
+    def kind(self, node: Node) -> str:
+        """The kind of a node; "unknown" before the engine was asked."""
+        return self.types[node].kind if node in self.types else "unknown"
+
+    def string(self, value: str) -> str:
+        """A string in the one form that can be read in one way only."""
+        return "'" + value.replace("'", "''") + "'"
+
+    def comparable(self, node: Node) -> str:
+        """An operand of a comparison with numbers of another kind; the engine may need it in another form."""
+        return self.written(node)
+
+    def probes(self, node: Node) -> list[str]:
+        """Constants that must not be an error."""
+        fixed = isinstance(node, Typed) or (isinstance(node, Call) and "W" in self.functions[node.name])
+        return [self.written(node)] if fixed else []
+
+    def _text(self, node: Text) -> str:
+        return self.string(node.value)
+
+    def _number(self, node: Number) -> str:
+        return node.text
+
+    def _word(self, node: Word) -> str:
+        return node.word
+
+    def _typed(self, node: Typed) -> str:
+        if not re.fullmatch(r"[\w:+\-./ ]*", node.value, re.ASCII):
+            raise ValueError(f"where: {node.type} must be followed by a date, time or length of time in quotes")
+        unit = node.unit.removesuffix("S")
+        return f"({node.type} '{node.value}'{f' {unit}' if unit else ''})"
+
+    def _column(self, node: Column) -> str:
+        if node.name not in self.columns:
+            self.columns.append(node.name)
+        return f"\0{self.columns.index(node.name)}\0"
+
+    def _call(self, node: Call) -> str:
+        return f"{node.name}({self.listed(node.arguments)})"
+
+    def listed(self, nodes: tuple[Node, ...]) -> str:
+        """Several nodes."""
+        return ", ".join(self.written(node) for node in nodes)
+
+    @abstractmethod
+    def _cast(self, node: Cast) -> str: ...
+
+    def _unary(self, node: Unary) -> str:
+        if node.operator == "NOT":
+            return f"(NOT {self.written(node.value)})"
+        if isinstance(node.value, Number):
+            return f"({node.operator}{node.value.text})"
+        return self.signed(node)
+
+    @abstractmethod
+    def signed(self, node: Unary) -> str:
+        """A sign before a value that is no constant."""
+
+    def _binary(self, node: Binary) -> str:
+        if node.operator in ("AND", "OR"):
+            return f"({self.written(node.left)} {node.operator} {self.written(node.right)})"
+        if node.operator in ("+", "-", "*", "/", "%", "//", "^", "||"):
+            return self.calculated(node)
+        return self.compared(node)
+
+    @abstractmethod
+    def calculated(self, node: Binary) -> str:
+        """Arithmetic, with NULL instead of an error where a value allows no answer."""
+
+    def compared(self, node: Binary) -> str:
+        """A comparison or a regular expression."""
+        return f"({self.comparable(node.left)} {node.operator} {self.comparable(node.right)})"
+
+    def _in(self, node: In) -> str:
+        options = ", ".join(self.comparable(option) for option in node.options)
+        return f"({self.comparable(node.value)} IN ({options}))"
+
+    def _between(self, node: Between) -> str:
+        value, low, high = (self.comparable(part) for part in (node.value, node.low, node.high))
+        return f"({value} BETWEEN {low} AND {high})"
+
+    def _like(self, node: Like) -> str:
+        escape = "" if node.escape is None else f" ESCAPE {self.string(node.escape)}"
+        return f"({self.written(node.value)} {node.operator} {self.string(node.pattern)}{escape})"
+
+    def _is(self, node: Is) -> str:
+        what = "NULL" if node.what == "UNKNOWN" else node.what
+        return f"({self.written(node.value)} IS {what})"
+
+    def _case(self, node: Case) -> str:
+        branches = " ".join(f"WHEN {self.written(test)} THEN {self.written(value)}" for test, value in node.branches)
+        return f"(CASE {branches} ELSE {self.written(node.otherwise)} END)"
+
+    def _extract(self, node: Extract) -> str:
+        return f"EXTRACT({node.field} FROM {self.written(node.value)})"
