@@ -10,6 +10,7 @@ import osgt
 ROOT = Path(osgt.__file__).parent
 ROOMS = [
     "limits",
+    "locations",
     "files",
     "noise",
     "sampling",

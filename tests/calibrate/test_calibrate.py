@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate, compare
 from osgt.calibrate import Part
+from osgt.calibrate.family import family_of
+from osgt.calibrate.scale import ScaleSearch, pure_scale
 from osgt.noise.error import absolute_quantile, expected_maximum, measure
 
 #: Variances on the reals at their optimum, computed with a contour integral and a residue sum.
@@ -161,6 +164,16 @@ def test_quantiles_between_integers():
     assert all(np.diff(values) > 0)
 
 
+def joint(laws, parts):
+    return PrivacyProfile.compose(
+        [PrivacyProfile(law, part.shift, part.coordinates) for law, part in zip(laws, parts, strict=True)]
+    )
+
+
+def weighted_error(laws, parts):
+    return sum(part.weight * law.var() / part.shift**2 for law, part in zip(laws, parts, strict=True))
+
+
 class TestParts:
     def test_one_part_is_the_plain_call(self):
         assert calibrate(1, 1e-6, parts=[Part(2, 5)])[0] == calibrate(1, 1e-6, shift=2, coordinates=5)
@@ -181,7 +194,65 @@ class TestParts:
 
     def test_weight_moves_noise_to_the_other_part(self):
         heavy, light = calibrate(1.0, 1e-6, parts=[Part(1, 4, weight=16.0), Part(1, 4, weight=1.0)])
-        assert heavy.std() / light.std() == pytest.approx(0.5, rel=0.02)
+        assert 0.98 * 16 ** (-1 / 3) <= heavy.std() / light.std() <= 1.02 * 16 ** (-1 / 4)
+
+    @pytest.mark.parametrize(
+        ("epsilon", "delta", "parts"),
+        [
+            (1.0, 1e-6, [Part(1, 1), Part(1, 1, weight=9.0)]),  # the Laplace end
+            (1.0, 1e-6, [Part(1, 4), Part(1, 4, weight=16.0)]),  # between the ends
+            (1.0, 1e-6, [Part(1, 64), Part(1, 64, weight=16.0)]),  # the Gaussian end
+            (1.0, 1e-8, [Part(1, 2), Part(5.0, 20)]),
+        ],
+        ids=str,
+    )
+    def test_no_other_allocation_is_better(self, epsilon, delta, parts):
+        """Against a search over the ratio of the two scales, at the shape that was chosen, with the exact profile."""
+        laws = calibrate(epsilon, delta, parts=parts, discrete=False)
+        assert joint(laws, parts).delta(epsilon) <= delta
+        ratio = math.log(laws[1].std() / laws[0].std())
+
+        def least_error(log_ratio):
+            def scaled(log_scale):
+                factors = math.exp(log_scale), math.exp(log_scale + log_ratio - ratio)
+                return [OSGT.from_rates(x.slope / f, x.curvature / f**2) for x, f in zip(laws, factors, strict=True)]
+
+            def excess(log_scale):
+                return math.log(max(joint(scaled(log_scale), parts).delta(epsilon, slack=1e-3), 1e-30) / delta)
+
+            return weighted_error(scaled(optimize.brentq(excess, -0.5, 0.5, xtol=1e-4)), parts)
+
+        best = optimize.minimize_scalar(
+            least_error, bounds=(ratio - 0.4, ratio + 0.4), method="bounded", options={"xatol": 0.04}
+        )
+        assert weighted_error(laws, parts) <= 1.002 * best.fun
+
+    @pytest.mark.parametrize(
+        ("epsilon", "delta", "parts", "worse"),
+        [
+            (1.0, 0.0, [Part(1, 1), Part(7, 1, weight=100.0)], 0.25),
+            (1.0, 1e-6, [Part(1, 1), Part(1, 1, weight=9.0)], 0.25),
+            (1.0, 1e-6, [Part(1, 16), Part(1, 16, weight=25.0), Part(9, 1, weight=0.2)], 1 / 3),
+        ],
+    )
+    def test_never_worse_than_one_exponent_for_all_shapes(self, epsilon, delta, parts, worse):
+        """Against scales in proportion to shift·(coordinates/weight)^¼ and ^⅓: one of the two is clearly worse."""
+        laws = calibrate(epsilon, delta, parts=parts)
+        for exponent in (0.25, 1 / 3):
+            family = replace(family_of(parts, discrete=True), exponent=exponent)
+            u = 1.0 if laws[0].curvature == 0 else laws[0].shape / (1 + laws[0].shape)
+            search = ScaleSearch(family, epsilon, delta or 0.5)
+            scale = pure_scale(family, epsilon) if delta == 0 else math.exp(search.fine(u))
+            fixed = weighted_error(family.laws(u, scale), parts)
+            assert weighted_error(laws, parts) <= 1.001 * fixed
+            if exponent == worse:
+                assert weighted_error(laws, parts) < 0.985 * fixed
+
+    def test_pure_privacy_is_shared_out_exactly(self):
+        """At δ = 0 the loss is Σ coordinates·shift/scale: the optimum has a closed form."""
+        parts = [Part(1, 2), Part(7, 3, weight=100.0)]
+        laws = calibrate(0.01, 0, parts=parts)
+        assert laws[1].slope / laws[0].slope == pytest.approx((1 / 7) * (2 / (3 / 100)) ** (1 / 3), rel=1e-9)
 
     def test_bad_parts(self):
         with pytest.raises(ValueError, match="at least one Part"):

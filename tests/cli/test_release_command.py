@@ -112,6 +112,41 @@ class TestRelease:
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
         assert "fare_bin_3_high" in answer["table"][0]
 
+    def test_types_of_csv_columns_are_declared(self, run, tmp_path):
+        """On the command line or in the file; without one, the message says how to declare it in both."""
+        rows = tmp_path / "rows.csv"
+        pyarrow.csv.write_csv(ROWS, rows)
+        fares = ["--sum", "fare:0:90"]
+        refused = released(run, rows, *fares)
+        assert refused.exit_code == 2
+        assert "column 'fare' must be declared" in refused.stderr
+        assert '--type fare:float64, or fare = "float64" in [data.types]' in refused.stderr
+        assert "Dataset" not in refused.stderr
+        made = json.loads(
+            released(run, rows, *fares, "--type", "fare:float64", "--type", "user:int64", "--json").stdout
+        )
+        assert made["query"]["data"]["types"] == {"fare": "float64", "user": "int64"}
+        query = tmp_path / "query.toml"
+        text = QUERY.replace("rows.parquet", "rows.csv").replace(
+            "[groups]", '[data.types]\nfare = "decimal(9, 2)"\n\n[groups]', 1
+        )
+        query.write_text(text.replace("fare >= 0", "city <> 'x'"))
+        planned = run("plan", "--query", query)
+        assert planned.exit_code == 0, planned.stderr
+        made = run("release", "--query", query, "--json")
+        assert json.loads(made.stdout)["query"]["data"]["types"] == {"fare": "decimal(9, 2)"}
+        for wrong, said in (
+            ("fare", "must be COLUMN:TYPE"),
+            (":int64", "must be COLUMN:TYPE"),
+            ("fare:number", "int64"),
+        ):
+            result = released(run, rows, *fares, "--type", wrong)
+            assert result.exit_code == 2
+            assert said in result.stderr
+        (tmp_path / "other.csv").write_text(rows.read_text().replace(",", ";"))
+        options = ["--type", "fare:float64", "--delimiter", ";"]
+        assert released(run, tmp_path / "other.csv", *fares, *options).exit_code == 0
+
     def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):
         rows = tmp_path / "rows.parquet"
         cities = pa.array(["=1+1" if city == "Rome" else city for city in ROWS["city"].to_pylist()])
@@ -161,12 +196,16 @@ class TestRelease:
             assert ledger.history("rides") == []
 
     def test_what_cannot_be_read_is_said_in_a_line(self, run, tmp_path):
-        for name, content in (("latin.csv", b"user,city\n1,Z\xfcrich\n"), ("fake.parquet", b"user,city\n1,Rome\n")):
+        latin, fake = b"user,Stra\xdfe\n1,Rome\n", b"user,city\n1,Rome\n"
+        for name, content, said in (
+            ("latin.csv", latin, "must hold the names of the columns, in UTF-8"),
+            ("fake.parquet", fake, "cannot be read"),
+        ):
             path = tmp_path / name
             path.write_bytes(content)
             result = released(run, path)
             assert result.exit_code == 2
-            assert "cannot be read" in result.stderr
+            assert said in result.stderr
             assert len(result.stderr.strip().splitlines()) == 1
 
     def test_nothing_to_show(self, run, rows):

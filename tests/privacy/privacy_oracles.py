@@ -160,3 +160,93 @@ def random_smaller(rng, shift, coordinates, *, whole):
     if whole:
         return [int(d) for d in rng.integers(1, int(shift) + 1, changed)]
     return [float(d) for d in shift * rng.uniform(0.05, 1.0, changed)]
+
+
+def listed_losses(parts, least=1e-40):
+    """(loss, probability) of every sum of losses of a few integer coordinates, with 50 digits; equal sums are one.
+
+    Each loss of one part is a whole number of times two others of its own, so that equal sums are known exactly.
+    """
+    total = {(): mp.mpf(1)}
+    with mp.workdps(50):
+        values = []
+        for noise, shift, n in parts:
+            a, c = mp.mpf(noise.slope), mp.mpf(noise.curvature)
+            reach = int(noise.isf(least)) + 2
+            weights = {k: mp.exp(-(a * abs(k) + c * k * k / 2)) for k in range(-reach, reach + 1)}
+            norm = mp.fsum(weights.values())
+            one = {}
+            for k, weight in weights.items():
+                # |k + shift| - |k| times the slope, and (k + shift)² - k² times half the curvature
+                key = (abs(k + shift) - abs(k), (k + shift) ** 2 - k * k if c else 0)
+                one[key] = one.get(key, 0) + weight / norm
+            values.append((a, c / 2))
+            law = {(0, 0): mp.mpf(1)}
+            for _ in range(n):
+                grown = {}
+                for (i, j), p in law.items():
+                    for (x, y), q in one.items():
+                        if p * q > least:
+                            grown[i + x, j + y] = grown.get((i + x, j + y), 0) + p * q
+                law = grown
+            total = {(*key, *own): p * q for key, p in total.items() for own, q in law.items() if p * q > least}
+        rates = [rate for pair in values for rate in pair]
+        return [(mp.fdot(zip(key, rates, strict=True)), p) for key, p in total.items()]
+
+
+def listed_delta(losses, epsilon):
+    """δ(ε) from `listed_losses`."""
+    with mp.workdps(50):
+        epsilon = mp.mpf(epsilon)
+        return mp.fsum(p * -mp.expm1(epsilon - loss) for loss, p in losses if loss > epsilon)
+
+
+def sums_of_integer_losses(parts, floor=-90.0, most=10**6):
+    """Losses in ascending order and log-probabilities of all sums, in floats; None where they are too many.
+
+    Losses are told apart down to 1e-13 of themselves, and what has less than exp(floor) is left out.
+    """
+    loss, log_p = np.zeros(1), np.zeros(1)
+    for noise, shift, n in parts:
+        k = np.arange(-int(noise.isf(1e-60)) - 5, int(noise.isf(1e-60)) + 6.0)
+        weights = -(noise.slope * np.abs(k) + noise.curvature * k * k / 2)
+        one_p = weights - math.log(math.fsum(np.exp(weights)))
+        gap, near = np.clip(2 * k + shift, -shift, shift), np.minimum(np.abs(k), np.abs(k + shift))
+        one_loss = gap * (noise.slope + noise.curvature * (near + np.abs(gap) / 2))
+        for _ in range(n):
+            if len(loss) * len(one_loss) > most:
+                return None
+            loss, log_p = (loss[:, None] + one_loss).ravel(), (log_p[:, None] + one_p).ravel()
+            kept = np.flatnonzero(log_p > floor)
+            order = kept[np.argsort(loss[kept])]
+            loss, log_p = loss[order], log_p[order]
+            heads = np.flatnonzero(np.diff(loss, prepend=-np.inf) > 1e-13 * (1 + np.abs(loss)))
+            loss, log_p = loss[heads], np.logaddexp.reduceat(log_p, heads)
+    return loss, log_p
+
+
+def renyi_exactly(noise, shift, s):
+    """log E_P[exp(s·loss)] from the definition: Appendix E with 400 digits on the reals, a sum on the integers."""
+    a, c, shift = mp.mpf(noise.slope), mp.mpf(noise.curvature), mp.mpf(shift)
+    if hasattr(noise, "pmf"):
+        with mp.workdps(50):
+            s, whole = mp.mpf(s), int(shift)
+            reach = int(noise.isf(1e-60)) + whole + 5
+            far = reach + (int(max(0, s * shift - a / c)) if c else 0)
+            potential = [a * k + c * k * k / 2 for k in range(far + reach + whole + 1)]
+            norm = mp.fsum(mp.exp(-potential[abs(k)]) for k in range(-reach, reach + 1))
+            terms = (
+                mp.exp(s * potential[abs(k + whole)] - (1 + s) * potential[abs(k)]) for k in range(-reach, far + 1)
+            )
+            return mp.log(mp.fsum(terms) / norm)
+    with mp.workdps(400):
+        s = mp.mpf(s)
+
+        def half_line(b):
+            return mp.sqrt(mp.pi / (2 * c)) * mp.exp(b * b / (2 * c)) * mp.erfc(b / mp.sqrt(2 * c)) if c else 1 / b
+
+        step = shift * (a + c * shift / 2)
+        total = mp.exp(s * step) * (half_line(a - s * c * shift) + half_line(a + s * (2 * a + c * shift)))
+        near = a + (1 + s) * c * shift
+        total += mp.exp(-(1 + s) * step) * (half_line(near) - half_line(near + 2 * s * a))
+        return mp.log(total / (2 * half_line(a)))

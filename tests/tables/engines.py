@@ -23,8 +23,8 @@ from psycopg import sql
 from osgt import Dataset
 from osgt.tables import release
 from osgt.tables.keys import KEY
+from osgt.tables.reading import fetched
 from osgt.tables.release import exact_sums, shown_keys
-from osgt.tables.sources import fetched
 
 #: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
 UNIT, ROW = "person", "row"
@@ -33,7 +33,7 @@ QUERY_ENGINES = ("duckdb", "spark", "postgres")
 
 SOURCES = (
     "pandas", "polars", "lazy polars", "pyarrow", "parquet", "parquet glob", "csv", "duckdb file",
-    "duckdb connection", "ibis memtable", "spark dataframe", "spark session", "spark file", "postgres url",
+    "duckdb connection", "ibis memtable", "spark csv", "spark dataframe", "spark session", "spark file", "postgres url",
 )  # fmt: skip
 
 
@@ -214,13 +214,14 @@ def _postgres_type(dtype):
 def source(name, table, folder, session=None, postgres=None):
     """What is handed to `Dataset` for this way, and the arguments that go with it."""
     ways = {
-        "pandas": lambda: (table.to_pandas(), {}),
+        "pandas": lambda: (table.to_pandas(), {"types": _declared(table, only_objects=True)}),
         "polars": lambda: (polars.from_arrow(table), {}),
         "lazy polars": lambda: (polars.from_arrow(table).lazy(), {}),
         "pyarrow": lambda: (table, {}),
         "parquet": lambda: (_parquet(table, folder / "data.parquet"), {}),
         "parquet glob": lambda: (_parts(table, folder), {}),
-        "csv": lambda: (_csv(table, folder / "data.csv"), {}),
+        "csv": lambda: (_csv(table, folder / "data.csv"), {"types": _declared(table)}),
+        "spark csv": lambda: (_csv(table, folder / "data.csv"), {"types": _declared(table), "engine": "spark"}),
         "duckdb file": lambda: (_duckdb_file(table, folder / "data.duckdb"), {"table": "town.people"}),
         "duckdb connection": lambda: (
             duckdb.connect(_duckdb_file(table, folder / "data.duckdb")),
@@ -233,6 +234,15 @@ def source(name, table, folder, session=None, postgres=None):
         "postgres url": lambda: (postgres, {"table": f"public.{postgres_table(postgres, table)}"}),
     }
     return ways[name]()
+
+
+def _declared(table, *, only_objects=False):
+    """The types of the columns, by the names that are declared; in pandas, of what it keeps as objects."""
+    names = {pa.int8(): "int64", pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "boolean"}
+    types = {f.name: str(f.type).replace("decimal128", "decimal") for f in table.schema if pa.types.is_decimal(f.type)}
+    if only_objects:
+        return types | {"flag": "boolean"}
+    return types | {f.name: names[f.type] for f in table.schema if f.type in names}
 
 
 def _parquet(table, path):

@@ -79,11 +79,13 @@ def test_hostile_column_names(engine):
 
 
 def test_one_column_in_several_places(engine):
-    """The unit as key, and the key as value."""
+    """The key as value, and the unit as value; never the unit as key, where a group would be one unit."""
     dataset = engine.put(pa.table({UNIT: [1, 1, 2], "key": [3, 3, 4], "value": [5, 5, 6]}))
-    assert answer(dataset, by=(UNIT,), column=UNIT) == {(1,): [[1], [2], [2], [2]], (2,): [[1], [1], [1], [2]]}
-    both = answer(dataset, by=("key", UNIT), column="key")
-    assert both == {(3, 1): [[1], [2], [2], [6]], (4, 2): [[1], [1], [1], [4]]}
+    assert answer(dataset, column="key") == {(3,): [[1], [2], [2], [6]], (4,): [[1], [1], [1], [4]]}
+    assert answer(dataset, column=UNIT) == {(3,): [[1], [2], [2], [2]], (4,): [[1], [1], [1], [2]]}
+    for by in ((UNIT,), ("key", UNIT)):
+        with pytest.raises(ValueError, match=f"group_by: '{UNIT}' is the privacy unit"):
+            dataset.group_by(*by, max_groups=1)
 
 
 def test_a_million_groups():

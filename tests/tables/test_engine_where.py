@@ -184,6 +184,13 @@ def test_a_table_that_is_a_query_itself(engine_of):
     assert rows_left(Dataset(visits, UNIT).where(_.visits > 0).where("visits < 2")) == [[5], [3]]
 
 
+def test_a_table_with_a_part_in_memory(engine_of):
+    table = small(engine_of("duckdb")).table
+    regions = ibis.memtable(pa.table({"town": ["x", "y"], "region": ["north", "south"]}))
+    joined = table.inner_join(regions, "town")
+    assert rows_left(Dataset(joined, UNIT).where("region = 'north'").where(_.size > 1)) == [[1], [1]]
+
+
 def test_a_refused_condition_reads_nothing(tmp_path):
     """The file is gone: whatever looked at its rows would say so."""
     import pyarrow.parquet  # noqa: PLC0415

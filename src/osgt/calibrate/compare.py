@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from osgt.calibrate.allocation import allocated
 from osgt.calibrate.family import Part, family_of
 from osgt.calibrate.scale import ScaleSearch, pure_scale
 from osgt.calibrate.search import calibrate
@@ -98,7 +99,8 @@ def ends_of_family(
     if delta > 0:
         search = ScaleSearch(family, epsilon, delta)
         laws["gaussian"] = family.laws(0.0, math.exp(search.fine(0.0)))
-        laws["laplace"] = family.laws(1.0, math.exp(search.fine(1.0)))
+        laplace = allocated(search, search, 1.0, "variance")
+        laws["laplace"] = laplace.family.laws(1.0, math.exp(laplace.fine(1.0)))
     laws["laplace (pure)"] = family.laws(1.0, pure_scale(family, epsilon))
     return laws
 

@@ -14,31 +14,52 @@ from osgt.privacy import PrivacyProfile
 class Part:
     """Coordinates of one kind: each changes by at most `shift`, and one person changes at most `coordinates` of them.
 
-    A part with a larger `weight` gets less noise: what is minimised is the sum over parts of weight·(error/shift)².
+    A part with a larger `weight` gets less noise: what is minimised is the sum over parts of weight·variance/shift²,
+    or of weight·error/shift for the other objectives.
     """
 
     shift: float = 1
     coordinates: int = 1
     weight: float = 1.0
 
-    @property
-    def relative_scale(self) -> float:
-        """Scale of this part's noise against that of other parts: the allocation that is best for Gaussian noise."""
-        return float(self.shift) * math.sqrt(math.sqrt(self.coordinates / self.weight))
-
 
 @dataclass(frozen=True)
 class Family:
-    """The laws for given parts: one number u in [0, 1] for their shape, and one for their scale."""
+    """The laws for given parts: one number u in [0, 1] for their shape, and one for their scale.
+
+    How the noise is shared out among the parts: let part i have the scale shift·t. If the privacy loss grows like
+    Σ coordinates/t^q, the sum of weight·t^power is least where t ∝ (coordinates/weight)^(1/(power + q)). The Gaussian
+    has q = 2, the Laplace next to its largest loss q = 1; between them `exponent` sets what is best, and q = 2 - u is
+    taken as long as it is not set.
+    """
 
     parts: tuple[Part, ...]
     discrete: bool
+    power: int = 2
+    exponent: float | None = None
+
+    def relative_scales(self, u: float) -> list[float]:
+        """Scales of the parts' noise against each other."""
+        exponent = 1.0 / (self.power + 2.0 - u) if self.exponent is None else self.exponent
+        ratios = [part.coordinates / part.weight for part in self.parts]
+        typical = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+        return [float(part.shift) * (r / typical) ** exponent for part, r in zip(self.parts, ratios, strict=True)]
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """The exponents that are best for the Gaussian and for the Laplace, between which the others lie."""
+        return 1.0 / (self.power + 2.0), 1.0 / (self.power + 1.0)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all exponents come to the same."""
+        return len({part.coordinates / part.weight for part in self.parts}) == 1
 
     def laws(self, u: float, scale: float) -> tuple[Law, ...]:
-        """For each part the law with m/σ = u/(1 - u) and, on the reals, standard deviation scale·relative_scale."""
+        """For each part the law with m/σ = u/(1 - u) and, on the reals, standard deviation scale·relative scale."""
         slope, curvature = _unit_rates(u)
         kind = DiscreteOSGT if self.discrete else OSGT
-        scales = [scale * part.relative_scale for part in self.parts]
+        scales = [scale * relative for relative in self.relative_scales(u)]
         return tuple(kind.from_rates(slope / s, curvature / s / s) for s in scales)
 
     def profile(self, u: float, scale: float) -> PrivacyProfile:
@@ -48,9 +69,9 @@ class Family:
 
     def error(self, u: float, scale: float, objective: Objective) -> float:
         """Weighted sum of the errors, each in units of its part's shift."""
-        error, power = measure(objective), 2 if objective == "variance" else 1
+        error = measure(objective)
         pairs = zip(self.laws(u, scale), self.parts, strict=True)
-        return math.fsum(part.weight * error(law) / part.shift**power for law, part in pairs)
+        return math.fsum(part.weight * error(law) / part.shift**self.power for law, part in pairs)
 
 
 def _unit_rates(u: float) -> tuple[float, float]:
@@ -62,8 +83,9 @@ def _unit_rates(u: float) -> tuple[float, float]:
     return shape * math.sqrt(variance), variance
 
 
-def family_of(parts: Sequence[Part], *, discrete: bool) -> Family:
+def family_of(parts: Sequence[Part], *, discrete: bool, objective: Objective = "variance") -> Family:
     """The family for these parts, or an error that names the argument at fault."""
+    measure(objective)
     if not parts:
         raise ValueError("parts must name at least one Part, got none")
     for part in parts:
@@ -71,7 +93,7 @@ def family_of(parts: Sequence[Part], *, discrete: bool) -> Family:
         # The law does not matter here: the profile checks shift and coordinates, in the words of their own arguments.
         law = DiscreteOSGT.gaussian(1.0) if discrete else OSGT.gaussian(1.0)
         PrivacyProfile(law, part.shift, part.coordinates)
-    return Family(tuple(parts), discrete)
+    return Family(tuple(parts), discrete, power=2 if objective == "variance" else 1)
 
 
 def budget(epsilon: object, delta: object) -> tuple[float, float]:

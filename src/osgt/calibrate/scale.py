@@ -41,6 +41,11 @@ class ScaleSearch:
             self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
         return self._solved[u][0]
 
+    def solved_again(self, u: float) -> float:
+        """As `coarse`, for laws that differ a little from those that the search started from."""
+        self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
+        return self._solved[u][0]
+
     def fine(self, u: float) -> float:
         """The logarithm of a scale that meets the budget, at most 1e-6 above the least (the Laplace: see above)."""
         if u == 1 and self._solved.get(u, (-math.inf,))[0] >= self._pure():
@@ -114,13 +119,15 @@ def first_guess(family: Family, epsilon: float, delta: float) -> float:
     """The logarithm of a scale of the right size: the lesser of pure Laplace noise and a Gaussian of zCDP."""
     log_inverse = -math.log(delta)
     rho = (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse)) ** 2
-    cost = math.fsum(part.coordinates * (part.shift / part.relative_scale) ** 2 for part in family.parts)
+    pairs = zip(family.parts, family.relative_scales(0.0), strict=True)
+    cost = math.fsum(part.coordinates * (part.shift / relative) ** 2 for part, relative in pairs)
     return min(0.5 * math.log(cost / (2.0 * rho)), math.log(pure_scale(family, epsilon)))
 
 
 def pure_scale(family: Family, epsilon: float) -> float:
     """The scale at which Laplace noise on all parts has ε at δ = 0, rounded up."""
-    cost = math.fsum(part.coordinates * part.shift / part.relative_scale for part in family.parts)
+    pairs = zip(family.parts, family.relative_scales(1.0), strict=True)
+    cost = math.fsum(part.coordinates * part.shift / relative for part, relative in pairs)
     scale = math.sqrt(2.0) * cost / epsilon
     while float(family.profile(1.0, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import overload
 
+from osgt.calibrate.allocation import allocated
 from osgt.calibrate.family import Part, budget, family_of
 from osgt.calibrate.scale import ScaleSearch, first_guess, pure_scale
 from osgt.calibrate.shapes import costs_over_shapes
-from osgt.noise.error import Law, Objective, measure
+from osgt.noise.error import Law, Objective
 
 #: Standard deviation from which on the shape is searched on the reals.
 _SMOOTH_SCALE = 4.0
@@ -86,28 +87,28 @@ def calibrate(
     """
     if parts is None:
         return calibrate(epsilon, delta, parts=[Part(shift, coordinates)], objective=objective, discrete=discrete)[0]
-    family = family_of(parts, discrete=discrete)
+    family = family_of(parts, discrete=discrete, objective=objective)
     epsilon, delta = budget(epsilon, delta)
-    measure(objective)
     if delta == 0:
         return family.laws(1.0, pure_scale(family, epsilon))
     search = ScaleSearch(family, epsilon, delta)
     candidates = []
-    for u in _best_shapes(search, objective):
-        scale = math.exp(search.fine(u))
-        candidates.append((family.error(u, scale, objective), u, scale))
-    _, u, scale = min(candidates)
-    return family.laws(u, scale)
+    shapes, coarse = _best_shapes(search, objective)
+    for u in shapes:
+        best = allocated(search, coarse, u, objective)
+        scale = math.exp(best.fine(u))
+        candidates.append((best.family.error(u, scale, objective), best.family.laws(u, scale)))
+    return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
-def _best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
+def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float], ScaleSearch]:
     """The shape with the least error at its least scale, as far as a coarse search can tell.
 
-    An end of the family that is as good, at this accuracy, comes with it.
+    An end of the family that is as good, at this accuracy, comes with it, and so does the coarse search.
     """
     coarse, family = search, search.family
     guess = math.exp(first_guess(family, search.epsilon, search.delta))
-    if guess * min(part.relative_scale for part in family.parts) > _SMOOTH_SCALE:
+    if guess * min(family.relative_scales(0.0)) > _SMOOTH_SCALE:
         # On the integers such a law is as good as on the reals, where it takes less time.
         family = replace(family, discrete=False)
         coarse = ScaleSearch(family, search.epsilon, search.delta)
@@ -123,4 +124,4 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
     search.start_from(coarse)
     # With a large δ the noise is next to nothing and log δ tells little: there the ends are always looked at closely.
     shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR) or search.delta > _LARGE_DELTA]
-    return shapes if best in shapes else [*shapes, best]
+    return (shapes if best in shapes else [*shapes, best]), coarse

@@ -44,6 +44,18 @@ def release(
     where: Annotated[
         list[str] | None, typer.Option(help="Condition in SQL on each row.", rich_help_panel=_OPTIONS[0])
     ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            help="COLUMN:TYPE of a CSV file, as age:int64; int64, float64, decimal(p, s), boolean, date, timestamp or "
+            "string (what is not declared); may be repeated.",
+            rich_help_panel=_OPTIONS[0],
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the fields of a CSV file (,).", rich_help_panel=_OPTIONS[0])
+    ] = None,
     table: Annotated[
         str | None, typer.Option(help="Table of a DuckDB file or a database.", rich_help_panel=_OPTIONS[0])
     ] = None,
@@ -134,6 +146,8 @@ def release(
                 "source": source if url is None else url,
                 "privacy_unit": unit,
                 "where": where,
+                "types": _types(job, types),
+                "delimiter": delimiter,
                 "table": table,
                 "engine": engine,
                 "master": master,
@@ -254,6 +268,17 @@ def _ledger(job: "Job") -> Any:
     from osgt.ledger import Ledger  # noqa: PLC0415 - the extra "tables"
 
     return Ledger(job.data["ledger"])
+
+
+def _types(job: "Job", texts: list[str] | None) -> dict[str, str] | None:
+    """The declared types of the file with those of the command line."""
+    declared = dict(job.data.get("types", {}))
+    for text in texts or []:
+        column, colon, dtype = text.rpartition(":")
+        if not (colon and column):
+            raise ValueError(f"--type must be COLUMN:TYPE, as in age:int64, got {text!r}")
+        declared[column] = dtype
+    return declared or None
 
 
 def _aggregates(

@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from osgt.ledger import schema
 from osgt.ledger.errors import DamagedLedgerError, LedgerError
+from osgt.locations import shown, without_secrets
 
 Result = TypeVar("Result")
 
@@ -32,11 +33,15 @@ def url_of(location: str | os.PathLike[str]) -> sa.URL:
     text = os.fspath(location)
     if not isinstance(text, str) or not text:
         raise ValueError(f"a ledger is given by a path, sqlite:///path or postgresql://…, got {location!r}")
+    if "://" not in text and shown(text) != text:
+        raise ValueError(
+            f"a ledger is given by a path, sqlite:///path or postgresql://…, got something else: {shown(text)}"
+        )
     if "://" not in text:
         return sa.URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
     try:
         url = sa.make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise ValueError("this is not a URL of a database: expected sqlite:///path or postgresql://…") from None
     if url.drivername == "sqlite":
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -54,9 +59,8 @@ class Database:
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
         self.url = url_of(location)
-        self.name = (
-            str(self.url.database) if self.is_sqlite else self.url.render_as_string(hide_password=True)
-        ).replace("+psycopg", "")
+        self._location = os.fspath(location)
+        self.name = str(self.url.database) if self.is_sqlite else shown(self._location)
         self._engine: sa.Engine | None = None
         self._process = os.getpid()
         self._finalizer: Any = None
@@ -112,7 +116,8 @@ class Database:
                     continue
                 raise self._explained(error) from error
             except SQLAlchemyError as error:
-                raise LedgerError(f"the ledger {self.name} cannot be used: {error}") from error
+                said = without_secrets(str(error), self._location)
+                raise LedgerError(f"the ledger {self.name} cannot be used: {said}") from error
         raise AssertionError("the last attempt returns or raises")
 
     def _connected(self, *, read_only: bool) -> sa.Connection:
@@ -145,7 +150,7 @@ class Database:
 
     def _explained(self, error: DBAPIError) -> LedgerError:
         """What a failure of the database means for whoever wanted to charge a release."""
-        text = str(error.orig)
+        text = without_secrets(str(error.orig), self._location)
         lowered = text.lower()
         for signs, kind, advice in _CAUSES:
             if any(sign in lowered for sign in signs):

@@ -13,8 +13,9 @@ _SMALLEST = sys.float_info.min
 
 
 def log_delta(log_moment: float, s: float, epsilon: float) -> float:
-    """log of (1 - 1/α)^α/(α - 1)·exp((α - 1)(D_α - ε)) with α = 1 + s and log_moment = s·D_α."""
-    return log_moment - s * epsilon - (1.0 + s) * math.log1p(1.0 / s) - math.log(s)
+    """log of (1 - 1/α)^α/(α - 1)·exp((α - 1)(D_α - ε)) with α = 1 + s and log_moment = s·D_α, rounded up."""
+    terms = (log_moment, -s * epsilon, -(1.0 + s) * math.log1p(1.0 / s), -math.log(s))
+    return sum(terms) + 2.0**-51 * sum(abs(term) for term in terms)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:

@@ -18,6 +18,9 @@ _CELLS_PER_SIDE = 120
 _DEEPEST = 1000.0  # tails are followed down to exp(-1000)
 _LARGEST_LOG_TILT = 80.0
 
+#: Tilted mass of an atom that is called heavy.
+_HEAVY = 1e-3
+
 
 @lru_cache(maxsize=4096)
 def sketch(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
@@ -67,6 +70,14 @@ class Cumulant:
         variance = np.add.reduceat(mass * (self.loss - mean[self.part]) ** 2, heads)
         return top + np.log(total), mean, variance
 
+    def heaviest_atoms(self, part: int, theta: float) -> tuple[Floats, Floats]:
+        """Losses of a part that hold a tilted mass by themselves, the heaviest of them, and their masses."""
+        log_p, loss, least, largest = self.cells[part]
+        exponent = log_p + theta * loss
+        mass = np.exp(exponent - np.max(exponent))
+        found = np.flatnonzero((least == largest) & (mass > _HEAVY * np.sum(mass)))
+        return loss[found], mass[found] / np.sum(mass)
+
     def summary(self, theta: float) -> tuple[float, float, float]:
         """K(θ), K'(θ), K''(θ) of the whole composition."""
         value, mean, variance = self.tilted(theta)
@@ -94,8 +105,10 @@ class Cumulant:
         above = np.cumsum(mass[::-1])
         with np.errstate(divide="ignore"):
             below = np.log(np.concatenate([[0.0], np.cumsum(np.exp(log_p))[:-1]]))
-        too_much = below + theta * least - top > math.log(tolerance * total)
-        low = least[max(int(np.argmax(too_much)) - 1, 0) if np.any(too_much) else -1]
+        most = math.log(tolerance * total) + top  # what the mass below may come to, moved up to the lower end
+        too_much = below + theta * least > most
+        first = int(np.argmax(too_much))
+        low = max((most - below[first]) / theta, least[first - 1]) if np.any(too_much) else least[-1]
         high = largest[min(len(largest) - int(np.searchsorted(above, tolerance * total)), len(largest) - 1)]
         return float(low), float(high)
 

@@ -1,28 +1,23 @@
 """δ and ε of a composition: rigorous upper bounds from tilted laws of the privacy loss on a grid.
 
-With the tilted composed masses t(l), the factor exp(Λ) that was divided out, and u = l - ε,
-
-    δ(ε) = exp(Λ - θε) · Σ over u > 0 of t(l)·exp(-θu)(1 - exp(-u)).
-
 The tilt θ is the saddle point at which losses near ε are typical, so that window and rounding errors are relative to δ
 itself, whatever its size. Coordinates that give little away are cut on a finer grid, composed four at a time and
 handed to the grid of twice the step, so that the cost grows with the logarithm of their number.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise.mills import Floats
 from osgt.privacy.cells import UNIT
+from osgt.privacy.composed import TINY, Composed
 from osgt.privacy.cumulant import Cumulant
-from osgt.privacy.grid import GridLaw, coarsen, compose, cut, dot
+from osgt.privacy.grid import GridLaw, coarsen, compose, cut
 from osgt.privacy.pair import POSITION_ERROR, Pair
-
-#: Upper bounds below this are returned as this: the smallest normal float.
-TINY = float(np.finfo(np.float64).tiny)
+from osgt.privacy.sums import Enumerated, enumerated
 
 #: Tilted mass that a coordinate may leave outside its window, over all coordinates.
 _CUT_TOLERANCE = 1e-10
@@ -42,72 +37,23 @@ _LARGEST_LOSS = 1e9
 #: The most by which the tilt may change a mass from one grid point to the next, as a logarithm.
 _STEEPEST = 20.0
 
+#: Slacks by which an ε that was searched for with some trouble may stay below its δ.
+_CLOSE = 20.0
+
+#: Pairs of losses that may be formed at once: where that is quicker than a grid, and where a grid is too coarse.
+_FEW_PAIRS = 2**12
+_MANY_PAIRS = 2**17
+
+#: How many times as fine a grid must be to be tried.
+_WORTH_WHILE = 1.2
+
 _GROUP = 4
 _MOST_CELLS = 2**17
-_REFINEMENTS = 2
 
-
-@dataclass(frozen=True)
-class Composed:
-    """The tilted law of the composed loss, and what it says about δ."""
-
-    law: GridLaw
-    theta: float
-    log_factor: float
-    log_beyond: float
-    loss_error: float
-
-    def delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε)."""
-        log_bound = self.log_delta(epsilon)
-        return min(max(math.exp(min(log_bound, 0.0)), TINY), 1.0)
-
-    def log_delta(self, epsilon: float) -> float:
-        """Logarithm of the upper bound on δ(ε); may exceed 0."""
-        law, theta = self.law, self.theta
-        epsilon -= self.loss_error  # losses are exact to this: the true ones may be so much higher
-        first = min(max(math.floor(epsilon / law.step) + 1 - law.start, 0), len(law.masses))
-        last = min(len(law.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * law.step)) + 1)
-        u = (law.start + np.arange(first, last)) * law.step - epsilon
-        weights = np.exp(-theta * u) * -np.expm1(-u)
-        inside = dot(law.masses[first:last], weights)
-        beyond = float(np.sum(law.masses[last:])) * math.exp(-60.0)
-        total = inside + beyond + law.lost * largest_weight(theta)
-        if total <= 0:
-            return self.log_beyond
-        log_total = math.log(total) + self.log_factor - theta * epsilon
-        # The factor is a sum of logarithms: its own rounding, and that of the product with θ.
-        log_total += 8 * UNIT * (abs(self.log_factor) + theta * abs(epsilon) + 8.0)
-        bound = float(np.logaddexp(log_total, self.log_beyond))
-        return 0.0 if math.isnan(bound) else bound  # losses beyond all floats: δ ≤ 1 is what remains
-
-    def serves(self, epsilon: float, slack: float) -> bool:
-        """Whether the bound at ε is as close as the slack asks."""
-        log_lost = math.log(max(self.law.lost, TINY) * largest_weight(self.theta))
-        log_lost += self.log_factor - self.theta * epsilon
-        log_delta = self.log_delta(epsilon)
-        return max(log_lost, self.log_beyond) - log_delta < math.log(0.1 * slack) and self.slack(epsilon) < slack
-
-    def slack(self, epsilon: float) -> float:
-        """Estimate of (bound - δ)/δ: half the variance that the grid has added times the density of the loss at ε."""
-        law, theta = self.law, self.theta
-        reach = max(3.0 * math.sqrt(law.spread), law.step)
-        centre = epsilon / law.step - law.start
-        low, high = (math.floor(centre - reach / law.step), math.ceil(centre + reach / law.step))
-        near = np.arange(max(low, 0), min(high + 1, len(law.masses)))
-        if len(near) == 0:
-            return 0.0
-        u = (law.start + near) * law.step - epsilon
-        density = dot(law.masses[near], np.exp(-theta * u)) / ((high - low) * law.step)
-        log_density = math.log(density) + self.log_factor - theta * epsilon if density > 0 else -math.inf
-        return 0.5 * law.spread * math.exp(min(log_density - self.log_delta(epsilon), 300.0))
-
-
-def largest_weight(theta: float) -> float:
-    """max over u ≥ 0 of exp(-θu)(1 - exp(-u)) = θ^θ/(1 + θ)^(1 + θ)."""
-    if theta == 0:
-        return 1.0
-    return math.exp(-theta * math.log1p(1.0 / theta)) / (1.0 + theta)
+#: Steps that are tried for the atoms that come to lie on the grid, and how much finer than need be they may get.
+_STEPS_TRIED = 96
+_FINER = 1.3
+_REFINEMENTS = 4
 
 
 def _most_cells(slack: float) -> float:
@@ -123,17 +69,35 @@ def composed(
     theta: float,
     epsilon: float,
     slack: float,
-) -> Composed:
-    """The composed loss around ε, on a grid fine enough for the slack."""
+) -> Composed | Enumerated:
+    """The composed loss around ε: all sums of losses where they are few, else a grid fine enough for the slack."""
+
+    def listed(most_pairs: int) -> Enumerated | None:
+        log_delta = cumulant.log_delta_estimate(theta)[1]
+        for _ in range(_REFINEMENTS):
+            run = enumerated(pairs, coordinates, theta=theta, log_delta=log_delta, slack=slack, most_pairs=most_pairs)
+            if run is None or run.serves(epsilon, slack):
+                return run
+            log_delta = min(run.log_delta(epsilon), 2.0 * log_delta - 10.0)
+        return None
+
+    if (run := listed(_FEW_PAIRS)) is not None:
+        return run
     result, cells = _composed(cumulant, pairs, coordinates, theta, slack)
     fineness = 1.0
-    for _ in range(_REFINEMENTS):
+    for order in (0.5, 1.0, 1.0):
         excess = result.slack(epsilon) / slack
-        if not (excess > 0.8 and cells * math.sqrt(2.0 * excess) <= _most_cells(slack)):
+        if excess <= 0.8:
             break
-        fineness *= 0.5 / excess
-        finer, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
-        result = min(result, finer, key=lambda run: run.log_delta(epsilon))  # both are upper bounds
+        if order == 0.5 and (run := listed(_MANY_PAIRS)) is not None:
+            return run
+        # The excess falls with the square of the step; next to an atom with the step itself.
+        finer = min((2.0 * excess) ** order, _most_cells(slack) / cells)
+        if finer < _WORTH_WHILE:
+            break
+        fineness /= finer**2
+        again, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
+        result = min(result, again, key=lambda one: one.log_delta(epsilon))  # both are upper bounds
     return result
 
 
@@ -161,7 +125,7 @@ def _composed(
     if theta * step > _STEEPEST:
         # Next to the largest of bounded losses: a tilt that the grid cannot follow. A smaller one serves as well.
         return _composed(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
-    step = _aligned(step, pairs, counts * variances, levels)
+    step = _aligned(step, cumulant, pairs, theta, counts * variances, levels)
     law = on_grid(pairs, coordinates, step=step, theta=theta, levels=levels, windows=windows, tolerance=tolerance)
     return law, int(widest)
 
@@ -196,10 +160,13 @@ def on_grid(
     return Composed(law, theta, log_factor, log_beyond, loss_error)
 
 
-def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) -> float:
+def _aligned(
+    step: float, cumulant: Cumulant, pairs: list[Pair], theta: float, weights: Floats, levels: Floats
+) -> float:
     """A step not larger than the one given that puts the kink of the weightiest part on the grid.
 
-    Near the Laplace end most of the loss sits at ±kink. On the grid exactly, it is not spread.
+    Near the Laplace end most of the loss sits at ±kink. On the grid exactly, it is not spread. Of the steps that do so,
+    one is taken for which the other atoms, too, come to lie close to grid points.
     """
     heaviest = int(np.argmax(weights))
     pair, level = pairs[heaviest], int(levels[heaviest])
@@ -208,11 +175,20 @@ def _aligned(step: float, pairs: list[Pair], weights: Floats, levels: Floats) ->
         return step
     number = math.ceil(pair.kink / fine)
     # Coarser grids keep what lies on them, and an integer law's other atoms may be commensurate with the kink.
-    for multiple in (pair.atoms_per_kink * 2**level, 2**level):
-        if multiple <= 2 * number:
-            number = math.ceil(number / multiple) * multiple
-            break
-    return step * (pair.kink / number) / fine
+    multiple = next((m for m in (pair.atoms_per_kink * 2**level, 2**level) if m <= 2 * number), 1)
+    least = math.ceil(number / multiple)
+    most = max(math.floor(_FINER * number / multiple), least)
+    numbers = np.unique(np.linspace(least, most, _STEPS_TRIED).astype(int)) * multiple
+    steps = step * (pair.kink / numbers) / fine
+    if len(numbers) == 1 or len(pairs) > _CHECKED:
+        return float(steps[0])
+    added = np.zeros(len(steps))
+    for i, one in enumerate(levels):
+        losses, masses = cumulant.heaviest_atoms(i, theta)
+        off = losses / (steps[:, np.newaxis] / 2.0 ** int(one))
+        off -= np.floor(off)
+        added += cumulant.coordinates[i] * ((off * (1.0 - off)) @ masses) * steps**2 / 4.0 ** int(one)
+    return float(steps[int(np.argmin(added))])
 
 
 def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> list[tuple[GridLaw, int]]:
@@ -236,12 +212,13 @@ def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # losses of 1e9 and more, where δ = 1
 def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float) -> Floats:
-    """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours."""
+    """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours. They do not rise with ε."""
     if _hopeless(pairs, coordinates):
         return np.ones(len(epsilons))
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
     result = np.empty(len(epsilons))
-    run: Composed | None = None
+    run: Composed | Enumerated | None = None
+    least = 1.0
     for i in np.argsort(epsilons):
         epsilon = float(epsilons[i])
         if run is None or not run.serves(epsilon, slack):
@@ -250,7 +227,7 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
                 result[i] = TINY
                 continue
             run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
-        result[i] = run.delta(epsilon)
+        result[i] = least = min(run.delta(epsilon), least)  # δ falls with ε: a bound holds from its ε on
     return result
 
 
@@ -263,24 +240,55 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     # `deltas` will cut a slightly different grid: aim so much lower that its bound, too, is at most δ.
     log_target = math.log(delta) - slack
     theta = cumulant.tilt_for_delta(log_target)
-    estimate = max(cumulant.log_delta_estimate(theta)[0], 0.0)
-    estimate = min(estimate, largest)
+    found = min(max(cumulant.log_delta_estimate(theta)[0], 0.0), largest)
+    serves = False
     for _ in range(_REFINEMENTS):
-        run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=estimate, slack=slack)
-        found = min(crossing(run, log_target, estimate), largest)
+        run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=found, slack=slack)
+        found = min(crossing(run, log_target, found), largest)
         if math.isinf(found):
             return found
-        if run.serves(found, slack):
+        serves = run.serves(found, slack)
+        if serves:
             break
-        theta, estimate = cumulant.tilt_for_epsilon(found), found
-    boost = 1.0
-    while found < largest and len(pairs) <= _CHECKED:
-        reached = float(deltas(pairs, coordinates, np.array([found]), slack)[0])
-        if reached <= delta:
+        theta = cumulant.tilt_for_epsilon(found)
+    if serves and len(pairs) > _CHECKED:
+        return found
+
+    def excess(at: float) -> float:
+        return (
+            math.log(float(deltas(pairs, coordinates, np.array([at]), slack)[0]) / delta) if at < largest else -math.inf
+        )
+
+    return min(_checked(excess, found, slack=slack, rate=theta, close=serves), largest)
+
+
+def _checked(excess: Callable[[float], float], found: float, *, slack: float, rate: float, close: bool) -> float:
+    """An ε near the one found at which the excess of log δ is at most 0.
+
+    If the one found is not known to be `close`, the excess is not far below 0 either, or hardly any float lies between.
+    """
+    low, high, over, stride = 0.0, found, excess(found), slack / rate
+    while over > 0:
+        stride = max(2.0 * stride, (over + slack) / rate, 4 * UNIT * high)
+        low, high = high, high + stride
+        over = excess(high)
+    if close:
+        return high
+    stride = max(stride, min(-over, 1.0) / rate)
+    while low == 0 and high > 0 and over < -_CLOSE * slack:
+        lower = max(high - stride, 0.0)
+        stride *= 2.0
+        if (value := excess(lower)) > 0:
+            low = lower
             break
-        found += boost * (math.log(reached / delta) + slack) / theta + 4 * UNIT * found
-        boost *= 2.0
-    return min(found, largest)
+        high, over = lower, value
+    while over < -_CLOSE * slack and high - low > 8 * UNIT * high:
+        middle = 0.5 * (low + high)
+        if (value := excess(middle)) > 0:
+            low = middle
+        else:
+            high, over = middle, value
+    return high
 
 
 def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
@@ -288,7 +296,7 @@ def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
     return sum(n * pair.kink for pair, n in zip(pairs, coordinates, strict=True)) > _LARGEST_LOSS
 
 
-def crossing(run: Composed, log_target: float, estimate: float, accuracy: float = 1e-12) -> float:
+def crossing(run: Composed | Enumerated, log_target: float, estimate: float, accuracy: float = 1e-12) -> float:
     """The ε ≥ 0 at which the bound of one composed loss meets the target, to a relative accuracy."""
     stride = 1.0 / run.theta
     low = high = estimate
@@ -303,3 +311,6 @@ def crossing(run: Composed, log_target: float, estimate: float, accuracy: float 
             return math.inf
     xtol, rtol = accuracy * high, max(0.01 * accuracy, 1e-14)
     return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol))
+
+
+__all__ = ["TINY", "Composed", "crossing", "deltas", "epsilon", "on_grid"]

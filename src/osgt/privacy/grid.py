@@ -10,16 +10,23 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
 from osgt.noise.mills import Floats
+from osgt.privacy.atoms import atoms, integers
 from osgt.privacy.cells import UNIT, split
 from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
 
-_TAIL_CELLS = 48
+#: The tilt raises masses by at most exp(_TAIL_CELL) across a cell above the window, by exp(_DEPTH) over all of them.
+_TAIL_CELL = 1.0
+_DEPTH = 760.0
+
+#: Atoms that are cheaper than cells, however few these are.
+_FEW_ATOMS = 512
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,10 @@ def cut(
 ) -> tuple[GridLaw, float, float]:
     """One coordinate's loss on the grid between `low` and `high`, dominating the true one.
 
-    Each cell between neighbouring grid losses hands its P-mass to the two grid points so that its P-mass and its
-    Q-mass are kept ("connecting the dots"). δ of any composition is E[g(loss)] with g convex in exp(-loss), so that
-    moving mass outward at constant mean of exp(-loss) can only raise it.
+    Each atom of the loss, or each cell between neighbouring grid losses where there are fewer of these, hands its
+    P-mass to the two grid points around it so that its P-mass and its Q-mass are kept ("connecting the dots"). δ of any
+    composition is E[g(loss)] with g convex in exp(-loss), so that moving mass outward at constant mean of exp(-loss)
+    can only raise it.
 
     Returns
     -------
@@ -57,42 +65,86 @@ def cut(
     """
     first = math.floor(low / step)
     last = max(math.ceil(high / step), first + 1)
-    bounded = (last + 0.5) * step >= pair.largest_loss
-    if bounded:
+    if (last + 0.5) * step >= pair.largest_loss:
         last = math.ceil(pair.largest_loss / step * (1.0 - POSITION_ERROR))
         first = min(first, last - 1)  # next to all mass may be in the largest loss itself
-        strides = np.empty(0)
-    else:
-        # Above the window: ever wider cells. Their tilted mass goes into `lost`, the rest into `log_beyond`.
-        narrow = min(max(last - first, 64) / 32, 0.7 / (theta * step) + 1.0)
-        strides = np.cumsum(np.ceil(narrow * 1.25 ** np.arange(_TAIL_CELLS)))
-    grid = np.concatenate([np.arange(first, last + 1), last + strides]) * step
+    inside = last - first
+    found = _from_atoms(pair, step, theta, first, last) or _from_cells(pair, step, theta, first, last, precise=precise)
+    lower = (first + found.place) * step
+    with np.errstate(divide="ignore"):
+        to_lower = found.log_p + np.log1p(-found.share) + theta * lower
+        to_upper = found.log_p + np.log(found.share) + theta * (lower + step)
+    # Mass below the window moves up to its lower end.
+    below = found.log_below + theta * (first * step)
+    top = max(float(np.max(to_lower)), float(np.max(to_upper)), below)
+    kept, lifted = np.exp(to_lower - top), np.exp(to_upper - top)
+    masses = np.bincount(found.place, kept, inside + 1)
+    masses += np.bincount(found.place + 1, lifted, inside + 1)
+    masses[0] += math.exp(below - top)
+    total = float(np.sum(masses))
+    spread = dot(kept, found.share) * found.unevenness * step**2 / total
+    lost = float(np.sum(np.exp(np.minimum(found.tail - top, 700.0)))) / total
+    return GridLaw(step, first, masses / total, lost, spread), top + math.log(total), found.log_beyond
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """P-masses between the grid points `first + place` and the next, and the share of each that goes to the upper."""
+
+    place: NDArray[np.intp]
+    log_p: Floats
+    share: Floats
+    unevenness: float  # what a mass adds to the variance, over share·(1 - share)·step²
+    log_below: float  # P-mass below the window
+    tail: Floats  # logarithms of the tilted masses above the window
+    log_beyond: float  # P-mass that is taken to have infinite loss
+
+
+def _from_atoms(pair: Pair, step: float, theta: float, first: int, last: int) -> _Shares | None:
+    """The atoms of an integer law; None where cells are fewer."""
+    if not pair.discrete or (bounds := integers(pair, first * step, last * step)) is None:
+        return None
+    lowest, highest = bounds
+    farthest = highest
+    if last * step < pair.largest_loss * (1.0 - 2 * POSITION_ERROR):
+        w = float(pair.position(np.asarray(last * step + _DEPTH / theta)))
+        farthest = max(math.ceil(min(w, pair.deepest)), highest)
+    if farthest - lowest > 2 * (last - first) + _FEW_ATOMS:
+        return None
+    found = atoms(pair, lowest, farthest)
+    inside = highest - lowest + 1
+    losses, log_p = found.losses[:inside], found.log_p[:inside]
+    place = np.clip(np.floor(losses / step).astype(np.intp) - first, 0, last - first - 1)
+    above = losses - (first + place) * step
+    # An atom on the grid, as far as floats can tell, stays there.
+    above[above < 0.5 * POSITION_ERROR * (pair.kink + np.abs(losses))] = 0.0
+    share = np.minimum(np.expm1(-above) / math.expm1(-step) * (1.0 + 8 * UNIT), 1.0)
+    tail = found.log_p[inside:] + theta * found.losses[inside:]
+    return _Shares(place, log_p, share, 1.0, -math.inf, tail, found.log_beyond)
+
+
+def _from_cells(pair: Pair, step: float, theta: float, first: int, last: int, *, precise: bool) -> _Shares:
+    """Cells between the grid points."""
+    grid = np.arange(first, last + 1, dtype=np.float64) * step
+    end, inside = last * step, last - first
+    bounded = end >= pair.largest_loss * (1.0 - 2 * POSITION_ERROR)
+    if not bounded:
+        # Above the window: cells across which the tilt does not quite double. What lies above them counts in full.
+        width = _TAIL_CELL / theta
+        farthest = min(float(pair.loss(np.asarray(pair.deepest))) - end, _DEPTH / theta)
+        beyond = np.arange(1.0, max(math.ceil(farthest / width), 0) + 1.0)
+        grid = np.asarray(np.concatenate([grid, end + width * beyond]), dtype=np.float64)
     edges = pair.edges(grid)
     if bounded:
         edges[-1] = np.inf  # the largest loss may exceed the last grid point by its rounding
     log_p, share = split(pair, edges, grid, precise=precise)
     log_lowest, log_highest = (float(t) for t in pair.log_tails(edges[[0, -1]]))
     log_below = log_lowest if edges[0] < 0 else math.log1p(-math.exp(log_lowest))
-    lower, upper = grid[:-1], grid[1:]
+    lower, upper = theta * grid[inside:-1], theta * grid[inside + 1 :]
     with np.errstate(divide="ignore"):
-        to_lower = log_p + np.log1p(-share) + theta * lower
-        to_upper = log_p + np.log(share) + theta * upper
-    # Mass below the window moves up to its lower end.
-    below = log_below + theta * float(lower[0])
-    inside = last - first
-    top = max(float(np.max(to_lower[:inside])), float(np.max(to_upper[:inside])), below)
-    kept, lifted = (np.exp(np.minimum(row - top, 700.0)) for row in (to_lower, to_upper))
-    masses = np.zeros(inside + 1)
-    masses[:-1] = kept[:inside]
-    masses[1:] += lifted[:inside]
-    masses[0] += math.exp(below - top)
-    tail = kept[inside:] + lifted[inside:]
-    total = float(np.sum(masses))
-    spread = dot(kept[:inside], share[:inside]) * step**2 / total
-    lost = float(np.sum(tail)) / total
-    log_beyond = log_highest if len(strides) else -np.inf
-    law = GridLaw(step, first, masses / total, lost, spread * 2 / 3)
-    return law, top + math.log(total), log_beyond
+        tail = log_p[inside:] + np.logaddexp(np.log1p(-share[inside:]) + lower, np.log(share[inside:]) + upper)
+    place = np.arange(inside)
+    return _Shares(place, log_p[:inside], share[:inside], 2 / 3, log_below, tail, -math.inf if bounded else log_highest)
 
 
 def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw:

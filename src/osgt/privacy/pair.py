@@ -29,6 +29,9 @@ _FAR = 1e300
 #: `position` is exact to this, relative to the loss asked for plus the kink; who uses it must allow for it.
 POSITION_ERROR = 4e-15
 
+#: exp(-_DEEPEST) is far below the smallest normal float.
+_DEEPEST = 760.0
+
 #: The table of losses reaches to where the potential exceeds this.
 _DEEP = 4000.0
 _TABLE = 96
@@ -101,6 +104,23 @@ class Pair:
         """Supremum of the loss: finite only where U grows linearly in the end (the Laplace end)."""
         near, far = (float(self.slope(np.asarray(y))) for y in (0.5 * _FAR, _FAR))
         return far * self.shift if far == near else math.inf
+
+    @cached_property
+    def deepest(self) -> float:
+        """A w beyond which P has less mass than any δ that is told: the potential is above 760 there."""
+        reach = 1.0 / float(self.noise.potential.hazard(np.asarray(0.0)))
+        while self.noise.potential(np.asarray(reach)) < _DEEPEST:
+            reach *= 1.25
+        return reach
+
+    def reach(self, log_mass: float) -> float:
+        """A w ≥ 0 with log P[W > w] at most this (down to -760), and not much larger than need be.
+
+        P[W > w] ≤ ½·exp(-U(w)), because U is convex and U(0) = 0.
+        """
+        w = self.deepest * np.linspace(0.0, 1.0, _TABLE * 4)
+        enough = int(np.searchsorted(self.noise.potential(w), -math.log(2.0) - log_mass))
+        return float(w[min(enough, len(w) - 1)])
 
     def position(self, loss: Floats) -> Floats:
         """The largest w with loss(w) ≤ `loss`; ±inf beyond the range of the loss."""

@@ -43,7 +43,8 @@ class PrivacyProfile:
     """What noise on `coordinates` numbers gives away when one person changes each of them by at most `shift`.
 
     All figures are upper bounds on the loss of privacy (lower bounds on errors of tests), and tight: for one coordinate
-    exact, for more within `slack` (relative, in δ). Smaller changes, and changes of fewer coordinates, give away less.
+    exact, for more within `slack` (relative, in δ; docs/accounting.md names the exceptions). Smaller changes, and
+    changes of fewer coordinates, give away less.
     Profiles add up: `a + b` is the profile of publishing both.
 
     Parameters
@@ -150,10 +151,10 @@ class PrivacyProfile:
         return engine.epsilon(pairs, counts, delta, slack, largest)
 
     def renyi(self, alpha: ArrayLike) -> Any:
-        """Rényi divergence of order α > 1, exact."""
+        """Rényi divergence of order α > 1, rounded up by at most 2e-12 of itself."""
         orders = arguments.orders(alpha)
         total = sum(part.coordinates * renyi.divergence(part.noise, part.shift, orders) for part in self.parts)
-        return np.asarray(total)[()]
+        return np.asarray(total * (1.0 + 2.0**-52 * (len(self.parts) + 1)))[()]
 
     def zcdp(self, alpha: ArrayLike) -> Any:
         """Theorem 2 of the paper: the bound α·Σ Δ²/2σ² + ζ(α) on the Rényi divergence, ζ(α) = constant/(α - 1).

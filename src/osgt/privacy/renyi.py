@@ -1,4 +1,4 @@
-"""Rényi divergence of one coordinate, and the Fisher information behind its small-loss limit."""
+"""Rényi divergence of one coordinate, rounded up, and the Fisher information behind its small-loss limit."""
 
 import numpy as np
 
@@ -11,20 +11,28 @@ from osgt.privacy.pair import pair_of
 #: Below this value the closed form of log E[exp(s·loss)] loses digits, and the integral of positive terms does not.
 _CLOSED_FORM_FROM = 0.05
 
+#: Moments are raised by this part. The closed form adds a few logarithms of at most 50 or so, each exact to 2⁻⁵³ of
+#: itself, to a value of at least 0.05: its relative error stays below 3e-13. That of the sums and integrals of
+#: positive terms stays below 1e-14.
+_MARGIN = 1e-12
+
+#: A product of a few floats is raised by this part.
+_FEW_ROUNDINGS = 8 * 2.0**-53
+
 
 def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
-    """log E_P[exp(s·loss)] for s > 0, accurate relative to itself."""
+    """log E_P[exp(s·loss)] for s > 0: an upper bound, at most 2e-12 of itself above the exact value."""
     if closed_forms.is_gaussian(noise):
-        return s * (1.0 + s) * 0.5 * noise.curvature * shift**2
+        return s * (1.0 + s) * 0.5 * noise.curvature * shift**2 * (1.0 + _FEW_ROUNDINGS)
     if isinstance(noise, OSGT):
         value = float(closed_forms.log_moment(noise, np.asarray(shift), np.asarray(s)))
         if value > _CLOSED_FORM_FROM:
-            return value
-    return moments.log_moment(pair_of(noise, shift), s)
+            return value * (1.0 + _MARGIN)
+    return moments.log_moment(pair_of(noise, shift), s) * (1.0 + _MARGIN)
 
 
 def divergence(noise: OSGT | DiscreteOSGT, shift: float, alpha: Floats) -> Floats:
-    """Rényi divergence of order α: log E_P[exp((α - 1)·loss)]/(α - 1)."""
+    """Rényi divergence of order α, rounded up: log E_P[exp((α - 1)·loss)]/(α - 1)."""
     values = [log_moment(noise, shift, float(order) - 1.0) / (float(order) - 1.0) for order in alpha.ravel()]
     return np.array(values, dtype=np.float64).reshape(alpha.shape)
 

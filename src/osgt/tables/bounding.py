@@ -5,7 +5,7 @@ of these at most `max_rows` rows, in random order. What a unit adds depends on i
 numbers alone, never on other units: that is what bounds the sensitivity.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -94,46 +94,65 @@ def _kept(
 ) -> ir.Table:
     """The rows that are kept. Where `units` matter, one row of each unit in a group has the position 0."""
     rows = rows.filter(rows[UNIT].notnull())
-    in_order = partial(_in_random_order, keys=keys, max_rows=max_rows, order=order)
+    shuffled = partial(_shuffled, order=order)
     if not keys:
-        return in_order(rows)
-    ranked = _ranked(rows, keys, salt, position=units or not choose, size=choose)
-    ranked = ranked.filter(ranked["group_rank"] < max_groups)
-    if not choose:
+        return _first_rows(shuffled(rows), keys, max_rows)
+    rows = rows.mutate(choice=_choice(rows, keys, salt))
+    if choose and rows.get_backend().name == "duckdb":
+        return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units)
+    each = ibis.window(**_in_order(keys))
+    if choose:
+        # The longer order comes first: what is sorted by it is sorted by the shorter one as well.
+        longer = {"group_by": UNIT, "order_by": ["choice", *keys, "shuffled"]}
+        rows = shuffled(rows)
+        rows = rows.mutate(row=ibis.row_number().over(**longer)).drop("shuffled").mutate(**_ranks(each))
+    else:
         # Which rows are kept makes no difference to how many.
-        return ranked.filter(ranked["position"] < max_rows)
-    # Few units have more rows in a group than are kept: only those rows are put into random order.
+        rows = rows.mutate(row=ibis.row_number().over(each), **_ranks(each))
+    rows = rows.mutate(position=rows["row"] - rows["before"])
+    rows = rows.filter((rows["group_rank"] < max_groups) & (rows["position"] < max_rows))
+    return rows.drop("choice", "row", "before")
+
+
+def _few_and_many(
+    rows: ir.Table, keys: list[str], max_groups: int, max_rows: int, shuffled: Callable[[ir.Table], Any], *, units: bool
+) -> ir.Table:
+    """The same in less time, where a part of a query that is used twice is computed once (`reading.py` sees to it).
+
+    Few units have more rows in a group than are kept: only those rows are put into random order. Every window takes
+    time: the position is 0 where it is not asked for.
+    """
+    nothing = ibis.literal(0, type="int64")
+    each = ibis.window(**_in_order(keys))
+    peers = ibis.range_window(**_in_order(keys), preceding=None, following=0)
+    row = ibis.row_number().over(each) if units else nothing
+    ranked = rows.mutate(row=row, through=rows.count().over(peers), **_ranks(each))
+    ranked = ranked.mutate(size=ranked["through"] - ranked["before"])
+    ranked = ranked.filter(ranked["group_rank"] < max_groups)
     few = ranked.filter(ranked["size"] <= max_rows)
-    many = in_order(ranked.filter(ranked["size"] > max_rows).drop("position"))
-    columns = [*keys, *(name for name in rows.columns if name not in (UNIT, *keys)), "position"]
+    few = few.mutate(position=few["row"] - few["before"] if units else nothing)
+    many = _first_rows(shuffled(ranked.filter(ranked["size"] > max_rows)), keys, max_rows)
+    columns = [*keys, *(name for name in rows.columns if name not in (UNIT, *keys, "choice")), "position"]
     return few.select(columns).union(many.select(columns))
 
 
-def _ranked(rows: ir.Table, keys: list[str], salt: int, *, position: bool, size: bool) -> ir.Table:
-    """The rows with the rank of their group within the unit; if asked for, their position in it and its size.
-
-    Every window takes time: what is not asked for is 0.
-    """
-    rows = rows.mutate(choice=_choice(rows, keys, salt))
-    # The keys come after the hash: groups whose hashes are equal are still two.
-    ordered = {"group_by": UNIT, "order_by": ["choice", *keys]}
-    each, peers = ibis.window(**ordered), ibis.range_window(**ordered, preceding=None, following=0)
-    nothing = ibis.literal(0, type="int64")
-    ranked = rows.mutate(
-        group_rank=ibis.dense_rank().over(each),
-        before=ibis.rank().over(each),
-        row=ibis.row_number().over(each) if position else nothing,
-        through=rows.count().over(peers) if size else nothing,
-    )
-    return ranked.mutate(
-        position=ranked["row"] - ranked["before"] if position else nothing,
-        size=ranked["through"] - ranked["before"] if size else nothing,
-    ).drop("choice", "before", "row", "through")
+def _in_order(keys: list[str]) -> dict[str, Any]:
+    """The groups of a unit by their hashes; the keys come after these: groups whose hashes are equal are still two."""
+    return {"group_by": UNIT, "order_by": ["choice", *keys]}
 
 
-def _in_random_order(rows: ir.Table, *, keys: list[str], max_rows: int, order: str | None) -> ir.Table:
+def _ranks(each: Any) -> dict[str, Any]:
+    """The rank of a row's group within the unit, and the number of rows in the groups before it."""
+    return {"group_rank": ibis.dense_rank().over(each), "before": ibis.rank().over(each)}
+
+
+def _shuffled(rows: ir.Table, *, order: str | None) -> ir.Table:
+    """The rows with a random number each."""
+    return rows.mutate(shuffled=ibis.random() if order is None else rows[order])
+
+
+def _first_rows(rows: ir.Table, keys: list[str], max_rows: int) -> ir.Table:
     """The first rows of each unit and group in random order, with their position."""
-    rows = rows.mutate(shuffled=ibis.random() if order is None else rows[order])
     rows = rows.mutate(position=ibis.row_number().over(group_by=[UNIT, *keys], order_by="shuffled"))
     return rows.filter(rows["position"] < max_rows).drop("shuffled")
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Literal
 
@@ -13,7 +14,10 @@ from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
-from osgt.tables.sources import files_of, origin, table_of
+from osgt.tables.reading import turn
+from osgt.tables.sources import Options, files_of, origin, source_of
+from osgt.tables.spark import with_zones
+from osgt.tables.types import UndeclaredTypeError
 from osgt.tables.understood import is_money
 
 
@@ -35,6 +39,12 @@ class Dataset:
         "change_one": one unit exchanged for another, which takes about twice as much noise.
     engine, master
         For files: "duckdb", the default, or "spark" and where Spark runs.
+    types
+        What columns of CSV files hold: int64, float64, decimal(p, s), boolean, date, timestamp or string. Those that
+        are not declared are text; types are never guessed from data, where one value could change them. A field that
+        does not fit its type is missing. Also for columns of text and of Python objects in pandas and polars frames.
+    delimiter
+        What separates the fields of a CSV file, if not a comma (or a tab in a .tsv file).
 
     Examples
     --------
@@ -56,6 +66,8 @@ class Dataset:
         neighbours: Neighbours = "add_remove",
         engine: Literal["duckdb", "spark", "postgres"] | None = None,
         master: str | None = None,
+        types: Mapping[str, str] | None = None,
+        delimiter: str | None = None,
     ) -> None:
         if neighbours not in NEIGHBOURS:
             raise ValueError(f"neighbours must be one of {list(NEIGHBOURS)}, got {neighbours!r}")
@@ -63,7 +75,8 @@ class Dataset:
             raise ValueError("ledger and dataset (the name of the data set there) must be given together")
         if ledger is not None and not hasattr(ledger, "reserve"):
             raise TypeError(f"ledger must be a Ledger, as in Ledger('budget.db'), got {ledger!r}")
-        self.table = table_of(source, table, engine=engine, master=master)
+        self._source = source_of(source, Options(table, engine, master, types, delimiter))
+        self.table = self._source.table
         self.privacy_unit = privacy_unit
         self.neighbours: Neighbours = neighbours
         self.ledger, self.dataset = ledger, dataset
@@ -72,6 +85,9 @@ class Dataset:
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
+        if privacy_unit in self._source.objects:
+            # Of a person who is named by a number among texts, all rows would be ignored.
+            raise UndeclaredTypeError("privacy_unit", privacy_unit, "string")
 
     def close(self) -> None:
         """Close the connection if this object has opened it: for files and database URLs."""
@@ -88,6 +104,13 @@ class Dataset:
         if is_money(self.table, column):
             raise TypeError(f"{argument}: column {column!r} is of type money, which depends on settings; use numeric")
         return schema[column]
+
+    def number_type_of(self, column: object) -> dt.DataType:
+        """The type of a column that is to be added up."""
+        dtype = self.type_of("column", column)
+        if dtype.is_string() and self._source.declarable and column not in self._source.types:
+            raise UndeclaredTypeError("column", str(column), "float64")
+        return dtype
 
     def where(self, condition: Any) -> "Dataset":
         """The rows for which a condition holds: SQL of the engine as after WHERE, or an Ibis expression.
@@ -108,7 +131,8 @@ class Dataset:
         ValueError: where: did not expect 'SELECT' at character 9; a condition looks at one row alone and has no ...
         """
         fewer = copy(self)
-        fewer.filters = (*self.filters, checked_condition(self.table, condition))
+        with turn(self.table.get_backend()):
+            fewer.filters = (*self.filters, checked_condition(self.table, condition))
         return fewer
 
     def group_by(
@@ -133,6 +157,10 @@ class Dataset:
         """
         for column in columns:
             check_key_type("group_by", column, self.type_of("group_by", column))
+            if column == self.privacy_unit:
+                raise ValueError(
+                    f"group_by: {column!r} is the privacy unit: a group would be one unit, which a release never shows"
+                )
         if len(set(columns)) < len(columns):
             raise ValueError(f"group_by: each column once, got {', '.join(columns)}")
         if not columns:
@@ -144,7 +172,9 @@ class Dataset:
         if max_groups is None:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
-        public = None if public_keys is None else public_table(public_keys, columns, self.table.schema())
+        is_spark = self.table.get_backend().name == "pyspark"
+        schema = with_zones(self.table) if is_spark and public_keys is not None else self.table.schema()
+        public = None if public_keys is None else public_table(public_keys, columns, schema)
         read = self
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
@@ -153,7 +183,8 @@ class Dataset:
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
-        return filtered(self.table, self.filters)
+        with turn(self.table.get_backend()):
+            return filtered(self.table, self.filters)
 
     def to_dict(self) -> dict[str, Any]:
         """What the data are, in plain values."""
@@ -162,5 +193,6 @@ class Dataset:
             "engine": self.table.get_backend().name,
             "privacy_unit": self.privacy_unit,
             "neighbours": self.neighbours,
+            "types": dict(self._source.types),
             "where": [condition.text for condition in self.filters],
         }

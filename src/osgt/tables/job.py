@@ -2,9 +2,12 @@
 
 ```toml
 [data]
-source = "flights.parquet"
+source = "flights.csv"
 privacy_unit = "tailnum"
 where = "origin = 'JFK'"
+
+[data.types]                # of a CSV file, whose columns are text otherwise
+distance = "int64"
 
 [groups]
 by = ["dest", "month"]
@@ -38,9 +41,13 @@ from typing import Any
 
 from osgt.tables.dataset import Dataset
 from osgt.tables.query import Query
+from osgt.tables.types import UndeclaredTypeError
 
 #: What each part of a job may say.
-_DATA = {"source", "privacy_unit", "table", "engine", "master", "neighbours", "where", "ledger", "dataset"}
+_DATA = {
+    *("source", "privacy_unit", "table", "engine", "master", "types", "delimiter", "neighbours", "where"),
+    *("ledger", "dataset"),
+}
 _GROUPS = {"by", "max_groups", "max_rows_per_group", "public_keys"}
 _BUDGET = {"epsilon", "delta"}
 _OUTPUT = {"out", "report", "confidence", "clamp"}
@@ -89,6 +96,14 @@ class Job:
 
     def query(self, ledger: Any = None) -> Query:
         """The query on its data. Opens the source, but reads no rows."""
+        try:
+            return self._query(ledger)
+        except UndeclaredTypeError as error:
+            option = f"--type {error.column}:{error.example}"
+            file = f'{error.column} = "{error.example}" in [data.types] of a query file'
+            raise TypeError(error.message(f"{option}, or {file}")) from None
+
+    def _query(self, ledger: Any) -> Query:
         data = {name: value for name, value in self.data.items() if name not in ("where", "ledger", "dataset")}
         if ledger is not None:
             data |= {"ledger": ledger, "dataset": self.data.get("dataset")}

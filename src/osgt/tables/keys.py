@@ -33,13 +33,8 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
     table = _as_table(keys, by)
     if set(table.column_names) != set(by):
         raise ValueError(f"public_keys must have the columns {list(by)}, got {table.column_names}")
-    columns = []
-    for name in by:
-        try:
-            columns.append(table[name].combine_chunks().cast(schema[name].to_pyarrow()))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ValueError(f"public_keys: column {name!r} must hold values of type {schema[name]}: {error}") from None
-    table = pa.table(columns, names=list(by))
+    is_text = _is_text_file(keys)  # whose fields are read in the types of the source
+    table = pa.table([_converted(table[name], name, schema[name], read=is_text) for name in by], names=list(by))
     if table.num_rows == 0:
         raise ValueError("public_keys must hold at least one key, got none")
     if table.group_by(list(by)).aggregate([]).num_rows < table.num_rows:
@@ -47,12 +42,62 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
     return table
 
 
+def _converted(column: pa.ChunkedArray, name: str, dtype: dt.DataType, *, read: bool) -> pa.Array:
+    """The keys of a column in the type of the source. None is turned into something else: 1 is not "1", nor True."""
+    column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (read or _is_like(column.type, dtype)):
+        raise ValueError(
+            f"public_keys: column {name!r} must hold {_in_words(dtype)}, as in the data; got keys of type {column.type}"
+        )
+    try:
+        return column.cast(dtype.to_pyarrow())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"public_keys: column {name!r} must hold {_in_words(dtype)}: {error}") from None
+
+
+def _is_like(given: pa.DataType, dtype: dt.DataType) -> bool:
+    """Whether keys of an Arrow type can be keys of a column: of the same kind, or without a loss."""
+    kinds, zone = pa.types, getattr(given, "tz", None) is not None
+    time = kinds.is_timestamp(given)
+    fits = [
+        (dtype.is_string() or dtype.is_uuid()) and str(given) in ("string", "large_string", "string_view"),
+        dtype.is_integer() and kinds.is_integer(given),
+        dtype.is_boolean() and kinds.is_boolean(given),
+        dtype.is_decimal() and (kinds.is_decimal(given) or kinds.is_integer(given)),
+        dtype.is_date() and kinds.is_date(given),
+        dtype.is_timestamp() and dtype.timezone is None and (kinds.is_date(given) or (time and not zone)),
+        dtype.is_timestamp() and dtype.timezone is not None and zone,
+        dtype.is_binary() and "binary" in str(given),
+    ]
+    return any(fits) or bool(kinds.is_null(given))
+
+
+def _in_words(dtype: dt.DataType) -> str:
+    if dtype.is_timestamp():
+        return "times with a zone" if dtype.timezone is not None else "times without a zone"
+    kinds = {"text": dtype.is_string(), "whole numbers": dtype.is_integer(), "truth values": dtype.is_boolean()}
+    return next((words for words, holds in kinds.items() if holds), f"values of type {dtype}")
+
+
+def _is_text_file(keys: Any) -> bool:
+    return isinstance(keys, str | os.PathLike) and Path(keys).suffix.lower() == ".csv"
+
+
+def _texts(path: Path, by: Sequence[str]) -> pa.Table:
+    """A CSV file of text. Quoted, a field without text is the empty text; else it is missing."""
+    options = {"strings_can_be_null": True, "null_values": [""], "quoted_strings_can_be_null": False}
+    texts = pyarrow.csv.ConvertOptions(column_types={name: pa.string() for name in by}, **options)
+    return pyarrow.csv.read_csv(path, convert_options=texts)
+
+
 def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
     if isinstance(keys, str | os.PathLike):
         path = Path(keys)
         if not path.is_file():
             raise FileNotFoundError(f"public_keys: there is no file {str(path)!r}")
-        return pyarrow.csv.read_csv(path) if path.suffix.lower() == ".csv" else pyarrow.parquet.read_table(path)
+        return _texts(path, by) if _is_text_file(path) else pyarrow.parquet.read_table(path)
     if isinstance(keys, pa.Table):
         return keys
     if isinstance(keys, Mapping):

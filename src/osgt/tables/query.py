@@ -51,7 +51,7 @@ class Query:
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> "Query":
         """The sum of a column, each value clipped to `bounds`. Missing values and NaN add nothing."""
-        grid = grid_of(column, self.dataset.type_of("column", column), bounds)
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds)
         return self._with_number("sum", Steps(column, grid), _name(name, f"{column}_sum"), weight)
 
     def mean(
@@ -70,7 +70,7 @@ class Query:
         """
         if missing not in ("skip", "centre"):
             raise ValueError(f'missing must be "skip" or "centre", got {missing!r}')
-        grid = grid_of(column, self.dataset.type_of("column", column), bounds, centred=True)
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.same(Rows())
         return self._with(Mean(_name(name, f"{column}_mean"), _weight(weight), column, grid, count))
 
@@ -78,7 +78,7 @@ class Query:
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> "Query":
         """The variance of a column, each value clipped to `bounds`; missing values are left out."""
-        grid = grid_of(column, self.dataset.type_of("column", column), bounds, squares=True)
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds, squares=True)
         return self._with(Variance(_name(name, f"{column}_variance"), _weight(weight), column, grid))
 
     def histogram(self, column: str, edges: Sequence[float], *, name: str | None = None, weight: float = 1) -> "Query":
@@ -87,7 +87,7 @@ class Query:
         A bin holds its lower edge, the last one both. Values outside the edges and missing ones are in no bin. All
         bins of a group together cost as much as one count.
         """
-        dtype = self.dataset.type_of("column", column)
+        dtype = self.dataset.number_type_of(column)
         if not dtype.is_numeric() or dtype.is_boolean():
             raise TypeError(f"column {column!r} must hold numbers, got {dtype}")
         return self._with_number(

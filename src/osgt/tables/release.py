@@ -29,8 +29,9 @@ from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
+from osgt.tables.reading import fetched, turn
 from osgt.tables.report import page
-from osgt.tables.sources import fetched, seed_anew, spark_table
+from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
 from osgt.tables.understood import check_understood
 
@@ -120,8 +121,9 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     expression = exact_sums(query, list(plan.parts), fresh_salt())
     backend = query.dataset.table.get_backend()
-    check_functions(backend, backend.compile(expression))
-    check_understood(expression)
+    with turn(backend):
+        check_functions(backend, backend.compile(expression))
+        check_understood(expression)
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
@@ -134,7 +136,6 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
 def _read(query: Query, plan: Plan, expression: ir.Table, reservation: Any, *, clamp: bool) -> Release:
     """The release of what the engine gives back. Any error here may depend on the data."""
     measures = list(plan.parts)
-    seed_anew(query.dataset.table.get_backend())
     carried_keys, exact = _exact(query, measures, fetched(expression))
     chosen, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)
@@ -205,7 +206,7 @@ def _with_public_keys(
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
     # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
-    numbered = spark_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
+    numbered = small_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
     same = []
     for i, key in enumerate(keys):
         theirs = carried(engine, numbered[f"public_{i}"].cast(types[i]))

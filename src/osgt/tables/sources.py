@@ -2,26 +2,58 @@
 
 import glob
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
-import pyarrow as pa
 
+from osgt.locations import shown, without_secrets
 from osgt.sampling.entropy import token
 from osgt.tables.bounding import HASHES
+from osgt.tables.frames import arrow_table, check_names, names_of
+from osgt.tables.reading import first_line, turn
+from osgt.tables.spark import connection_to, running_session, session_for_files, table_of_frame
+from osgt.tables.text_files import DELIMITERS, checked_delimiter, header_of, read_on_duckdb, read_on_spark
+from osgt.tables.types import TEXT, checked_types, read_by_duckdb
 
 _DATABASES = (".duckdb", ".ddb", ".db")
-_FILES = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
-
-#: The name under which a frame is known to the engine.
-_FRAME = "osgt_source"
+_PARQUET = (".parquet", ".pq")
 
 
-def table_of(
-    source: Any, table: str | None = None, *, engine: str | None = None, master: str | None = None
-) -> ir.Table:
+@dataclass(frozen=True)
+class Source:
+    """A table and what is known about its types.
+
+    Attributes
+    ----------
+    types
+        The declared types.
+    declarable
+        Whether the types of columns of text can be declared: for CSV files and frames. Others have types of their own.
+    objects
+        Columns of Python objects whose type is not declared.
+    """
+
+    table: ir.Table
+    types: dict[str, str] = field(default_factory=dict)
+    declarable: bool = False
+    objects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What goes with a source: how it is read."""
+
+    table: str | None = None
+    engine: str | None = None
+    master: str | None = None
+    types: Any = None
+    delimiter: str | None = None
+
+
+def source_of(source: Any, options: Options) -> Source:
     """The table that `source` stands for.
 
     Parameters
@@ -30,92 +62,155 @@ def table_of(
         A path or glob of Parquet or CSV files; the path of a DuckDB file, a DuckDB connection, a Spark session or the
         URL of a PostgreSQL database, each with `table`; a pandas, polars or pyarrow frame; an Ibis table; a Spark
         DataFrame.
-    table
-        The table of a database, `schema.table` if need be.
-    engine
-        For files: "duckdb" (the default) or "spark".
-    master
-        Where Spark runs; "local[*]", all cores of this machine, by default.
     """
-    if engine not in (None, "duckdb", "spark", "postgres"):
-        raise ValueError(f'engine must be "duckdb", "spark" or "postgres", got {engine!r}')
+    if options.engine not in (None, "duckdb", "spark", "postgres"):
+        raise ValueError(f'engine must be "duckdb", "spark" or "postgres", got {options.engine!r}')
     if isinstance(source, ir.Table):
-        found = _own_engine(source)
+        found = Source(_own_engine(source))
     elif isinstance(source, str | os.PathLike):
-        try:
-            found = _named(os.fspath(source), table, engine, master)
-        except (ValueError, OSError, ImportError):
-            raise
-        except Exception as error:  # each engine has errors of its own
-            raise ValueError(f"source {origin(source)!r} cannot be read: {first_line(error)}") from error
+        found = _opened(os.fspath(source), options)
     else:
-        found = _object(source, table)
-    if found.get_backend().name not in HASHES:
+        found = _object(source, options)
+    backend = found.table.get_backend()
+    if backend.name not in HASHES:
         raise ValueError(
-            f"source must be on DuckDB, Spark or PostgreSQL, got a table on {found.get_backend().name}: "
-            "hand over an Arrow table or a file instead"
+            f"source must be on DuckDB, Spark or PostgreSQL, got a table on {backend.name}: hand over an Arrow table "
+            "or a file instead"
         )
+    if options.types and not found.declarable:
+        raise ValueError("types are for CSV files and for frames; this source has types of its own: cast them there")
+    if options.delimiter is not None and not _is_text_file(source):
+        raise ValueError("delimiter is for CSV files")
     return found
+
+
+def _is_text_file(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike) and _suffix(os.fspath(source)) in DELIMITERS
 
 
 def _own_engine(source: ir.Table) -> ir.Table:
     """The table itself; if it holds its rows in memory, on a DuckDB of its own."""
     backends, _ = source._find_backends()
-    return source if backends else _on_duckdb(ibis.duckdb.connect().to_pyarrow(source))
+    return source if backends else _on_duckdb(ibis.duckdb.connect().to_pyarrow(source), Options()).table
 
 
-def _named(name: str, table: str | None, engine: str | None, master: str | None) -> ir.Table:
+def _opened(name: str, options: Options) -> Source:
+    """What a path or a URL names. Errors of engines and drivers may quote it, and so a password."""
+    message = ""
+    try:
+        return _named(name, options)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        if without_secrets(str(error), name) == str(error):
+            raise
+        message = without_secrets(str(error), name)
+    except Exception as error:  # each engine has errors of its own
+        message = without_secrets(first_line(error), name)
+    raise ValueError(f"source {shown(name)!r} cannot be read: {message}")
+
+
+def _named(name: str, options: Options) -> Source:
+    engine = options.engine
     if name.startswith(("postgresql://", "postgres://")):
         if engine not in (None, "postgres"):
             raise ValueError(f"engine must be postgres for a PostgreSQL URL, got {engine!r}")
-        return _table(ibis.connect(name), table)
+        return Source(_table(ibis.connect(name), options.table))
     if engine == "postgres":
-        raise ValueError(f"source must be a URL postgresql://user@host/database for engine postgres, got {name!r}")
+        raise ValueError(
+            f"source must be a URL postgresql://user@host/database for engine postgres, got {shown(name)!r}"
+        )
     if "://" in name and engine != "spark":
-        raise ValueError(f"source must be a path or a URL postgresql://…, got {name!r}")
+        raise ValueError(f"source must be a path or a URL postgresql://…, got {shown(name)!r}")
     suffix = _suffix(name)
     if suffix in _DATABASES:
         if not Path(name).is_file():
-            raise FileNotFoundError(f"source: there is no database file {name!r}")
-        return _table(ibis.duckdb.connect(name, read_only=True), table)
-    if engine == "spark" and table is None and not suffix:
-        return spark(master).table(name)
-    if suffix not in _FILES:
-        raise ValueError(f"source must be a Parquet, CSV or DuckDB file or a database URL, got {name!r}")
-    if table is not None:
-        raise ValueError(f"table is for databases, got table={table!r} with the file {name!r}")
-    connection = spark(master) if engine == "spark" else ibis.duckdb.connect()
-    if "://" not in name and not _exists(name):
-        raise FileNotFoundError(f"source: there is no file {name!r}")
-    options = {"header": True, "inferSchema": True} if engine == "spark" and _FILES[suffix] == "read_csv" else {}
-    read = getattr(connection, _FILES[suffix])
-    found: ir.Table = read(name, **options)
-    return found
+            raise FileNotFoundError(f"source: there is no database file {shown(name)!r}")
+        return Source(_table(ibis.duckdb.connect(name, read_only=True), options.table))
+    if engine == "spark" and options.table is None and not suffix:
+        return Source(connection_to(running_session(options.master)).table(name))
+    if suffix not in (*_PARQUET, *DELIMITERS):
+        raise ValueError(f"source must be a Parquet, CSV or DuckDB file or a database URL, got {shown(name)!r}")
+    if options.table is not None:
+        raise ValueError(f"table is for databases, got table={options.table!r} with the file {shown(name)!r}")
+    paths = [] if "://" in name else _files(name)
+    if "://" not in name and not paths:
+        raise FileNotFoundError(f"source: there is no file {shown(name)!r}")
+    connection = connection_to(session_for_files(options.master)) if engine == "spark" else ibis.duckdb.connect()
+    if suffix in _PARQUET:
+        return Source(connection.read_parquet(name))
+    return _text_files(connection, name, paths, suffix, options)
 
 
-def _object(source: Any, table: str | None) -> ir.Table:
+def _text_files(connection: Any, name: str, paths: list[Path], suffix: str, options: Options) -> Source:
+    delimiter = checked_delimiter(options.delimiter, suffix)
+    names = header_of(paths, delimiter) if paths else None
+    if names is None:
+        names = read_on_spark(connection, [name], None, delimiter, {}).columns
+        declared = checked_types(options.types, list(names))
+        table = read_on_spark(connection, [name], None, delimiter, declared)
+    else:
+        check_names(names)
+        declared = checked_types(options.types, names)
+        if connection.name == "pyspark":
+            table = read_on_spark(connection, [str(path) for path in paths], names, delimiter, declared)
+        else:
+            table = read_on_duckdb(connection, paths, names, delimiter, declared)
+    return Source(table, {name: dtype.name for name, dtype in declared.items()}, declarable=True)
+
+
+def _object(source: Any, options: Options) -> Source:
     """Frames and connections, told by the library that they come from: none of them needs to be installed."""
     library, kind = type(source).__module__.partition(".")[0], type(source).__name__
     if library == "pyspark" and kind == "DataFrame":
-        return _spark_view(_spark_connection(source.sparkSession), source)
+        if source.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+            check_names(source.columns)
+        return Source(table_of_frame(connection_to(source.sparkSession), source))
     if library == "pyspark":
-        return _table(_spark_connection(source), table)
+        return Source(_table(connection_to(source), options.table))
     if library in ("duckdb", "_duckdb") and kind == "DuckDBPyConnection":
-        return _table(ibis.duckdb.from_connection(source), table)
+        return Source(_table(_callers_duckdb(source), options.table))
     if kind == "LazyFrame":
         source = source.collect()
-    if library in ("pandas", "polars", "pyarrow"):
-        return _on_duckdb(source)
+    if (library, kind) in _FRAMES:
+        return _on_duckdb(source, options)
     raise TypeError(
         "source must be a path, a database URL, a pandas, polars, pyarrow or Spark frame, a DuckDB or Spark "
         f"connection with table=, or an Ibis table; got {type(source).__name__}"
     )
 
 
-def _on_duckdb(frame: Any) -> ir.Table:
-    connection = ibis.duckdb.connect()
-    connection.con.register(_FRAME, frame)
-    return connection.table(_FRAME)
+_FRAMES = [
+    *[("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame")],
+    *[("pyarrow", "Table"), ("pyarrow", "RecordBatch")],
+]
+
+
+def _callers_duckdb(connection: Any) -> Any:
+    """The caller's connection for Ibis, whose own way to connect sets its time zone and more."""
+    from ibis.backends.duckdb import Backend  # noqa: PLC0415 - it is loaded when first used
+
+    backend = Backend(id(connection))
+    backend.con, backend._can_reconnect, backend._record_batch_readers_consumed = connection, False, {}
+    return backend
+
+
+def _on_duckdb(frame: Any, options: Options) -> Source:
+    """A frame on a DuckDB of its own."""
+    declared = checked_types(options.types, names_of(frame))
+    table, objects = arrow_table(frame, declared)
+    for name in declared:
+        dtype = table.schema.field(name).type
+        if str(dtype) not in _TEXTS:
+            raise ValueError(f"types: column {name!r} has the type {dtype} of its own; types are declared for text")
+    connection, view = ibis.duckdb.connect(), f"osgt_{token(8)}"
+    connection.con.register("osgt_frame", table)
+    shown_columns = [read_by_duckdb(name, declared.get(name, TEXT)) for name in table.column_names]
+    connection.con.execute(f"CREATE TEMP VIEW {view} AS SELECT {', '.join(shown_columns)} FROM osgt_frame")
+    types = {name: dtype.name for name, dtype in declared.items()}
+    return Source(connection.table(view), types, declarable=True, objects=objects - set(types))
+
+
+#: Text in Arrow.
+_TEXTS = ("string", "large_string", "string_view")
 
 
 def _table(connection: Any, table: str | None) -> ir.Table:
@@ -123,24 +218,19 @@ def _table(connection: Any, table: str | None) -> ir.Table:
         raise ValueError("table must be given: the name of the table in the database")
     *schema, name = table.split(".")
     try:
-        found: ir.Table = connection.table(name, database=tuple(schema) or None)
+        with turn(connection):
+            found: ir.Table = connection.table(name, database=tuple(schema) or None)
     except ibis.common.exceptions.TableNotFound:
         raise ValueError(f"table: there is no table {table!r} in the database") from None
     return found
 
 
-def first_line(error: BaseException) -> str:
-    """What an engine says went wrong; what follows may quote rows and settings."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def origin(source: object, table: str | None = None) -> str:
     """A name for a source that gives no password away."""
-    if not isinstance(source, str | os.PathLike):
-        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    if isinstance(source, str | os.PathLike):
+        text = shown(os.fspath(source))
     else:
-        scheme, found, rest = os.fspath(source).partition("://")
-        text = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else scheme
+        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
     return text if table is None else f"{text}, table {table}"
 
 
@@ -154,69 +244,18 @@ def files_of(source: object, table: ir.Table) -> tuple[str, ...]:
     return tuple(named)
 
 
-def seed_anew(backend: Any) -> None:
-    """Give the engine's random numbers a new beginning that nobody knows.
-
-    They choose rows where a unit has too many, one number after the other: known numbers would let one unit's rows
-    decide about another's. Spark seeds every query by itself.
-    """
-    query = f"SELECT setseed({(int(token(8), 16) >> 11) * 2.0**-53!r})"
-    if backend.name == "duckdb":
-        backend.con.execute(query)
-    elif backend.name == "postgres":
-        with backend.con.cursor() as cursor:
-            cursor.execute(query)
-
-
-def fetched(expression: ir.Table) -> pa.Table:
-    """The rows of a query, as Arrow."""
-    backend = expression.get_backend()
-    if backend.name == "pyspark":
-        # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
-        backend._run_pre_execute_hooks(expression)
-        found: pa.Table = backend.raw_sql(backend.compile(expression)).toArrow()
-    else:
-        found = backend.to_pyarrow(expression)
-    return found
-
-
-def spark_table(connection: Any, table: pa.Table) -> ir.Table:
-    """A small Arrow table on Spark."""
-    return _spark_view(connection, connection._session.createDataFrame(table))
-
-
-def _spark_view(connection: Any, frame: Any) -> ir.Table:
-    """A Spark DataFrame under a name of its own."""
-    view = f"{_FRAME}_{token(8)}"
-    frame.createOrReplaceTempView(view)
-    found: ir.Table = connection.table(view)
-    return found
-
-
-def spark(master: str | None) -> Any:
-    """Spark on this machine or at `master`; a session that runs already is used as it is."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-
-    builder = SparkSession.builder.appName("osgt").config("spark.ui.enabled", "false")
-    return _spark_connection(builder.master(master or "local[*]").getOrCreate())
-
-
-def _spark_connection(session: Any) -> Any:
-    return ibis.pyspark.connect(session)
-
-
 def _suffix(name: str) -> str:
     path = Path(name)
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in (".gz", ".zst") else suffix
 
 
-def _exists(name: str) -> bool:
+def _files(name: str) -> list[Path]:
+    """The files that a path or a glob names, in the order of their names."""
     path = Path(name)
     if path.exists():
-        return True
-    return (
-        any(char in name for char in "*?[")
-        and next(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)) if path.anchor else name), None)
-        is not None
-    )
+        return [path]
+    if not any(char in name for char in "*?["):
+        return []
+    pattern = str(path.relative_to(path.anchor)) if path.anchor else name
+    return sorted(Path(path.anchor or ".").glob(pattern))

@@ -5,7 +5,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from osgt.tables.sources import first_line
+from osgt.tables.reading import first_line, turn
 
 #: The number of the type in PostgreSQL's catalogue.
 _MONEY = 790
@@ -26,7 +26,7 @@ def is_money(table: ir.Table, column: str) -> bool:
     backend = table.get_backend()
     if backend.name != "postgres" or not table.schema()[column].is_decimal():
         return False
-    with backend.con.transaction(), backend.con.cursor() as cursor:
+    with turn(backend), backend.con.transaction(), backend.con.cursor() as cursor:
         cursor.execute(backend.compile(table.select(column).limit(0)))
         return bool(cursor.description[0].type_code == _MONEY)
 

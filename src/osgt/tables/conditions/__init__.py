@@ -92,6 +92,7 @@ def _as_sql(table: ir.Table, node: ops.Value) -> str:
 
 def _checked(table: ir.Table, text: str) -> Condition:
     backend = table.get_backend()
+    backend._run_pre_execute_hooks(table)  # tables in memory that it is made of become known to the engine
     dialect = _DIALECTS[backend.name](backend)
     if backend.name == "pyspark" and "${" in text:
         raise ValueError("where: Spark replaces ${…} before it reads anything; write it in another way")

@@ -27,11 +27,11 @@ def check_functions(backend: Any, sql: str) -> None:
 
 def _duckdb(backend: Any, names: list[str]) -> list[str]:
     # Macros among the built-in functions use others, so no name of theirs may be taken.
-    found = backend.con.execute(
-        "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE NOT internal AND function_name IN "
-        "(SELECT function_name FROM system.main.duckdb_functions() WHERE internal) ORDER BY 1"
-    ).fetchall()
-    return [name for (name,) in found]
+    functions = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE"
+    if not backend.con.execute(f"{functions} NOT internal").fetchall():
+        return []
+    both = f"{functions} NOT internal INTERSECT {functions} internal ORDER BY 1"
+    return [name for (name,) in backend.con.execute(both).fetchall()]
 
 
 def _postgres(backend: Any, names: list[str]) -> list[str]:
@@ -54,11 +54,8 @@ def _postgres(backend: Any, names: list[str]) -> list[str]:
         FROM pg_catalog.pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384
         ORDER BY 1
     """
-    with backend.con.cursor() as cursor:
-        try:
-            found = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
-        finally:
-            backend.con.rollback()
+    with backend.con.transaction(), backend.con.cursor() as cursor:
+        found = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
     return [name for (name,) in found]
 
 

@@ -97,14 +97,10 @@ class PostgreSQL(Dialect):
         return "".join(c.lower() if c.isascii() else c for c in written) == name
 
     def types_of(self, query: str) -> list[Type]:
-        connection = self.backend.con
-        with connection.cursor() as cursor:
-            try:
-                # Nothing is read; constants are computed, and an error among them comes up here.
-                cursor.execute(f"{query} LIMIT 0")
-                oids = [column.type_code for column in cursor.description]
-            finally:
-                connection.rollback()
+        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
+            # Nothing is read; constants are computed, and an error among them comes up here.
+            cursor.execute(f"{query} LIMIT 0")
+            oids = [column.type_code for column in cursor.description]
         found = self._fetched(
             "SELECT oid, typname, typtype, typnamespace = 'pg_catalog'::pg_catalog.regnamespace "
             f"FROM pg_catalog.pg_type WHERE oid IN ({', '.join(str(oid) for oid in {*oids})})"
@@ -116,12 +112,8 @@ class PostgreSQL(Dialect):
         self._fetched(query)
 
     def _fetched(self, query: str) -> list[Any]:
-        connection = self.backend.con
-        with connection.cursor() as cursor:
-            try:
-                rows: list[Any] = cursor.execute(query).fetchall()
-            finally:
-                connection.rollback()
+        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
+            rows: list[Any] = cursor.execute(query).fetchall()
         return rows
 
     def probes(self, node: Node) -> list[str]:

@@ -1,0 +1,125 @@
+"""Frames of pandas, polars and Arrow as Arrow tables: the type of a column follows from its declared type alone.
+
+A column of Python objects says nothing about what it holds, and guessing would look at the values. It is a column of
+text, in which everything else is missing; with a declared type, the values are written as text and read by its rules.
+"""
+
+import datetime
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+#: Decimals and integers with more digits than this are beyond every type, and only their sign matters.
+_DIGITS = 400
+
+
+def arrow_table(frame: Any, declared: Iterable[str]) -> tuple[pa.Table, frozenset[str]]:
+    """The frame as Arrow, and the names of its columns of objects; those that are declared are text to be read."""
+    library, names, written = _library(frame), names_of(frame), set(declared)
+    check_names(names)
+    columns, objects = {}, set()
+    for place, name in enumerate(names):
+        columns[name], is_object = _READERS[library](frame, place, written=name in written)
+        if is_object:
+            objects.add(name)
+    return pa.table(columns), frozenset(objects)
+
+
+def names_of(frame: Any) -> list[str]:
+    """The names of its columns."""
+    return list(frame.schema.names) if _library(frame) == "pyarrow" else [str(name) for name in frame.columns]
+
+
+def _library(frame: Any) -> str:
+    return type(frame).__module__.partition(".")[0]
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise if two columns have one name, to engines for which "A" and "a" are one as well."""
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = name.lower()
+        if folded in seen:
+            raise ValueError(f"source: the columns {seen[folded]!r} and {name!r} have one name; rename one of them")
+        seen[folded] = name
+
+
+def _of_arrow(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
+    return _plain(frame.column(place)), False
+
+
+def _of_polars(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
+    series = frame.to_series(place)
+    if str(series.dtype) == "Object":
+        return _texts(series.to_list(), written=written), True
+    return _plain(pa.chunked_array([series.to_arrow()])), False
+
+
+def _of_pandas(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
+    series = frame.iloc[:, place]
+    if series.dtype == object:
+        return _texts(series.tolist(), written=written), True
+    if hasattr(series, "cat"):
+        codes = np.asarray(series.cat.codes)
+        categories, is_object = _of_pandas(series.cat.categories.to_frame(index=False), 0, written=written)
+        return categories.take(pa.array(codes, mask=codes < 0)), is_object
+    if getattr(series.dtype, "storage", None) == "python":
+        return _texts(series.tolist(), written=False), False
+    try:
+        column = pa.array(series, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        column = None
+    if column is None or isinstance(column.type, pa.ExtensionType):
+        raise TypeError(f"source: column {series.name!r} has the type {series.dtype}; convert it, or drop it")
+    return _plain(column), False
+
+
+_READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
+
+
+def _plain(column: Any) -> Any:
+    """The column; the values themselves if they are kept in a dictionary."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _texts(values: list[Any], *, written: bool) -> pa.Array:
+    """The values that are text; if `written`, others that there are types for as they would be written."""
+    texts = [_written(value) if written else _text(value) for value in values]
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:  # halves of characters, which are no text
+        return pa.array([text if text is not None and _is_whole(text) else None for text in texts], pa.large_string())
+
+
+def _text(value: Any) -> str | None:
+    return str.__str__(value) if isinstance(value, str) else None
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _written(value: Any) -> str | None:
+    """A value as it would stand in a CSV file; None if no type is for it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        value = int(value)
+        return str(value) if value.bit_length() < 3 * _DIGITS else ("-inf" if value < 0 else "inf")
+    if isinstance(value, float):
+        value = Decimal(float.__repr__(value))
+    if isinstance(value, Decimal):
+        short = value.is_finite() and abs(value.adjusted()) < _DIGITS and len(value.as_tuple().digits) < _DIGITS
+        return format(value, "f") if short else str(value)
+    if isinstance(value, datetime.datetime):
+        return str(value) if value.tzinfo is None else None  # NaT of pandas is no time in any form
+    return value.isoformat() if isinstance(value, datetime.date) else _text(value)

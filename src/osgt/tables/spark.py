@@ -1,0 +1,66 @@
+"""Spark: sessions are left as they are, with their settings, time zone and views."""
+
+from contextlib import suppress
+from typing import Any
+from weakref import finalize
+
+import ibis.expr.datatypes as dt
+import ibis.expr.schema as sch
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from osgt.sampling.entropy import token
+
+
+def connection_to(session: Any) -> Any:
+    """The session for Ibis, whose own way to connect sets the session's time zone and more."""
+    from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
+
+    backend = Backend(session)
+    backend._session, backend._mode = session, "batch"
+    return backend
+
+
+def running_session(master: str | None) -> Any:
+    """The session that runs already, as it is; otherwise one of our own, on this machine or at `master`."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    if SparkSession.getActiveSession() is not None:
+        return SparkSession.builder.getOrCreate()
+    builder = SparkSession.builder.appName("osgt").config("spark.ui.enabled", "false")
+    return builder.master(master or "local[*]").getOrCreate()
+
+
+def session_for_files(master: str | None) -> Any:
+    """A session with settings and views of its own, whatever else runs; its time zone is UTC."""
+    session = running_session(master).newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def table_of_frame(connection: Any, frame: Any) -> ir.Table:
+    """A Spark DataFrame under a name of its own, for as long as somebody uses it."""
+    view, session = f"osgt_{token(8)}", connection._session
+    frame.createOrReplaceTempView(view)
+    found: ir.Table = connection.table(view)
+    finalize(found.op(), _drop, session, view).atexit = False
+    return found
+
+
+def _drop(session: Any, view: str) -> None:
+    with suppress(Exception):  # the session has ended, and its views with it
+        session.catalog.dropTempView(view)
+
+
+def small_table(connection: Any, table: pa.Table) -> ir.Table:
+    """A small Arrow table on Spark."""
+    return table_of_frame(connection, connection._session.createDataFrame(table))
+
+
+def with_zones(table: ir.Table) -> sch.Schema:
+    """The schema of a table on Spark, which tells times with a zone from those without; to Ibis they are one type."""
+    backend = table.get_backend()
+    fields = backend.raw_sql(backend.compile(table)).schema.fields
+    instants = {field.name for field in fields if field.dataType.typeName() == "timestamp"}
+    known = table.schema().items()
+    return sch.Schema({name: dt.Timestamp(timezone="UTC") if name in instants else dtype for name, dtype in known})
