@@ -254,7 +254,7 @@ def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Releas
             raise
         raise NothingReleasedError(charged=made.reservation is not None) from error
     if places:
-        made.settle()
+        made.settle(*(target.path for target in targets.values()))
     return made
 
 

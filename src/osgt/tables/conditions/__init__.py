@@ -24,6 +24,7 @@ from osgt.tables.conditions.postgres import PostgreSQL
 from osgt.tables.conditions.spark import Spark
 from osgt.tables.conditions.tokens import tokens
 from osgt.tables.conditions.tree import Node, Word
+from osgt.tables.reading import turn
 
 _DIALECTS: dict[str, type[Dialect]] = {"duckdb": DuckDB, "postgres": PostgreSQL, "pyspark": Spark}
 
@@ -64,6 +65,11 @@ def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
 
 def checked_condition(table: ir.Table, condition: Any) -> Condition:
     """The condition, if it is one and looks at one row alone."""
+    with turn(table.get_backend()):
+        return _checked_in_turn(table, condition)
+
+
+def _checked_in_turn(table: ir.Table, condition: Any) -> Condition:
     if isinstance(condition, str):
         return _checked(table, condition)
     bound = table.bind(condition)

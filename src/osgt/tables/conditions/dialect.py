@@ -112,7 +112,12 @@ class Dialect(ABC):
 
     def string(self, value: str) -> str:
         """A string in the one form that can be read in one way only."""
-        return "'" + value.replace("'", "''") + "'"
+        quoted = value.replace("'", "''")
+        if not re.search(r"[\\\x00-\x1f\x7f]", quoted):
+            return f"'{quoted}'"
+        # Read alike under all settings, and in one line: nobody may indent what is in it.
+        escaped = quoted.replace("\\", "\\\\")
+        return "E'" + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\{ord(match[0]):03o}", escaped) + "'"
 
     def comparable(self, node: Node) -> str:
         """An operand of a comparison with numbers of another kind; the engine may need it in another form."""

@@ -74,7 +74,7 @@ class DuckDB(Dialect):
             quote='"',
             string=standard_string(unicode_escapes=False),
             operators=_COMPARISONS | _MATCHES | {"+", "-", "*", "/", "%", "//", "^", "**", "||", "::"},
-            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"),
+            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII),
             runs_together=True,
         )
 

@@ -87,7 +87,7 @@ class PostgreSQL(Dialect):
             quote='"',
             string=standard_string(unicode_escapes=True, backslashes=standard),
             operators=_COMPARISONS | _MATCHES | {"+", "-", "*", "/", "%", "||", "::"},
-            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"),
+            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII),
             runs_together=True,
         )
 
@@ -124,12 +124,6 @@ class PostgreSQL(Dialect):
         if isinstance(node, Call) and node.name == "to_char":
             return [f"pg_catalog.to_char(TIMESTAMP '2020-01-01', {self.written(node.arguments[1])})"]
         return super().probes(node)
-
-    def string(self, value: str) -> str:
-        if "\\" not in value:
-            return super().string(value)
-        # Read alike whether standard_conforming_strings is on or off.
-        return "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
     def compared(self, node: Binary) -> str:
         left, right = self._one_kind((node.left, node.right))

@@ -98,7 +98,7 @@ class Spark(Dialect):
                 double_quotes=not self._setting("spark.sql.ansi.doubleQuotedIdentifiers"),
             ),
             operators=_COMPARISONS | {"+", "-", "*", "/", "%", "||", "::", "!"},
-            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(L|S|Y|D|F|BD|l|s|y|d|f|bd)?"),
+            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(L|S|Y|D|F|BD|l|s|y|d|f|bd)?", re.ASCII),
             runs_together=False,
         )
 
