@@ -1,152 +1,117 @@
-"""How long does one charge take when many releases went before, and how much does exact composition leave?
+"""How long does one charge take when many releases went before, and how long do writers wait for each other?
 
-Claims: one charge to an SQLite ledger takes at most 50 ms after 100 earlier releases and at most 150 ms after 10,000,
-equal or unlike; its bound on ε is within a thousandth of the exact composition; and after 50 equal releases the budget
-has room for more than the sum of ε allows, and for no fewer than dp_accounting finds.
-
-The peer is needed here only: pip install dp-accounting
+Claims: one charge to an SQLite ledger takes at most 15 ms of CPU whatever came before; a refusal and `remaining` take
+at most 0.3 s; the history of 10,000 releases is read in a second; and of eight processes that charge without a pause
+none waits long. The peer is SQLite's own way to wait, without the queue before it.
 """
 
-import math
+import contextlib
+import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from measure import print_table
-from osgt import DiscreteOSGT, Ledger, PrivacyProfile
-from osgt.ledger.budget import new_budget
+from osgt import OSGT, DiscreteOSGT, Ledger, PrivacyProfile
+from osgt.ledger import BudgetExceeded, queue
 from osgt.privacy import Charge
-
-try:
-    from dp_accounting.pld import privacy_loss_distribution as pld
-except ImportError:
-    sys.exit("this benchmark measures against dp_accounting: pip install dp-accounting")
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
 FURTHER = 25
 SIZES = (100, 1_000, 10_000)
+WRITERS, SECONDS = 8, 8.0
 
 
-def equal_charges():
-    """The same release again and again."""
-    charge = Charge(PrivacyProfile(DiscreteOSGT(500, 630), coordinates=4), 1e-12)
-    while True:
-        yield charge
-
-
-def unlike_charges():
+def different_charges(seed):
     """Releases of which no two are alike: shape, scale and coordinates at random."""
-    generator = np.random.default_rng(7)
+    generator = np.random.default_rng(seed)
     while True:
         shape, scale, coordinates = generator.uniform(0.1, 3), generator.uniform(500, 1250), generator.integers(1, 9)
         yield Charge(PrivacyProfile(DiscreteOSGT(shape * scale, scale), coordinates=int(coordinates)), 1e-12)
 
 
-def charge_times(name, charges):
-    """One charge more, after many others of its kind."""
-    rows, profiles = [], []
+def timed(work):
+    """Wall and CPU seconds."""
+    start, cpu = time.perf_counter(), time.process_time()
+    with contextlib.suppress(BudgetExceeded):
+        work()
+    return time.perf_counter() - start, time.process_time() - cpu
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:,.1f} ms"
+
+
+def charge_times():
+    """One more charge, a refusal, what remains, and reading it all, after many others."""
+    rows = []
+    further, huge = different_charges(7), Charge(PrivacyProfile(DiscreteOSGT.gaussian(0.3)))
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "budget.db") as ledger:
         ledger.open("data", **BUDGET)
+        count = 0
         for earlier in SIZES:
-            durations, busy = [], []
-            while len(profiles) < earlier + FURTHER:
-                charge = next(charges)
-                start, cpu = time.perf_counter(), time.process_time()
-                ledger.reserve("data", charge, query="a release")
-                busy.append(time.process_time() - cpu)
-                durations.append(time.perf_counter() - start)
-                profiles.append(charge.profile)
-            durations, busy = durations[-FURTHER:], busy[-FURTHER:]
-            spent = ledger.history("data")[-1].epsilon_after
-            start = time.perf_counter()
-            exact = PrivacyProfile.compose(profiles).epsilon(BUDGET["delta"] - 1e-12 * len(profiles))
-            whole = time.perf_counter() - start
-            rows.append(
-                (
-                    f"{name}, {earlier:,} earlier",
-                    f"{min(durations) * 1e3:.1f} ms",
-                    f"{statistics.median(durations) * 1e3:.1f} ms",
-                    f"{statistics.median(busy) * 1e3:.1f} ms",
-                    "50 ms" if earlier <= 100 else "150 ms",
-                    f"{spent:.5f}",
-                    f"{spent / exact - 1:+.1e}",
-                    f"{whole * 1e3:.0f} ms",
-                )
-            )
-    columns = ("releases", "least", "median", "CPU", "bar", "ε spent", "above exact", "exact composition alone")
-    print_table(f"One {name} charge to an SQLite ledger, of {FURTHER} (ε = 3, δ = 1e-6)", columns, rows)
+            while count < earlier:
+                # Noise on the reals is added up in closed form: it only fills the ledger.
+                charge = Charge(PrivacyProfile(OSGT.gaussian(2_000.0 + count)))
+                ledger.reserve("data", charge, query="a release").settle("hash")
+                count += 1
+            charge_cpu = []
+            for charge in islice(further, FURTHER):
+                charge_cpu.append(timed(partial(ledger.reserve, "data", charge, query="q"))[1])
+            count += FURTHER
+            _, refusal = timed(lambda: ledger.reserve("data", huge, query="q"))
+            _, left = timed(lambda: ledger.remaining("data", coordinates=8, delta=1e-7))
+            _, history = timed(lambda: ledger.history("data"))
+            with Ledger(ledger.name) as fresh:
+                _, first = timed(lambda f=fresh: f.reserve("data", next(further), query="q"))
+            count += 1
+            figures = (statistics.median(charge_cpu), max(charge_cpu), refusal, left, history, first)
+            rows.append((f"{earlier:,} earlier", *map(milliseconds, figures)))
+    rows.append(("bar", "15 ms", "15 ms", "300 ms", "300 ms", "1,000 ms", ""))
+    columns = ("releases", "charge: median", "largest", "refusal", "remaining", "history", "first charge of a process")
+    print_table(f"SQLite ledger, CPU; {FURTHER} different charges (ε = 3, δ = 1e-6)", columns, rows)
 
 
-def most_releases(epsilon_of, limit):
-    """The largest number of releases whose ε is at most the limit."""
-    low, high = 1, 2
-    while epsilon_of(high) <= limit:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if epsilon_of(middle) <= limit else (low, middle)
-    return low
+def charge_without_pause(location, seconds):
+    """Charge until the time is up; print the seconds that each charge took."""
+    charge = Charge(PrivacyProfile(OSGT.gaussian(1e5)))
+    end, waits = time.monotonic() + seconds, []
+    with Ledger(location) as ledger:
+        while time.monotonic() < end:
+            waits.append(timed(lambda: ledger.reserve("data", charge, query="q"))[0])
+    print(json.dumps(waits))
 
 
-def room_left():
-    """A budget of ε = 6, δ = 1e-6 after 50 equal releases."""
-    total, delta, each = 6.0, 1e-6, 0.1
+def waiting():
+    """Eight processes that charge one ledger without a pause."""
     rows = []
-    scale = 1 / each
-    sigma = 100.0
-    cases = {
-        "Laplace, ε = 0.1 each": (
-            PrivacyProfile(DiscreteOSGT.laplace(scale)),
-            each,
-            pld.from_discrete_laplace_mechanism(each, value_discretization_interval=1e-4),
-        ),
-        "Gaussian σ = 100, 8 coordinates": (
-            PrivacyProfile(DiscreteOSGT.gaussian(sigma), coordinates=8),
-            PrivacyProfile(DiscreteOSGT.gaussian(sigma), coordinates=8).epsilon(delta / 100),
-            pld.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=1e-4).self_compose(8),
-        ),
-    }
-    for name, (profile, one, peer) in cases.items():
-
-        def ours(n, profile=profile):
-            return float(PrivacyProfile.compose([profile] * n).epsilon(delta))
-
-        def theirs(n, peer=peer):
-            return peer.self_compose(n).get_epsilon_for_delta(delta)
-
-        with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "budget.db") as ledger:
-            ledger.open("data", epsilon=total, delta=delta)
-            for _ in range(50):
-                ledger.reserve("data", Charge(profile), query="the same again").settle("hash")
-            spent = ledger.spent("data").epsilon
-        more = most_releases(ours, total) - 50
-        adaptive = new_budget(total, delta, "renyi")
-        moment = adaptive.moment(Charge(profile))
-        filtered = most_releases(lambda n, b=adaptive, m=moment: b.epsilon_of_moment(n * m, delta), total) - 50
-        rows.append(
-            (
-                name,
-                f"{50 * one:.3f}",
-                f"{spent:.4f}",
-                f"{ours(50):.4f}",
-                f"{theirs(50):.4f}",
-                f"{max(math.floor(total / one * (1 + 1e-9)) - 50, 0)}",
-                f"{most_releases(theirs, total) - 50}",
-                f"{filtered}",
-                f"{more}",
-            )
-        )
-    fit = ("more: by Σε", "by dp_accounting", "by Rényi filter", "by us")
-    columns = ("50 releases", "Σε", "ledger", "exact", "dp_accounting", *fit)
-    print_table("ε spent after 50 equal releases, and how many more fit (ε = 6, δ = 1e-6)", columns, rows)
-    print("Σε of the Gaussian: each release at δ = 1e-8, of which there may be 100. dp_accounting on its default grid.")
+    for name, queued in (("with the queue", True), ("SQLite's own waiting", False)):
+        with tempfile.TemporaryDirectory() as folder:
+            location = Path(folder) / "budget.db"
+            with Ledger(location) as ledger:
+                ledger.open("data", **BUDGET)
+            command = [sys.executable, __file__, "charge", location, str(SECONDS), str(int(queued))]
+            workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(WRITERS)]
+            waits = [wait for worker in workers for wait in json.loads(worker.communicate()[0])]
+        at = np.percentile(waits, [50, 99, 100])
+        rows.append((name, f"{len(waits):,}", *map(milliseconds, at)))
+    title = f"{WRITERS} processes charge without a pause for {SECONDS:g} s on {os.cpu_count()} cores: time of a charge"
+    print_table(title, ("", "charges", "median", "99 %", "longest"), rows)
 
 
 if __name__ == "__main__":
-    room_left()
-    charge_times("equal", equal_charges())
-    charge_times("unlike", unlike_charges())
+    if sys.argv[1:2] == ["charge"]:
+        if sys.argv[4] == "0":
+            queue._opened = lambda path: None
+        charge_without_pause(sys.argv[2], float(sys.argv[3]))
+    else:
+        waiting()
+        charge_times()

@@ -59,6 +59,7 @@ def test_show_as_json(run, path):
     (answer,) = json.loads(run("show", path, "--json").stdout)
     assert answer["releases"] == 5
     assert 0 < answer["epsilon"] < 3
+    assert 0 < answer["share"] < 1
     assert [release["status"] for release in answer["history"]] == ["settled"] * 5
     assert answer["history"][0]["charge"]["parts"][0]["law"] == "DiscreteOSGT"
 
@@ -68,7 +69,10 @@ def test_the_picture_of_spending_rises(run, tmp_path):
         ledger.open("flights", epsilon=3, delta=1e-6)
         for _ in range(6):
             ledger.reserve("flights", laplace(0.5), query="q")
-    assert "▂▃▅▆▇█" in run("show", tmp_path / "budget.db").stdout
+    bars = [character for character in run("show", tmp_path / "budget.db").stdout if character in "▁▂▃▄▅▆▇█"]
+    assert len(bars) == 6
+    assert bars == sorted(bars)
+    assert bars[0] < bars[-1]
 
 
 def test_a_picture_in_a_file(run, path, tmp_path):
@@ -107,13 +111,15 @@ def test_remaining(run, path):
 
 
 def test_verify_and_export(run, path, tmp_path):
-    assert "All is well: 11 entries of 1 data sets" in run("verify", path).stdout
+    assert "All is well: 11 entries of 1 data set." in run("verify", path).stdout
     assert run("export", path, "--json", "--out", tmp_path / "today.json").exit_code == 0
     assert run("verify", path, "--heads", tmp_path / "today.json").exit_code == 0
     assert json.loads(run("verify", path, "--json").stdout)["ok"]
     connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER osgt_entries_no_UPDATE")
+    (body,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'osgt_entries_no_update'").fetchone()
+    connection.execute("DROP TRIGGER osgt_entries_no_update")
     connection.execute("UPDATE osgt_entries SET content = replace(content, 'ann', 'bob') WHERE sequence = 4")
+    connection.execute(body)
     connection.commit()
     connection.close()
     result = run("verify", path)
@@ -124,6 +130,93 @@ def test_verify_and_export(run, path, tmp_path):
     assert "entry 4" in json.loads(answer.stdout)["problems"][0]
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{}", "these are no heads"),
+        ("[1, 2]", "these are no heads"),
+        ('{"flights": {"epsilon": 3}}', "these are no heads"),
+        ("not JSON", "is not JSON"),
+        ("\xff", "is not JSON"),
+        (None, "there is no file"),
+    ],
+)
+def test_wrong_heads_are_told_from_a_wrong_ledger(run, path, tmp_path, content, told):
+    file = tmp_path / "heads.json"
+    if content is not None:
+        file.write_text(content, encoding="latin-1")
+    result = run("verify", path, "--heads", file)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_shortened_and_a_rewritten_ledger(run, path, tmp_path):
+    heads = tmp_path / "heads.json"
+    heads.write_text(run("verify", path, "--json").stdout)
+    shorter = tmp_path / "shorter.db"
+    with Ledger(shorter) as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+    result = run("verify", shorter, "--heads", heads)
+    assert result.exit_code == 1
+    assert "cut off: it ends at 1, and there were 11" in result.stderr
+    with Ledger(shorter) as ledger:
+        for _ in range(12):
+            ledger.reserve("flights", osgt(30, 40), query="q")
+    result = run("verify", shorter, "--heads", heads)
+    assert result.exit_code == 1
+    assert "written anew" in result.stderr
+
+
+def test_a_file_that_is_damaged(run, path):
+    path.write_bytes(path.read_bytes()[:5000])
+    result = run("verify", path)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+
+
+def test_tables_of_the_same_people(run, tmp_path):
+    path = tmp_path / "new.db"
+    options = ["--epsilon", 3, "--delta", "1e-6", "--unit", "person", "--table", "visits", "--table", "bills:payer"]
+    assert run("open", path, "health", *options).exit_code == 0
+    added = run("table", path, "health", "--add", "prescriptions")
+    assert added.exit_code == 0
+    assert "visits, bills, prescriptions" in added.stdout
+    again = run("table", path, "health", "--add", "visits")
+    assert again.exit_code == 2
+    assert "has the table 'visits' already" in again.stderr
+    assert run("table", path, "health").exit_code == 2
+    assert run("table", path, "health", "--changed", "visits", "--reason", "a new column").exit_code == 0
+    assert run("table", path, "health", "--changed", "unknown").exit_code == 2
+
+
+def test_backup_and_restore(run, path, tmp_path):
+    copy, heads = tmp_path / "copy.db", tmp_path / "heads.json"
+    assert "11 entries" in run("backup", path, copy).stdout
+    assert run("backup", path, copy).exit_code == 2
+    with Ledger(path) as ledger:
+        ledger.reserve("flights", osgt(30, 40), query="after the backup")
+    heads.write_text(run("verify", path, "--json").stdout)
+    missing = run("restore", path, copy, "--reason", "for a test")
+    assert missing.exit_code == 2
+    assert "--charges-unknown" in missing.stderr
+    result = run("restore", path, copy, "--reason", "for a test", "--heads", heads)
+    assert result.exit_code == 0
+    assert "flights: charges were lost, so its budget counts as spent" in result.stdout
+    assert run("verify", path).exit_code == 0
+
+
+def test_grants(run):
+    assert 'GRANT INSERT ON osgt_entries TO "ann";' in run("grants", "ann").stdout
+    assert "INSERT" not in run("grants", "ann", "--read").stdout
+
+
+def test_control_codes_do_not_reach_the_terminal(run, path):
+    with Ledger(path) as ledger:
+        ledger.reserve("flights", osgt(30, 40), query="\x1b]0;evil\x07 \x1b[2J\u202ereversed")
+    assert not {"\x1b", "\x07", "\u202e"} & set(run("show", path).stdout)
+
+
 @pytest.mark.parametrize("act", ["show", "verify", "export"])
 def test_no_ledger_there(run, tmp_path, act):
     result = run(act, tmp_path / "none.db")
@@ -132,7 +225,9 @@ def test_no_ledger_there(run, tmp_path, act):
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("act", ["open", "budget", "remaining", "verify", "export", "show"])
+@pytest.mark.parametrize(
+    "act", ["open", "budget", "table", "remaining", "verify", "export", "show", "backup", "restore", "grants"]
+)
 def test_every_help_has_an_example(run, act):
     result = run(act, "--help")
     assert result.exit_code == 0

@@ -43,14 +43,14 @@ def check_that_none_is_lost(location, count):
         total = Charge.compose([release.charge for release in history])
         spent = ledger.spent("flights")
         assert total.epsilon(1e-6) * (1 - 1e-6) <= spent.epsilon <= 1.001 * total.epsilon(1e-6)
-        assert history[-1].epsilon_after <= 1.01 * total.epsilon(1e-6)
+        assert history[-1].share_after == spent.share < 1
         assert ledger.verify().ok
 
 
 class TestAtOnce:
-    def test_ten_thousand_charges(self, location):
+    def test_two_thousand_charges(self, location):
         """So many on both databases together; PostgreSQL takes longer for each."""
-        check_that_none_is_lost(location, 2_500 if location.startswith("postgresql") else 7_500)
+        check_that_none_is_lost(location, 500 if location.startswith("postgresql") else 1_500)
 
     @pytest.mark.long
     def test_ten_thousand_charges_on_each(self, location):
@@ -67,7 +67,7 @@ class TestAtOnce:
             assert [release.sequence for release in history] == granted
             total = Charge.compose([release.charge for release in history])
             assert total.delta(1.0) <= 1e-6
-            assert total.epsilon(1e-6) > 0.95
+            assert total.epsilon(1e-6) > 0.85
             assert ledger.verify().ok
 
 
@@ -99,7 +99,7 @@ def check_crashes(location, folder, rounds):
 
 def test_killed_at_any_step(location, tmp_path):
     # A connection to PostgreSQL takes long to make: fewer there.
-    check_crashes(location, tmp_path / "out", 60 if location.startswith("postgresql") else 300)
+    check_crashes(location, tmp_path / "out", 40 if location.startswith("postgresql") else 120)
 
 
 @pytest.mark.long

@@ -48,7 +48,7 @@ class SpyReservation:
     def reading(self):
         self._called("reading")
 
-    def settle(self, digest):
+    def settle(self, digest, output=None):
         self._called("settle", digest)
 
     def cancel(self):
@@ -65,7 +65,7 @@ class SpyLedger:
     def names(self):
         return [name for name, *_ in self.calls]
 
-    def reserve(self, dataset, charge, *, query):
+    def reserve(self, dataset, charge, *, query, **told):
         self.calls.append(("reserve", dataset, charge, query))
         if "reserve" in self.failing:
             raise RuntimeError("reserve failed")

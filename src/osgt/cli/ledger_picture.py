@@ -1,4 +1,4 @@
-"""The picture of `osgt ledger show`: ε spent over time, for each data set."""
+"""The picture of `osgt ledger show`: the share of the budget that is used over time, for each data set."""
 
 from datetime import datetime
 from itertools import accumulate
@@ -17,16 +17,17 @@ def draw_spending(path: Path, suffix: str, spendings: list[Spending], histories:
     figure = Figure(figsize=(9, 0.6 + 2.4 * rows), layout="constrained")
     panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
     for axes, spending in zip(panels, spendings, strict=False):
-        known = [release for release in histories[spending.dataset] if release.epsilon_after is not None]
+        known = histories[spending.dataset]
+        shares = [100 * release.share_after for release in known]
         # Clocks of several machines may disagree; the order of the chain is the one that counts.
         times = list(accumulate((datetime.fromisoformat(release.time) for release in known), max))
-        axes.step(times, [release.epsilon_after for release in known], where="post", color="#111111", linewidth=1.8)
-        axes.plot(times, [release.epsilon_after for release in known], ".", color="#111111", markersize=4)
-        axes.axhline(spending.budget_epsilon, color="#D55E00", linestyle="--", linewidth=1.2)
+        axes.step(times, shares, where="post", color="#111111", linewidth=1.8)
+        axes.plot(times, shares, ".", color="#111111", markersize=4)
+        axes.axhline(100, color="#D55E00", linestyle="--", linewidth=1.2)
         axes.set(
             title=f"{spending.dataset} (releases: {spending.releases:,})",
-            ylabel=f"ε at δ = {spending.budget_delta:g}",
-            ylim=(0, 1.1 * spending.budget_epsilon),
+            ylabel=f"% of ε = {spending.budget_epsilon:g}, δ = {spending.budget_delta:g}",
+            ylim=(0, 110),
         )
         axes.tick_params(axis="x", labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)

@@ -229,7 +229,7 @@ def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Releas
             made = query.release(**job.budget, **options)
         made.fill(targets, places)
     if places:
-        made.settle()
+        made.settle(*(target.path for target in targets.values()))
     return made
 
 

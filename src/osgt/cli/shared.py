@@ -1,6 +1,7 @@
 """What the commands have in common: their options and how they say what went wrong."""
 
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,12 @@ def clear_errors() -> Iterator[None]:
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(_words(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
+
+
+def one_line(text: object) -> str:
+    """A stored text as a terminal may show it: no control codes, no line breaks."""
+    shown = "".join(c if unicodedata.category(c)[0] != "C" or c in "\n\t" else "�" for c in str(text))
+    return " ".join(shown.split())
 
 
 def _words(error: Exception) -> str:

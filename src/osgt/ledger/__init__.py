@@ -5,17 +5,20 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError('the ledger needs SQLAlchemy: pip install "osgt[tables]"') from error
 
-from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError
+from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
 from osgt.ledger.ledger import Ledger
-from osgt.ledger.records import Release, Spending
+from osgt.ledger.records import BudgetChange, Release, Spending
 from osgt.ledger.reservation import Reservation
 from osgt.ledger.verification import Verification
 
 __all__ = [
+    "BudgetChange",
     "BudgetExceeded",
     "DamagedLedgerError",
     "Ledger",
     "LedgerError",
+    "LostAnswerError",
+    "OtherSubjectError",
     "Release",
     "Reservation",
     "Spending",

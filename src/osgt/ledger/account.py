@@ -1,246 +1,290 @@
-"""The account of a data set: its budget and all that stands charged against it.
+"""The account of a data set: its chain of entries, read from the first on, and what follows from it.
 
-Sums are kept as fractions, so that what is cancelled is taken off exactly. The composed loss on its grid cannot be
-divided again: a cancelled charge that is in it already stays in it, which keeps it an upper bound, until it matters and
-the loss is built anew.
+Nothing that is stored is believed: the sums are added up again from the charges, and what cannot be added up, the
+Gaussian residue, is checked to be possible (`plausible`), or computed again for every entry (`strict`, for `verify`).
 """
 
 import hashlib
 import json
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from osgt.ledger import filters
 from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry, canonical
-from osgt.ledger.running import Grid, TooCoarseError, from_parts, grid_for
+from osgt.ledger.filters import FilterState
+from osgt.ledger.planned import Planned
+from osgt.ledger.plausible import plausible, possible_sum
+from osgt.ledger.subject import Owners, Subject, Table
 from osgt.privacy import Charge, Part, PrivacyProfile
-from osgt.privacy.engine import Composed
-from osgt.privacy.grid import GridLaw
 
-#: Unlike parts up to which an exact composition is made where the running loss cannot decide.
-EXACT_PARTS = 32
+#: Different noises up to which what stands is composed exactly, only to be told.
+_EXACT_PARTS = 32
 
-Counts = dict[tuple[Any, float], int]
+#: By so much a figure of another machine may differ, relative.
+_LAST_DIGITS = Fraction(1, 10**6)
+
+#: Charges that are added to the composed loss one by one; more are composed anew.
+_ONE_BY_ONE = 16
+
+
+class Fault(Exception):  # noqa: N818 - what is wrong with an entry
+    """What is wrong with an entry, in words."""
 
 
 @dataclass(frozen=True)
-class Account:
-    """What stands against a budget after some entry of the chain."""
+class Charged:
+    """A charge of the chain."""
 
-    budget: Budget
-    charges: int = 0
-    selection: Fraction = Fraction(0)  # Σ selection δ
-    pure: Fraction = Fraction(0)  # Σ largest losses, of the charges that have one
-    unbounded: int = 0  # number of the charges that have none
-    moment: Fraction = Fraction(0)  # Σ log E[exp(rate·loss)]
-    counts: Counts | None = field(default_factory=dict)  # coordinates by law and shift; None: too many to keep
-    running: Composed | None = None  # the loss of all but the pending charges
-    pending: tuple[tuple[int, Charge], ...] = ()  # by the sequence number of their entries
-    cancelled_inside: int = 0  # cancelled charges that are in `running` all the same
+    charge: Charge
+    subject: Subject
+    token_hash: str
+    before: FilterState | None  # the state that it was added to
+
+
+class Account:
+    """What stands against the budget of a data set after the entries so far."""
+
+    def __init__(self, opening: Entry, *, strict: bool = False) -> None:
+        if opening.kind != "open" or opening.sequence != 1:
+            raise Fault("it does not begin with its opening")
+        self._strict = strict
+        self.name = str(opening.values["dataset"])
+        with _readable(opening):
+            self.budget = Budget.from_dict(opening.values["budget"])
+            self._declared = Owners.from_dict(opening.values["owners"])
+            self.state = self._begun(opening)
+        self._moved_to(opening)
+        self.charges: dict[int, Charged] = {}
+        self.ends: dict[int, str] = {}
+        self._composed: Planned | None = None if self.state is not None else Planned(self.budget)
+        self._pending: list[Charge] = []  # charges that are not in `_composed` yet
+        self.changes = 0  # entries at which the budget was changed
+        self.lost: str | None = None  # when charges were lost for good
+        self._owners: Owners | None = self._declared
+        self._declared_at = 1  # what was said up to this entry is in `_declared`
+
+    def _moved_to(self, entry: Entry) -> None:
+        self.sequence, self.hash = entry.sequence, entry.hash
+
+    def _begun(self, opening: Entry) -> FilterState | None:
+        """The state that the opening says, if a budget can begin with it."""
+        if self.budget.shares is None:
+            return None
+        state = FilterState.from_dict(opening.values["state"])
+        if not filters.begins(self.budget.shares, state):
+            raise Fault(f"entry {opening.sequence} was forged: its budget does not begin like that")
+        return state
 
     @property
-    def grid(self) -> Grid | None:
-        """The grid of the running loss, where the budget has use for one."""
-        needed = self.budget.composition == "exact" and self.budget.delta > 0
-        return grid_for(self.budget.epsilon, self.budget.delta) if needed else None
+    def standing(self) -> dict[int, Charged]:
+        """The charges that were not cancelled."""
+        return {sequence: one for sequence, one in self.charges.items() if self.ends.get(sequence) != "cancel"}
 
-    def charged(self, sequence: int, charge: Charge) -> "Account":
-        """The account with one more charge."""
-        return replace(self._moved(charge, 1), pending=(*self.pending, (sequence, charge)))
+    @property
+    def releases(self) -> int:
+        """The number of charges that stand."""
+        return len(self.charges) - sum(end == "cancel" for end in self.ends.values())
 
-    def cancelled(self, sequence: int, charge: Charge) -> "Account":
-        """The account without a charge."""
-        kept = tuple(item for item in self.pending if item[0] != sequence)
-        inside = self.cancelled_inside + (len(kept) == len(self.pending) and self.running is not None)
-        return replace(self._moved(charge, -1), pending=kept, cancelled_inside=inside)
+    @property
+    def owners(self) -> Owners:
+        """Whose budget it is: what was declared, and what the standing releases have said."""
+        if self._owners is None:
+            self._owners = self._declared
+            for sequence, one in self.standing.items():
+                if sequence > self._declared_at:
+                    self._owners = self._owners.bound(one.subject)
+        return self._owners
 
-    def _moved(self, charge: Charge, sign: int) -> "Account":
-        loss = _largest_loss(charge)
-        return replace(
-            self,
-            charges=self.charges + sign,
-            selection=self.selection + sign * Fraction(charge.selection_delta),
-            pure=self.pure + sign * (loss or 0),
-            unbounded=self.unbounded + sign * (loss is None),
-            moment=self.moment + sign * Fraction(self.budget.moment(charge)),
-            counts=_counted(self.counts, charge, sign),
-        )
+    @property
+    def planned(self) -> Planned:
+        """What stands, composed exactly."""
+        if self._composed is None or len(self._pending) > _ONE_BY_ONE:
+            self._composed = Planned.of(self.budget, [one.charge for one in self.standing.values()])
+        else:
+            for charge in self._pending:
+                self._composed = self._composed.with_charge(charge)
+        self._pending = []
+        return self._composed
 
-    def apply(self, entry: Entry) -> "Account":
-        """The account after one more entry."""
-        match entry.kind, entry.refers_to:
-            case "charge", None:
-                return self.charged(entry.sequence, _charge(canonical(entry.values["charge"])))
-            case "cancel", int(sequence):
-                return self.cancelled(sequence, _charge(canonical(entry.values["charge"])))
-            case "budget", None:
-                return replace(self, budget=Budget(**entry.values["budget"]))
-        return self
+    # What may come next
 
-    def rebuilt(self) -> "Account":
-        """The account with its running loss built from all pending charges, equal ones together."""
-        assert self.running is None
-        grid = self.grid
-        if grid is None or not self.pending:
-            return replace(self, pending=())
-        counts: Counts = {}
-        for _, charge in self.pending:
-            counts = _add(counts, charge, 1)
-        parts = [(Part(noise, shift, 1), n) for (noise, shift), n in counts.items()]
-        try:
-            running = from_parts(parts, grid)
-        except TooCoarseError:
-            return self
-        kept = counts if len(counts) <= EXACT_PARTS else None
-        return replace(self, running=running, pending=(), counts=kept, cancelled_inside=0)
+    def charged(self, charge: Charge) -> "FilterState | Planned | None":
+        """The state with one more charge; None if it does not fit."""
+        if self.lost is not None:
+            return None
+        if self.state is None or self.budget.shares is None:
+            return self.planned.charged(charge)
+        return filters.charged(self.state, self.budget.shares, charge)
 
-    def storable(self) -> "Account | None":
-        """The account as it can be stored; None while charges wait to be put on the grid."""
-        if self.grid is None:
-            return replace(self, pending=())
-        return None if self.pending else self
+    def cancelled(self, sequence: int) -> FilterState | None:
+        """The state without a charge; None where states are not stored."""
+        if self.state is None or self.budget.shares is None:
+            return None
+        one = self.charges[sequence]
+        later = any(other > sequence and self.ends.get(other) != "cancel" for other in self.charges)
+        alone = not later and self.changes < sequence
+        return filters.cancelled(self.state, self.budget.shares, one.charge, one.before if alone else None)
+
+    def rebudgeted(self, budget: Budget) -> FilterState | None:
+        """The state under another budget: all that stands, as if it had been there from the first charge on."""
+        if budget.shares is None:
+            return None
+        return filters.replay(budget.shares, [one.charge for one in self.standing.values()])
+
+    # What has come
+
+    def apply(self, entry: Entry, *, own: "FilterState | Planned | None" = None) -> None:
+        """Go on to the next entry; raise Fault if it cannot be. `own`: the state, where this process computed it."""
+        with _readable(entry):
+            match entry.kind:
+                case "charge":
+                    self._apply_charge(entry, own)
+                case "settle" | "cancel":
+                    self._apply_end(entry, own)
+                case "budget":
+                    self._apply_budget(entry, own)
+                case "tables":
+                    self._declared = self.owners.with_tables(entry.values["tables"])
+                    self._owners, self._declared_at = self._declared, entry.sequence
+                case "restore":
+                    if entry.values["charges_unknown"]:
+                        self.lost = str(entry.values["time"])
+                case "note":
+                    pass
+                case _:
+                    raise Fault(f"entry {entry.sequence} is of the kind {entry.kind!r}, which cannot stand there")
+        self._moved_to(entry)
+
+    def _apply_charge(self, entry: Entry, own: "FilterState | Planned | None") -> None:
+        values = entry.values
+        charge = stored_charge(values["charge"])
+        subject = values["subject"]
+        table = None if subject["table"] is None else Table.of(subject["table"])
+        one = Charged(charge, Subject(subject["unit"], subject["neighbours"], table), values["token_hash"], self.state)
+        if self.lost is not None:
+            raise Fault(f"entry {entry.sequence} charges a budget that counts as spent")
+        if self.state is not None:
+            self.state = own if isinstance(own, FilterState) else self._checked(entry, charge)
+        elif isinstance(own, Planned):
+            self._composed, self._pending = own, []
+        else:
+            self._pending.append(charge)
+        self.charges[entry.sequence] = one
+        if self._owners is not None:
+            self._owners = self._owners.bound(one.subject)
+
+    def _checked(self, entry: Entry, charge: Charge) -> FilterState:
+        """The state that an entry says it leaves, if that can be."""
+        assert self.state is not None
+        assert self.budget.shares is not None
+        after = FilterState.from_dict(entry.values["state"])
+        judge = filters.follows if self._strict else plausible
+        if not judge(self.state, self.budget.shares, charge, after):
+            raise Fault(
+                f"entry {entry.sequence} was forged: the charge does not fit, or does not leave the state that it says"
+            )
+        return after
+
+    def _apply_end(self, entry: Entry, own: "FilterState | Planned | None") -> None:
+        sequence, values = entry.refers_to or 0, entry.values
+        one = self.charges.get(sequence)
+        if one is None or sequence in self.ends:
+            raise Fault(f"entry {entry.sequence} ends charge {sequence}, which is not open")
+        if entry.kind == "cancel":
+            self.check_plan()
+            if hashlib.sha256(str(values.get("token")).encode()).hexdigest() != one.token_hash:
+                raise Fault(f"entry {entry.sequence} cancels charge {sequence}, but not by its owner")
+            self._same_state(entry, own or self.cancelled(sequence))
+            self._composed, self._owners = None, None
+        self.ends[sequence] = entry.kind
+
+    def _apply_budget(self, entry: Entry, own: "FilterState | Planned | None") -> None:
+        self.check_plan()
+        budget = Budget.from_dict(entry.values["budget"])
+        if (budget.composition, budget.selection_share) != (self.budget.composition, self.budget.selection_share):
+            raise Fault(f"entry {entry.sequence} changes how releases are added up, which cannot be changed")
+        if budget.shares is not None:
+            stored = FilterState.from_dict(entry.values["state"])
+            own = own if own is not None or not self._strict else self.rebudgeted(budget)
+            if own is not None and not _same(stored, own):
+                raise Fault(f"entry {entry.sequence} was forged: its state is not that of the standing charges")
+            if own is None and not self._possible(budget, stored):
+                raise Fault(f"entry {entry.sequence} was forged: its state cannot be that of the standing charges")
+            self.state = stored
+        self.budget, self.changes = budget, entry.sequence
+        self._composed = None
+
+    def _possible(self, budget: Budget, stored: FilterState) -> bool:
+        """Whether a state can be that of all standing charges under a new budget, without computing it anew."""
+        assert budget.shares is not None
+        charges = [one.charge for one in self.standing.values()]
+        return possible_sum(FilterState.start(budget.shares), budget.shares, charges, stored)
+
+    def _same_state(self, entry: Entry, expected: Any) -> None:
+        if expected is None:
+            return
+        stored = FilterState.from_dict(entry.values["state"])
+        if not _same(stored, expected):
+            raise Fault(f"entry {entry.sequence} was forged: its state is not that of the standing charges")
+        self.state = stored
+
+    def check_plan(self) -> None:
+        """Raise Fault if planned charges exceed their budget. δ only grows: seen before others come off, and last."""
+        if self.state is None and self._pending and not self.planned.fits_again():
+            raise Fault(f"the charges up to entry {self.sequence} exceed the budget of their time")
+
+    # What is told
 
     def profile(self) -> PrivacyProfile | None:
-        """All that stands, as a profile; None if it has too many unlike parts, or nothing stands."""
-        return PrivacyProfile.of(_parts(self.counts)) if self.counts else None
-
-    def selection_delta(self) -> float:
-        """Σ selection δ, never rounded down."""
-        return rounded_up(self.selection)
-
-    def to_bytes(self) -> bytes:
-        """The account in a form that can be stored. Pending charges are not: they are read from the chain again."""
-        header: dict[str, Any] = {
-            "budget": self.budget.to_dict(),
-            "charges": self.charges,
-            "selection": str(self.selection),
-            "pure": str(self.pure),
-            "unbounded": self.unbounded,
-            "moment": str(self.moment),
-            "parts": None if self.counts is None else _plain(self.counts),
-            "cancelled_inside": self.cancelled_inside,
-            "running": None,
-        }
-        masses = b""
-        if self.running is not None:
-            run, law = self.running, self.running.law
-            header["running"] = {
-                "theta": run.theta.hex(),
-                "log_factor": run.log_factor.hex(),
-                "log_beyond": run.log_beyond.hex(),
-                "loss_error": run.loss_error.hex(),
-                "step": law.step.hex(),
-                "start": law.start,
-                "lost": law.lost.hex(),
-                "spread": law.spread.hex(),
-            }
-            masses = law.masses.astype("<f8").tobytes()
-        return canonical(header).encode() + b"\n" + masses
-
-    @classmethod
-    def from_bytes(cls, body: bytes) -> "Account":
-        """The account that `to_bytes` wrote."""
-        text, _, masses = body.partition(b"\n")
-        header = json.loads(text)
-        running = None
-        if header["running"] is not None:
-            stored = header["running"]
-            number = {name: float.fromhex(stored[name]) for name in stored if name != "start"}
-            row = np.frombuffer(masses, dtype="<f8").astype(np.float64)
-            law = GridLaw(number["step"], stored["start"], row, number["lost"], number["spread"])
-            running = Composed(law, number["theta"], number["log_factor"], number["log_beyond"], number["loss_error"])
-        counts: Counts | None = None
-        if header["parts"] is not None:
-            counts = {}
-            for plain in header["parts"]:
-                counts = _add(counts, Charge.from_dict({"parts": [plain], "selection_delta": 0}), 1)
-        return cls(
-            Budget(**header["budget"]),
-            header["charges"],
-            Fraction(header["selection"]),
-            Fraction(header["pure"]),
-            header["unbounded"],
-            Fraction(header["moment"]),
-            counts,
-            running,
-            (),
-            header["cancelled_inside"],
-        )
+        """All that stands, as a profile; None if it has too many different parts, or nothing stands."""
+        counts: dict[tuple[Any, float], int] = {}
+        for one in self.standing.values():
+            for part in one.charge.profile.parts:
+                counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
+        if not 0 < len(counts) <= _EXACT_PARTS:
+            return None
+        return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
 
 
-class Replay:
-    """All entries of a data set, one after the other: in a dict, since a tuple would be copied for each charge."""
-
-    def __init__(self, opening: Entry) -> None:
-        self._account = Account(Budget(**opening.values["budget"]))
-        self._pending: dict[int, Charge] = {}
-
-    @property
-    def budget(self) -> Budget:
-        """The budget in force."""
-        return self._account.budget
-
-    def apply(self, entry: Entry) -> None:
-        """Add one more entry."""
-        moved = self._account.apply(entry)
-        for sequence, charge in moved.pending:
-            self._pending[sequence] = charge
-        if entry.kind == "cancel" and entry.refers_to is not None:
-            self._pending.pop(entry.refers_to, None)
-        self._account = replace(moved, pending=())
-
-    def account(self) -> Account:
-        """The account, all standing charges pending."""
-        return replace(self._account, pending=tuple(self._pending.items()))
+def _same(stored: FilterState, expected: Any) -> bool:
+    """Whether a stored state is the expected one, but for the last digits of another machine."""
+    if not isinstance(expected, FilterState):
+        return False
+    exact = ("pure", "unbounded", "selection", "count")
+    close = ("renyi", "few", "mu")
+    return all(getattr(stored, name) == getattr(expected, name) for name in exact) and all(
+        _near(getattr(stored, name), getattr(expected, name)) for name in close
+    )
 
 
-def digest(body: bytes, hash_: str) -> str:
-    """Ties a stored account to the entry after which it was taken."""
-    return hashlib.sha256(hash_.encode() + body).hexdigest()
+def _near(stored: Fraction | float | None, expected: Fraction | float | None) -> bool:
+    if stored is None or expected is None:
+        return stored is expected
+    return abs(Fraction(stored) - Fraction(expected)) <= _LAST_DIGITS * Fraction(expected)
 
 
-def rounded_up(value: Fraction) -> float:
-    """The least float that is not smaller."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+class _readable:  # noqa: N801 - it reads as a word
+    """Turn what an entry lacks into a Fault."""
 
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
 
-@lru_cache(maxsize=1024)
-def _charge(content: str) -> Charge:
-    """The charge that an entry holds. Many entries hold the same."""
-    return Charge.from_dict(json.loads(content))
-
-
-@lru_cache(maxsize=1024)
-def _largest_loss(charge: Charge) -> Fraction | None:
-    return charge.profile._pure_loss()
-
-
-def _counted(counts: Counts | None, charge: Charge, sign: int) -> Counts | None:
-    if counts is None:
+    def __enter__(self) -> None:
         return None
-    added = _add(dict(counts), charge, sign)
-    return added if len(added) <= EXACT_PARTS else None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
+            raise Fault(f"entry {self._entry.sequence} cannot be read: {error!r}") from None
 
 
-def _add(counts: Counts, charge: Charge, sign: int) -> Counts:
-    for part in charge.profile.parts:
-        key = (part.noise, part.shift)
-        counts[key] = counts.get(key, 0) + sign * part.coordinates
-        if counts[key] == 0:
-            del counts[key]
-    return counts
+def stored_charge(plain: dict[str, Any]) -> Charge:
+    """The charge that an entry holds. Many entries hold the same."""
+    return _charge(canonical(plain))
 
 
-def _parts(counts: Counts) -> list[Part]:
-    return [Part(noise, shift, n) for (noise, shift), n in counts.items()]
-
-
-def _plain(counts: Counts) -> list[dict[str, Any]]:
-    parts = Charge(PrivacyProfile.of(_parts(counts))).to_dict()["parts"] if counts else []
-    return list(parts)
+@lru_cache(maxsize=4096)
+def _charge(content: str) -> Charge:
+    return Charge.from_dict(json.loads(content))

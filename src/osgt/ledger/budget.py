@@ -1,60 +1,54 @@
-"""A budget: what the releases of a data set may give away in all, and how they are added up."""
+"""A budget: what the releases of a data set may add up to, and how they are added up."""
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from osgt.ledger.filters import SELECTION_SHARE, Shares, shares_for
 from osgt.noise.parameters import real_number
-from osgt.privacy import Charge, renyi
-from osgt.privacy.conversion import log_delta
 
-#: How releases are added up: by exact composition, or by the Rényi divergence of one order (a privacy filter).
-COMPOSITIONS = ("exact", "renyi")
-
-#: Rényi divergences are computed to far better than this, relative.
-_MOMENT_MARGIN = 1e-9
+#: How releases are added up: by filters, which hold for every analyst, or by exact composition of a fixed plan.
+COMPOSITIONS = ("adaptive", "planned")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """(ε, δ) and the composition.
-
-    `rate` is the Rényi order less one, where the composition is "renyi": fixed when the data set is opened, since the
-    proof wants it chosen before anything is released.
-    """
+    """(ε, δ), the composition, and for the adaptive one how δ is divided: fixed when the data set is opened."""
 
     epsilon: float
     delta: float
-    composition: str = "exact"
-    rate: float | None = None
+    composition: str
+    selection_share: float | None
+    shares: Shares | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "composition": self.composition, "rate": self.rate}
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "composition": self.composition,
+            "selection_share": self.selection_share,
+            "shares": None if self.shares is None else self.shares.to_dict(),
+        }
 
-    def moment(self, charge: Charge) -> float:
-        """log E[exp(rate·loss)] of a release: what it takes out of a Rényi budget, rounded up."""
-        if self.rate is None:
-            return 0.0
-        parts = charge.profile.parts
-        total = math.fsum(p.coordinates * renyi.log_moment(p.noise, p.shift, self.rate) for p in parts)
-        return total * (1.0 + _MOMENT_MARGIN)
-
-    def delta_of_moment(self, moment: float) -> float:
-        """δ at the budget's ε for releases with this sum of moments."""
-        assert self.rate is not None
-        exponent = log_delta(moment, self.rate, self.epsilon)
-        return min(math.exp(min(exponent, 0.0)) * (1.0 + _MOMENT_MARGIN), 1.0)
-
-    def epsilon_of_moment(self, moment: float, delta: float) -> float:
-        """ε at δ for releases with this sum of moments."""
-        assert self.rate is not None
-        if delta <= 0:
-            return math.inf
-        return max(log_delta(moment, self.rate, 0.0) - math.log(delta), 0.0) / self.rate * (1.0 + _MOMENT_MARGIN)
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Budget":
+        """The budget that `to_dict` wrote, or a ValueError if it is none."""
+        try:
+            made = new_budget(plain["epsilon"], plain["delta"], plain["composition"], plain["selection_share"])
+            shares = None if plain["shares"] is None else Shares.from_dict(plain["shares"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not a stored budget: {error!r}") from None
+        if (shares is None) != (made.shares is None):
+            raise ValueError("the shares of δ do not suit the composition")
+        if shares is not None and (shares.epsilon, shares.delta) != (made.epsilon, made.delta):
+            raise ValueError("the shares of δ are those of another budget")
+        return cls(made.epsilon, made.delta, made.composition, made.selection_share, shares)
 
 
-def new_budget(epsilon: object, delta: object, composition: str = "exact") -> Budget:
+def new_budget(
+    epsilon: object, delta: object, composition: str = "adaptive", selection_share: float | None = None
+) -> Budget:
     """The budget with these figures, or an error that says what is wrong with them."""
     loss, chance = real_number("epsilon", epsilon, positive=True), real_number("delta", delta, positive=False)
     if chance >= 1:
@@ -65,18 +59,11 @@ def new_budget(epsilon: object, delta: object, composition: str = "exact") -> Bu
         raise ValueError(f"delta must be 0 or at least 1e-290, got {delta!r}")
     if composition not in COMPOSITIONS:
         raise ValueError(f"composition must be one of {', '.join(COMPOSITIONS)}, got {composition!r}")
-    if composition == "renyi":
-        if chance == 0:
-            raise ValueError('delta must be above 0 for composition="renyi": Rényi divergence proves no pure privacy')
-        return Budget(loss, chance, composition, _best_rate(loss, chance))
-    return Budget(loss, chance)
-
-
-def _best_rate(epsilon: float, delta: float) -> float:
-    """The order, less one, at which the budget allows most Gaussian noise: moments are rate·(1 + rate)·μ²/2 there."""
-
-    def affordable(rate: float) -> float:
-        # δ of the conversion is exp(moment - …): the largest moment with which it is still at most δ.
-        return (math.log(delta) - log_delta(0.0, rate, epsilon)) / (rate * (1.0 + rate))
-
-    return max((math.exp(0.02 * i) for i in range(-700, 1200)), key=affordable)
+    if composition == "planned":
+        if selection_share is not None:
+            raise ValueError('selection_share is for composition="adaptive": planned releases share δ as they come')
+        return Budget(loss, chance, composition, None, None)
+    share = (
+        SELECTION_SHARE if selection_share is None else real_number("selection_share", selection_share, positive=False)
+    )
+    return Budget(loss, chance, composition, share, shares_for(loss, chance, share))

@@ -6,7 +6,6 @@ sense, the first entry of the data set that was opened before it. Order comes fr
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +15,10 @@ import sqlalchemy as sa
 from osgt.ledger.errors import DamagedLedgerError
 from osgt.ledger.schema import entries
 
-#: What the first entry of the first data set follows.
-GENESIS = hashlib.sha256(b"osgt ledger").hexdigest()
+
+def genesis(ledger: str) -> str:
+    """What the first entry of the first data set of a ledger follows."""
+    return hashlib.sha256(f"osgt ledger {ledger}".encode()).hexdigest()
 
 
 def canonical(content: dict[str, Any]) -> str:
@@ -50,7 +51,7 @@ class Entry:
             raise ValueError("the content is not an object")
         return values
 
-    def fault(self, previous_sequence: int, previous_hash: str) -> str | None:
+    def fault(self, previous_sequence: int, previous_hash: str, name: str) -> str | None:
         """What is wrong with this entry as the successor of another; None if nothing is."""
         if self.sequence != previous_sequence + 1:
             return f"entry {self.sequence} follows entry {previous_sequence}: what was between them is missing"
@@ -62,6 +63,8 @@ class Entry:
         told = (values.get("number"), values.get("sequence"), values.get("kind"), values.get("refers_to"))
         if told != (self.dataset, self.sequence, self.kind, self.refers_to):
             return f"entry {self.sequence} was edited: its columns are not those of its content"
+        if values.get("dataset") != name:
+            return f"entry {self.sequence} says that it belongs to {values.get('dataset')!r}"
         return None
 
 
@@ -79,28 +82,17 @@ def entry(values: dict[str, Any], previous_hash: str) -> Entry:
     )
 
 
-def read_entries(connection: sa.Connection, dataset: int, after: int = 0) -> Iterator[Entry]:
+def read_entries(connection: sa.Connection, dataset: int, after: int = 0) -> list[Entry]:
     """The entries of a data set after a sequence number, in order."""
     rows = connection.execute(
         sa.select(entries).where(entries.c.dataset == dataset, entries.c.sequence > after).order_by(entries.c.sequence)
     )
-    for row in rows:
-        yield Entry(*row)
-
-
-def linked(found: Iterator[Entry], sequence: int, hash_: str, name: str) -> Iterator[Entry]:
-    """The same entries, each checked to follow the one before; the first one follows (sequence, hash)."""
-    for item in found:
-        fault = item.fault(sequence, hash_)
-        if fault is not None:
-            raise damaged(name, fault)
-        sequence, hash_ = item.sequence, item.hash
-        yield item
+    return [Entry(*row) for row in rows]
 
 
 def damaged(name: str, fault: str) -> DamagedLedgerError:
     """The error for a ledger that is not what was written."""
     return DamagedLedgerError(
         f"the ledger is damaged at data set {name!r}: {fault}. Nothing may be released. See `osgt ledger verify`, and "
-        "restore it from a back-up"
+        "restore it from a backup (`osgt ledger restore`)"
     )

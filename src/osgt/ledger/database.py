@@ -3,22 +3,23 @@
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from osgt.ledger import schema
-from osgt.ledger.errors import DamagedLedgerError, LedgerError
+from osgt.ledger import postgres, schema
+from osgt.ledger.errors import DamagedLedgerError, LedgerError, LostAnswerError, NoLedgerError
+from osgt.ledger.queue import turn
 from osgt.locations import shown, without_secrets
 
 Result = TypeVar("Result")
 
-#: Seconds to wait for others that write to the same SQLite file, or for a PostgreSQL server to answer.
-_PATIENCE = 120
-_CONNECT_SECONDS = 15
+#: Seconds to wait for others that write to the same SQLite file.
+PATIENCE = 120
 
 #: PostgreSQL: serialisation failure, deadlock. The transaction did nothing and can be tried again.
 _TRANSIENT = {"40001", "40P01"}
@@ -65,11 +66,17 @@ class Database:
         self._process = os.getpid()
         self._finalizer: Any = None
         self._ready = False
+        self._file: tuple[int, int] | None = None  # device and inode of the SQLite file that is in use
 
     @property
     def is_sqlite(self) -> bool:
         """Whether it is a file."""
         return self.url.drivername == "sqlite"
+
+    @property
+    def path(self) -> Path:
+        """The SQLite file."""
+        return Path(str(self.url.database))
 
     def engine(self) -> sa.Engine:
         """The engine of this process."""
@@ -79,7 +86,7 @@ class Database:
                 _PARENTS_ENGINES.append(self._engine)
             self._engine, self._process = None, os.getpid()
         if self._engine is None:
-            self._engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
+            self._engine = _sqlite_engine(self.url) if self.is_sqlite else postgres.engine_for(self.url)
             self._finalizer = weakref.finalize(self, _dispose, self._engine, self._process)
         return self._engine
 
@@ -88,69 +95,124 @@ class Database:
         if self._engine is not None and self._process == os.getpid():
             self._finalizer()
             self._engine = None
+        self._file = None
 
     def write(self, work: Callable[[sa.Connection], Result], *, create: bool = False) -> Result:
         """Run `work` in a transaction that is committed before this returns, and not at all if anything fails."""
         return self._run(work, read_only=False, create=create)
 
     def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """Run `work` on one consistent state of the ledger."""
+        """Run `work` on one consistent state of the ledger. It should only fetch: others may be waiting."""
         return self._run(work, read_only=True, create=False)
 
     def _run(self, work: Callable[[sa.Connection], Result], *, read_only: bool, create: bool) -> Result:
-        if self.is_sqlite and not create and not Path(str(self.url.database)).exists():
-            raise LedgerError(
-                f"there is no ledger at {self.name}: check the path, or make one by opening a data set in it "
-                "(Ledger.open, `osgt ledger open`)"
-            )
         for attempt in range(_ATTEMPTS):
+            begun = committing = False
             try:
-                with self._connected(read_only=read_only) as connection, connection.begin():
-                    self._prepare(connection, read_only=read_only, create=create)
+                with self._begun(read_only=read_only, create=create) as connection:
+                    begun = True
                     result = work(connection)
-                self._ready = True
+                    committing = not read_only
                 return result
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) in _TRANSIENT and attempt + 1 < _ATTEMPTS:
+                state = getattr(error.orig, "sqlstate", None)
+                if not begun and attempt == 0 and error.connection_invalidated:
+                    continue  # an old connection of the pool that broke: nothing was done on it
+                if state in _TRANSIENT and attempt + 1 < _ATTEMPTS:
                     time.sleep(0.005 * 2 ** min(attempt, 6))
                     continue
+                if committing and not self.is_sqlite and state is None:
+                    raise LostAnswerError(
+                        f"the connection to the ledger {self.name} broke while the entry was written: it may stand, or "
+                        "not. Nothing may be released. See `osgt ledger show`. (The database says: "
+                        f"{self._said(error)})"
+                    ) from error
                 raise self._explained(error) from error
             except SQLAlchemyError as error:
                 said = without_secrets(str(error), self._location)
                 raise LedgerError(f"the ledger {self.name} cannot be used: {said}") from error
         raise AssertionError("the last attempt returns or raises")
 
-    def _connected(self, *, read_only: bool) -> sa.Connection:
-        connection = self.engine().connect()
+    @contextmanager
+    def _begun(self, *, read_only: bool, create: bool) -> Iterator[sa.Connection]:
+        """A transaction. What is checked on both sides of it holds inside it."""
+        with ExitStack() as stack:
+            if self.is_sqlite:
+                self._check_file(create=create)
+                if not read_only:
+                    self._wait_for_turn(stack)
+                    self._check_file(create=create)
+            with self.engine().connect() as raw:
+                connection = self._with_options(raw, read_only=read_only)
+                if not self.is_sqlite:
+                    stack.enter_context(postgres.bounded(connection))
+                with connection.begin():
+                    connection.info["osgt_user"] = (
+                        None if self.is_sqlite else postgres.begin(connection, read_only=read_only)
+                    )
+                    self._prepare(connection, create=create)
+                    yield connection
+            self._ready = True
+            if self.is_sqlite:
+                self._check_file(create=False)
+
+    def _wait_for_turn(self, stack: ExitStack) -> None:
+        try:
+            stack.enter_context(turn(f"{self.path}-lock", PATIENCE))
+        except TimeoutError:
+            raise LedgerError(
+                f"the ledger {self.name} was in use by others for {PATIENCE} seconds. Nothing was charged, and nothing "
+                "may be released. Try again; a process that was stopped while it wrote keeps others waiting"
+            ) from None
+
+    def _check_file(self, *, create: bool) -> None:
+        """The file must be there, and the same as before: charges to one that was moved away would be lost."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if found is None and self._file is None:
+            if create:
+                return
+            raise NoLedgerError(
+                f"there is no ledger at {self.name}: check the path, or make one by opening a data set in it "
+                "(Ledger.open, `osgt ledger open`)"
+            )
+        now = None if found is None else (found.st_dev, found.st_ino)
+        if self._file is None:
+            self._file = now
+        elif now != self._file:
+            raise LedgerError(
+                f"the ledger {self.name} was {'removed' if now is None else 'replaced'} while this process used it. "
+                "Nothing may be released. Find out why (see `osgt ledger verify`); then make a new Ledger, or close "
+                "this one"
+            )
+
+    def _with_options(self, connection: sa.Connection, *, read_only: bool) -> sa.Connection:
         if self.is_sqlite:
             return connection.execution_options(osgt_read_only=read_only)
         # Writers are ordered by a lock on the data set; what they read after it must be what the last one committed.
         return connection.execution_options(isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED")
 
-    def _prepare(self, connection: sa.Connection, *, read_only: bool, create: bool) -> None:
+    def _prepare(self, connection: sa.Connection, *, create: bool) -> None:
         """See that there is a ledger of a version that we know."""
-        if not self.is_sqlite and not read_only:
-            # As with SQLite: a commit has reached the disk before anything is released, whatever the server's default.
-            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        # Asked each time: a newer osgt may have migrated the ledger while this process was running.
         version = schema.version_of(connection, known_to_exist=self._ready)
-        schema.check(version, self.name)
-        if version == 0 and not create:
-            raise LedgerError(
+        if version == 0 and create:
+            schema.create(connection)
+        elif version == 0:
+            raise NoLedgerError(
                 f"{self.name} is a database, but there is no ledger in it: check the address, or make one by opening "
                 "a data set in it (Ledger.open, `osgt ledger open`)"
             )
-        if version < len(schema.STEPS) and not read_only:
-            schema.migrate(connection, self.name)
-        elif version < len(schema.STEPS):
-            raise LedgerError(
-                f"the ledger {self.name} has the older schema version {version}: opening a data set in it, also one "
-                "that is open already, brings it to the present version (Ledger.open, `osgt ledger open`)"
-            )
+        else:
+            schema.check(version, self.name)
+
+    def _said(self, error: DBAPIError) -> str:
+        return without_secrets(str(error.orig), self._location)
 
     def _explained(self, error: DBAPIError) -> LedgerError:
         """What a failure of the database means for whoever wanted to charge a release."""
-        text = without_secrets(str(error.orig), self._location)
+        text = self._said(error)
         lowered = text.lower()
         for signs, kind, advice in _CAUSES:
             if any(sign in lowered for sign in signs):
@@ -165,7 +227,7 @@ _CAUSES: list[tuple[tuple[str, ...], type[LedgerError], str]] = [
         ("readonly database", "read-only", "permission denied"),
         LedgerError,
         "the ledger {name} cannot be written: this user may not change it, or its folder (in which SQLite keeps files "
-        "beside it). Grant that, or name another ledger.",
+        "beside it). Grant that (PostgreSQL: `osgt ledger grants`), or name another ledger.",
     ),
     (
         ("unable to open database file",),
@@ -182,24 +244,31 @@ _CAUSES: list[tuple[tuple[str, ...], type[LedgerError], str]] = [
     (
         ("not a database", "malformed", "corrupt", "invalid page", "encrypted"),
         DamagedLedgerError,
-        "{name} is not a database, or is damaged. Check the path; if it is right, restore the ledger from a back-up "
-        "and run `osgt ledger verify`.",
+        "{name} is not a database, or is damaged. Check the path; if it is right, restore the ledger from a backup "
+        "(`osgt ledger restore`) and run `osgt ledger verify`.",
     ),
     (
         ("database is locked", "database table is locked"),
         LedgerError,
-        f"the ledger {{name}} was in use by others for {_PATIENCE} seconds. Try again; if nobody uses it, the file may "
+        f"the ledger {{name}} was in use by others for {PATIENCE} seconds. Try again; if nobody uses it, the file may "
         "be on a network drive, which SQLite cannot share: use PostgreSQL there.",
     ),
     (
-        ("never changed",),
+        ("lock timeout", "idle-in-transaction timeout", "statement timeout"),
         LedgerError,
-        "entries of the ledger {name} are never changed or deleted.",
+        f"the ledger {{name}} did not answer in time: another client holds this data set for more than "
+        f"{postgres.LOCK:g} seconds, or the server is overloaded. Try again.",
+    ),
+    (
+        ("never changed", "moves on to its next entry", "follows the last one", "names the user"),
+        LedgerError,
+        "entries of the ledger {name} are never changed or deleted, and each follows the last one.",
     ),
     (
         ("connection", "could not translate host", "authentication", "does not exist"),
         LedgerError,
-        "the ledger {name} cannot be reached. Check the address, the user and the password, and that the server runs.",
+        "the ledger {name} cannot be reached, or stopped answering. Check the address, the user and the password, and "
+        "that the server runs.",
     ),
 ]
 
@@ -211,14 +280,16 @@ def _dispose(engine: sa.Engine, process: int) -> None:
 
 
 def _sqlite_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE})
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE})
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # transactions begin where we say, below
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")  # a commit has reached the disk before anything is released
+        # Not a write-ahead log: the file itself holds every committed entry, and so does a copy of it.
+        cursor.execute("PRAGMA journal_mode = DELETE")
+        # A commit, and the end of its journal, have reached the disk before anything is released.
+        cursor.execute("PRAGMA synchronous = EXTRA")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 
@@ -229,12 +300,3 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
-
-
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    try:
-        return sa.create_engine(
-            url, pool_size=2, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS}
-        )
-    except ModuleNotFoundError as error:
-        raise ImportError('a ledger in PostgreSQL needs psycopg: pip install "osgt[postgres]"') from error

@@ -18,8 +18,21 @@ class BudgetExceeded(ValueError):  # noqa: N818 - it reads better where it is ca
         self.noise_factor = noise_factor
 
 
+class OtherSubjectError(ValueError):
+    """A release was refused: it is about other people, another table or another relation than the budget. Nothing
+    was charged."""
+
+
 class LedgerError(OSError):
     """The ledger cannot be read or written."""
+
+
+class NoLedgerError(LedgerError):
+    """There is no ledger yet."""
+
+
+class LostAnswerError(LedgerError):
+    """The database did not say whether it has committed: what was written may stand, or not."""
 
 
 class DamagedLedgerError(LedgerError):

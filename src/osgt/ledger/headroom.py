@@ -1,13 +1,18 @@
-"""What still fits into a budget. Only ever asked, never charged: a quick bound is enough."""
+"""What still fits into a budget. Only ever asked, never charged."""
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Any
 
 from osgt.calibrate import Part, calibrate
+from osgt.ledger import filters
 from osgt.ledger.account import Account
-from osgt.ledger.decision import decide
-from osgt.noise.error import Law
+from osgt.ledger.budget import Budget
+from osgt.ledger.filters import FilterState
+from osgt.ledger.planned import Planned, rounded_up
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy import Part as ProfilePart
@@ -17,12 +22,74 @@ _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
 
 _ROUNDS = 8
 
-_THREE_DIGITS = Context(prec=3, rounding=ROUND_CEILING)
+_UP, _DOWN = (Context(prec=3, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
 
-def noise_factor(account: Account, charge: Charge) -> float | None:
+@dataclass(frozen=True)
+class Room:
+    """A budget and what stands against it at one moment: all that decides what still fits."""
+
+    budget: Budget
+    state: FilterState | Planned
+    profile: PrivacyProfile | None  # what stands, where it has few different parts
+    releases: int
+    lost: str | None
+
+    @classmethod
+    def of(cls, account: Account) -> "Room":
+        """The room in an account as it is now."""
+        state = account.planned if account.state is None else account.state
+        return cls(account.budget, state, account.profile(), account.releases, account.lost)
+
+    def fits(self, charge: Charge) -> bool:
+        """Whether one more charge would be allowed."""
+        if self.lost is not None:
+            return False
+        if isinstance(self.state, Planned):
+            return self.state.charged(charge, quick=True) is not None
+        assert self.budget.shares is not None
+        return filters.fits(self.state, self.budget.shares, charge)
+
+    @property
+    def selection(self) -> Fraction:
+        """Σ selection δ."""
+        return self.state.selection
+
+    @property
+    def quota(self) -> float:
+        """What Σ selection δ may come to."""
+        return self.budget.delta if self.budget.shares is None else self.budget.shares.selection
+
+    def share(self) -> float:
+        """The share of the budget that is used."""
+        if self.lost is not None:
+            return 1.0
+        if isinstance(self.state, Planned):
+            return min(self.state.figures()[0] / self.budget.epsilon, 1.0)
+        assert self.budget.shares is not None
+        return filters.spent(self.state, self.budget.shares).share
+
+    def figures(self) -> tuple[float, float]:
+        """Upper bounds on ε at the declared δ and on δ at the declared ε of what stands."""
+        if isinstance(self.state, Planned):
+            return self.state.figures()
+        if self.releases == 0:
+            return 0.0, 0.0
+        assert self.budget.shares is not None
+        alive = filters._alive(self.state, self.budget.shares)
+        epsilon = filters.spent(self.state, self.budget.shares).epsilon if alive else math.inf
+        delta = self.budget.delta if alive else 1.0
+        left = -rounded_up(self.selection - Fraction(self.budget.delta))
+        if self.profile is not None and left >= 0:
+            epsilon = min(epsilon, float(self.profile.epsilon(left)))
+            exact = float(self.profile.delta(self.budget.epsilon)) + rounded_up(self.selection)
+            delta = min(delta, exact) if alive else exact
+        return epsilon, min(delta, 1.0)
+
+
+def noise_factor(room: Room, charge: Charge) -> float | None:
     """How many times as large the noise of a refused release must be for it to fit; None if that does not help."""
-    log_factor = _least_log_factor(decide(account, quick=True).account, charge, accuracy=0.02)
+    log_factor = _least_log_factor(room, charge, accuracy=0.02)
     if log_factor is None:
         return None
     factor = math.exp(log_factor)
@@ -30,73 +97,85 @@ def noise_factor(account: Account, charge: Charge) -> float | None:
     return math.ceil(factor * 10.0**digits) / 10.0**digits  # up, to two digits
 
 
-def refusal(name: str, account: Account, charge: Charge, factor: float | None) -> str:
+def refusal(name: str, room: Room, charge: Charge, factor: float | None) -> str:
     """Why a release was refused, what is left and what would fit."""
-    budget = account.budget
-    before = decide(account, quick=True)
-    after = decide(before.account.charged(0, charge), quick=True)
-    text = f"the release was refused and nothing was charged: with it, data set {name!r} would reach "
-    text += f"δ = {_up(after.delta)} at ε = {budget.epsilon:g}, and its budget there is δ = {budget.delta:g}. "
-    spent = f"ε = {_up(before.epsilon)}" if before.epsilon < math.inf else f"δ = {_up(before.delta)}"
-    text += f"Spent: {spent} of {budget.epsilon:g} at that δ, in {account.charges:,} releases. "
-    if factor is not None:
-        smaller = Charge(_scaled(charge.profile, factor), charge.selection_delta)
-        asked, fitting = (decide(Account(budget).charged(0, c), quick=True).epsilon for c in (charge, smaller))
+    budget = room.budget
+    text = f"Refused, nothing was charged. Budget of {name!r}: ε = {budget.epsilon:g} at δ = {budget.delta:g}; spent: "
+    plural = "release" if room.releases == 1 else "releases"
+    if room.lost is not None:
         return text + (
-            f"Left for a release of this shape: ε = {_up(fitting)} at that δ, with noise {factor:g} times as large as "
-            f"asked for (ε = {_up(asked)}); Ledger.remaining says it exactly"
+            f"all of it, since charges were lost when the ledger was restored on {room.lost[:10]}. Open a budget under "
+            "another name, and decide what both may spend together"
         )
-    if charge.selection_delta > 0 and account.selection_delta() + charge.selection_delta > budget.delta:
+    spent, _ = room.figures()
+    text += (
+        f"ε = {_up(spent)} in {room.releases:,} {plural}. " if spent < math.inf else f"in {room.releases:,} {plural}. "
+    )
+    if room.selection + Fraction(charge.selection_delta) > Fraction(room.quota):
         return text + (
-            f"No noise would help: the choice of the groups takes δ = {_up(charge.selection_delta)}, and "
-            f"{_up(account.selection_delta())} is taken already. Ask with a smaller δ, or with public keys"
+            f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = "
+            f"{_up(room.quota)} set aside for that, {_up(rounded_up(room.selection))} is spent. Use public keys, or a "
+            "smaller δ"
         )
-    return text + "No release of this shape fits any more (see Ledger.change_budget)"
+    asked = Charge(charge.profile).epsilon(budget.delta) if budget.delta > 0 else rounded_up_loss(charge)
+    text += f"This release asks for ε = {_up(asked)} at that δ; " if asked < math.inf else ""
+    if factor is None:
+        return text + "no release of this shape fits any more"
+    smaller = Charge(_scaled(charge.profile, factor))
+    fitting = smaller.epsilon(budget.delta) if budget.delta > 0 else rounded_up_loss(smaller)
+    return text + f"at most about ε = {_down(fitting)} still fits, with noise {factor:g} times as large"
 
 
-def largest_epsilon(account: Account, shape: Sequence[Part], *, delta: float | None, selection_share: float) -> float:
+def rounded_up_loss(charge: Charge) -> float:
+    """The largest loss of a release, for budgets with δ = 0."""
+    loss = charge.profile._pure_loss()
+    return math.inf if loss is None else rounded_up(loss)
+
+
+def largest_epsilon(room: Room, shape: Sequence[Part], *, delta: float | None, selection_share: float) -> float:
     """The largest ε at δ of one more release of this shape, calibrated to it, that fits; 0 if there is none."""
-    delta = account.budget.delta if delta is None else real_number("delta", delta, positive=False)
+    delta = room.budget.delta if delta is None else real_number("delta", delta, positive=False)
     share = real_number("selection_share", selection_share, positive=False)
     if delta >= 1 or share >= 1:
         raise ValueError(f"delta and selection_share must be below 1, got {delta!r} and {selection_share!r}")
     noise_delta, selection = delta * (1.0 - share), delta * share
-    account = decide(account, quick=True).account
 
     def charge_at(epsilon: float) -> Charge:
-        laws: tuple[Law, ...] = calibrate(epsilon, noise_delta, parts=shape)
+        laws: tuple[Any, ...] = calibrate(epsilon, noise_delta, parts=shape)
         pairs = zip(laws, shape, strict=True)
         profile = PrivacyProfile.compose(PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs)
         return Charge(profile, selection)
 
-    # The best shape of the noise depends on ε only a little: find the scale that fits, then the shape for its ε.
-    epsilon = account.budget.epsilon
+    # The best shape of the noise depends on ε only a little: find the scale that fits, roughly at first, then the shape
+    # for its ε. Each look at whether something fits takes milliseconds.
+    epsilon: float = room.budget.epsilon * max(1.0 - room.share(), 1e-3) ** 0.5
+    accuracy, step = 0.05, 0.25
     for _ in range(_ROUNDS):
         charge = charge_at(epsilon)
-        log_factor = _least_log_factor(account, charge, accuracy=1e-3)
+        log_factor = _least_log_factor(room, charge, accuracy=accuracy, step=step)
         if log_factor is None:
             return 0.0
         found = Charge(_scaled(charge.profile, math.exp(log_factor))).epsilon(noise_delta)
-        done = abs(found - epsilon) <= 2e-3 * epsilon
+        close = accuracy < 0.05 and abs(found - epsilon) <= 0.1 * epsilon
         epsilon = min(max(found, 1e-9), 1e6)
-        if done:
+        if close:
             break
-    while not decide(account.charged(0, charge_at(epsilon)), quick=True).fits:
+        accuracy, step = 2e-3, 0.02
+    while not room.fits(charge_at(epsilon)):
         epsilon *= 0.998
         if epsilon < 1e-9:
             return 0.0
     return epsilon
 
 
-def _least_log_factor(account: Account, charge: Charge, *, accuracy: float) -> float | None:
+def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
     """log of the least factor of the noise with which a charge fits, from above; None if no factor helps."""
 
     def fits(log_factor: float) -> bool:
         scaled = Charge(_scaled(charge.profile, math.exp(log_factor)), charge.selection_delta)
-        return decide(account.charged(0, scaled), quick=True).fits
+        return room.fits(scaled)
 
     low = high = 0.0
-    step = 0.5
     if fits(0.0):
         while fits(low):
             low, high, step = low - step, low, 2 * step
@@ -127,4 +206,13 @@ def _scaled(profile: PrivacyProfile, factor: float) -> PrivacyProfile:
 
 def _up(value: float) -> str:
     """Three digits, never rounded down."""
-    return f"{float(Decimal(value).normalize(_THREE_DIGITS)):.3g}" if 0 < value < math.inf else f"{value:g}"
+    return _rounded(value, _UP)
+
+
+def _down(value: float) -> str:
+    """Three digits, never rounded up."""
+    return _rounded(value, _DOWN)
+
+
+def _rounded(value: float, context: Context) -> str:
+    return f"{float(Decimal(value).normalize(context)):.3g}" if 0 < value < math.inf else f"{value:g}"

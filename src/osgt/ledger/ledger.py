@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -10,26 +11,40 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from osgt.calibrate import Part
-from osgt.ledger import book, chain, headroom, verification
+from osgt.ledger import book, copies, headroom, schema, verification
 from osgt.ledger.account import Account
 from osgt.ledger.book import Head
 from osgt.ledger.budget import Budget, new_budget
+from osgt.ledger.chain import Entry
 from osgt.ledger.database import Database
-from osgt.ledger.decision import decide, figures
-from osgt.ledger.errors import BudgetExceeded
-from osgt.ledger.records import Release, Spending, releases
+from osgt.ledger.errors import BudgetExceeded, NoLedgerError
+from osgt.ledger.filters import FilterState
+from osgt.ledger.headroom import Room
+from osgt.ledger.planned import Planned, rounded_up
+from osgt.ledger.records import BudgetChange, Release, Spending, budget_changes, releases
 from osgt.ledger.reservation import Reservation
-from osgt.ledger.schema import datasets, entries
+from osgt.ledger.schema import datasets
+from osgt.ledger.subject import Owners, Subject, Table
+from osgt.ledger.texts import LONGEST_QUERY, name_of, optional_name, optional_text, skeleton, text_of
 from osgt.ledger.verification import Verification
+from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
 from osgt.sampling.entropy import token
+
+#: What a change of the budget means for the promise, wherever one is made.
+AFTER_OUTPUTS = (
+    "If answers were seen before this change, the promise for analysts who choose their budgets as they go no longer "
+    "covers what was released before and after it together: what stands was added up anew under the new budget"
+)
+
+Work = Callable[[sa.Connection, Head, Account], tuple[Entry, "FilterState | Planned | None"] | None]
 
 
 class Ledger:
     """The budgets of data sets and all that was charged to them, in a database that survives crashes.
 
-    A release is charged before its data are read, in one transaction that refuses it if the composition of all that
-    stands would exceed the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
+    A release is charged before its data are read, in one transaction that refuses it if all that stands would exceed
+    the budget. Any number of processes, and with PostgreSQL machines, can use a ledger at once.
 
     Parameters
     ----------
@@ -44,14 +59,15 @@ class Ledger:
     >>> from osgt.privacy import Charge
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger(f"{folder.name}/budget.db")
-    >>> ledger.open("flights", epsilon=3, delta=1e-6)
-    >>> mechanism = Mechanism(epsilon=1, delta=1e-6, coordinates=8)
-    >>> reservation = ledger.reserve("flights", Charge(mechanism.profile), query="flights by month")
+    >>> ledger.open("flights", epsilon=3, delta=1e-6, unit="passenger")
+    >>> mechanism = Mechanism(epsilon=1, delta=1e-7, coordinates=8)
+    >>> charge = Charge(mechanism.profile)
+    >>> reservation = ledger.reserve("flights", charge, query="flights by month", unit="passenger")
     >>> reservation.reading()
     >>> noisy = mechanism.release([1204, 87, 0, 3511])
     >>> reservation.settle("hash of what was published")
-    >>> round(ledger.spent("flights").epsilon, 3)
-    1.0
+    >>> ledger.spent("flights").epsilon < 1
+    True
     >>> ledger.verify().ok
     True
     >>> ledger.close()
@@ -60,6 +76,8 @@ class Ledger:
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
         self._database = Database(location)
+        self._accounts: dict[str, Account] = {}  # what this process has read and checked
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -67,7 +85,17 @@ class Ledger:
         return self._database.name
 
     def open(
-        self, dataset: str, *, epsilon: float, delta: float, composition: str = "exact", actor: str | None = None
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        composition: str = "adaptive",
+        selection_share: float | None = None,
+        unit: str | None = None,
+        neighbours: str | None = None,
+        tables: Sequence[str] | Mapping[str, str] | None = None,
+        actor: str | None = None,
     ) -> None:
         """Declare the budget of a data set, once. To do it again with the same figures changes nothing.
 
@@ -78,127 +106,259 @@ class Ledger:
         epsilon, delta
             All releases about it together are to be (ε, δ)-differentially private. δ = 0 allows pure noise only.
         composition
-            "exact" adds releases up without any loss, which is proved if the noise of each release does not depend on
-            what earlier ones showed. "renyi" needs no such condition and takes a little more; it is fixed for ever.
+            "adaptive" holds for every analyst, who may choose each query and its budget after seeing all earlier
+            answers. "planned" adds releases up exactly, and is proved only if the noise of all of them was fixed before
+            the first answer was seen. It cannot be changed later.
+        selection_share
+            Of an adaptive budget the share of δ that is set aside for the choice of groups: 0 where all keys are
+            public, 0.2 if not given.
+        unit, neighbours, tables
+            Whom the budget protects (the privacy unit), the neighbour relation ("add_remove" if a unit is given), and
+            the tables that are about these people: names, or `name:column` where the unit's column has another name.
+            Releases about others are refused. What is not declared is taken from the first release that says it.
         actor
             Who does it; by default the user and the machine.
         """
-        name, budget = book.name_of(dataset), new_budget(epsilon, delta, composition)
+        name, budget = name_of(dataset), new_budget(epsilon, delta, composition, selection_share)
+        owners, actor = Owners.of(unit, neighbours, tables), optional_name(actor, "actor")
 
         def work(connection: sa.Connection) -> None:
             book.lock_openings(connection)
-            head = book.lock(connection, name)
+            head = book.find(connection, name)
             if head is not None:
-                _check_same(name, book.load(connection, head).account.budget, budget)
+                _check_same(self._brought_up(connection, head), budget, owners)
                 return
-            number = int(connection.execute(sa.select(sa.func.count()).select_from(datasets)).scalar_one()) + 1
+            known = book.heads(connection)
+            _check_look(name, [head.name for head in known])
+            number = len(known) + 1
             head = Head(number, name, 0, book.first_link(connection, number))
             connection.execute(datasets.insert().values(number=number, name=name, head_sequence=0, head_hash=head.hash))
-            head = book.append(connection, head, "open", {"budget": budget.to_dict()}, actor=actor)
-            book.store(connection, head, Account(budget))
+            state = None if budget.shares is None else FilterState.start(budget.shares).to_dict()
+            values = {"budget": budget.to_dict(), "owners": owners.to_dict(), "state": state}
+            book.append(connection, head, "open", values, actor=actor)
 
-        self._database.write(work, create=True)
+        with self._lock:
+            # Who may only charge, or read, can ask for what is there.
+            if not self._is_open(name, budget, owners):
+                self._database.write(work, create=True)
+
+    def _is_open(self, name: str, budget: Budget, owners: Owners) -> bool:
+        """Whether a data set is open, with these figures: others are refused."""
+        try:
+            if self._database.read(lambda c: book.find(c, name)) is None:
+                return False
+        except NoLedgerError:
+            return False
+        _check_same(self._account(name), budget, owners)
+        return True
 
     def change_budget(
         self, dataset: str, *, epsilon: float, delta: float, reason: str, actor: str | None = None
-    ) -> None:
-        """Set another budget for a data set. The change and its reason are recorded for ever."""
-        name = book.name_of(dataset)
-        if not isinstance(reason, str) or not reason.strip():
+    ) -> str:
+        """Set another budget for a data set. The change and its reason are recorded for ever.
+
+        What stands is added up anew under the new budget, whose δ is divided as at the opening. The promise for
+        analysts who choose budgets as they go is made for a budget that is fixed beforehand: if answers were seen
+        before the change, it does not cover what was released before and after together. The text that is returned
+        says so.
+        """
+        name, actor = name_of(dataset), optional_name(actor, "actor")
+        why = text_of(reason, "reason")
+        if not why.strip():
             raise ValueError("reason must say why the budget is changed: it is recorded for ever")
+        prepared: list[tuple[int, Budget, FilterState | None]] = []
 
-        def work(connection: sa.Connection) -> None:
-            head = self._locked(connection, name)
-            old = book.load(connection, head).account.budget
-            checked = new_budget(epsilon, delta, old.composition)
-            budget = Budget(checked.epsilon, checked.delta, old.composition, old.rate)
-            values = {"budget": budget.to_dict(), "reason": reason}
-            head = book.append(connection, head, "budget", values, actor=actor)
-            # Another budget has another grid. Built here, so that no release has to wait for it.
-            book.store(connection, head, book.load(connection, head, anew=True).account)
+        def changed(account: Account) -> tuple[Budget, FilterState | None]:
+            old = account.budget
+            budget = new_budget(epsilon, delta, old.composition, old.selection_share)
+            return budget, account.rebudgeted(budget)
 
-        self._database.write(work)
+        def work(connection: sa.Connection, head: Head, account: Account) -> tuple[Entry, FilterState | Planned | None]:
+            # Prepared before the data set was locked, unless others were quicker.
+            at, budget, state = prepared[0]
+            if at != account.sequence:
+                budget, state = changed(account)
+            values = {
+                "budget": budget.to_dict(),
+                "reason": why,
+                "state": None if state is None else state.to_dict(),
+                "after_outputs": account.releases > 0,
+            }
+            return book.append(connection, head, "budget", values, actor=actor), state
 
-    def reserve(self, dataset: str, charge: Charge, *, query: str, actor: str | None = None) -> Reservation:
+        with self._lock:
+            account = self._account(name)
+            prepared.append((account.sequence, *changed(account)))
+            seen = account.releases > 0
+            self._append(name, work)
+        return AFTER_OUTPUTS if seen else "Nothing was released before this change"
+
+    def change_tables(
+        self,
+        dataset: str,
+        *,
+        add: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Say that further tables are about the same people, or that the columns of a table have changed.
+
+        Parameters
+        ----------
+        dataset
+            Name of the data set.
+        add
+            Tables that share the budget from now on: names, or `name:column` where the unit's column has another name.
+        changed
+            Tables whose columns have other names or types than before: the next release of each is taken as it is.
+        reason, actor
+            Why, and who: recorded for ever.
+        """
+        name, actor, why = name_of(dataset), optional_name(actor, "actor"), optional_text(reason, "reason")
+        new = [Table.of(table, "add") for table in add]
+        other = {name_of(table, "changed") for table in changed}
+        if not new and not other:
+            raise ValueError("add or changed must name a table")
+
+        def work(connection: sa.Connection, head: Head, account: Account) -> tuple[Entry, None]:
+            known = {table.name: table for table in account.owners.tables}
+            missing = other - set(known)
+            if missing:
+                raise ValueError(f"changed: data set {name!r} has no table {', '.join(sorted(missing))}")
+            for table in new:
+                if table.name in known:
+                    raise ValueError(f"add: data set {name!r} has the table {table.name!r} already")
+            kept = [
+                Table(table.name, table.unit, None if table.name in other else table.schema, table.source)
+                for table in known.values()
+            ]
+            values = {"tables": [table.to_dict() for table in (*kept, *new)], "reason": why}
+            return book.append(connection, head, "tables", values, actor=actor), None
+
+        with self._lock:
+            self._append(name, work)
+
+    def reserve(
+        self,
+        dataset: str,
+        charge: Charge,
+        *,
+        query: str,
+        actor: str | None = None,
+        unit: str | None = None,
+        neighbours: str | None = None,
+        table: str | Mapping[str, str | None] | None = None,
+        title: str | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> Reservation:
         """Charge a release, before its data are read.
+
+        Parameters
+        ----------
+        dataset, charge
+            The data set, and what the release takes out of its budget.
+        query
+            The text of the query. Whoever may read the ledger can read it.
+        actor
+            Who does it; by default the user and the machine.
+        unit, neighbours, table
+            What the release is about, as far as it is known: must agree with the budget's. `table` is a name, or a
+            mapping with name, schema (a fingerprint of its columns) and source.
+        title, epsilon, delta
+            How people may call the release, and the budget that it was asked for with: only told.
 
         Raises
         ------
         BudgetExceeded
-            If the composition of all that stands and this charge would exceed the budget. Nothing is charged then.
+            If all that stands and this charge would exceed the budget. Nothing is charged then.
+        OtherSubjectError
+            If the release is about others than the budget is for. Nothing is charged then.
         """
-        name = book.name_of(dataset)
+        name, actor = name_of(dataset), optional_name(actor, "actor")
         if not isinstance(charge, Charge):
             raise TypeError(f"charge must be a Charge, got {charge!r}")
-        if not isinstance(query, str):
-            raise TypeError(f"query must be the text of the query, got {query!r}")
+        subject = Subject.of(unit, neighbours, table)
         secret = token(16)
+        values: dict[str, Any] = {
+            "query": text_of(query, "query", LONGEST_QUERY),
+            "title": optional_text(title, "title"),
+            "epsilon": None if epsilon is None else real_number("epsilon", epsilon, positive=False),
+            "delta": None if delta is None else real_number("delta", delta, positive=False),
+            "charge": charge.to_dict(),
+            "subject": subject.to_dict(),
+            "token_hash": _hashed(secret),
+        }
+        refused: list[Room] = []
 
-        def work(connection: sa.Connection) -> Head | Account:
-            head = self._locked(connection, name)
-            loaded = book.load(connection, head)
-            decision = decide(loaded.account.charged(head.sequence + 1, charge))
-            since = loaded.entries_since + 1
-            if decision.worth_rebuilding:
-                loaded = book.load(connection, head, anew=True)
-                book.store(connection, head, loaded.account)
-                decision = decide(loaded.account.charged(head.sequence + 1, charge))
-                since = 1
-            if not decision.fits:
-                return loaded.account
-            values = {
-                "query": query,
-                "charge": charge.to_dict(),
-                "token_hash": _hashed(secret),
-                "epsilon_after": _finite(decision.epsilon),
-                "delta_after": decision.delta,
-            }
-            head = book.append(connection, head, "charge", values, actor=actor)
-            if since > book.FOLD_AFTER:
-                book.store(connection, head, decision.account)
-            return head
+        def work(
+            connection: sa.Connection, head: Head, account: Account
+        ) -> tuple[Entry, FilterState | Planned | None] | None:
+            account.owners.check(name, subject)
+            state = account.charged(charge)
+            if state is None:
+                refused.append(Room.of(account))
+                return None
+            after: dict[str, Any]
+            if isinstance(state, Planned):
+                after = {"state": None, "share": min(state.figures()[0] / account.budget.epsilon, 1.0)}
+            else:
+                after = {"state": state.to_dict()}
+            return book.append(connection, head, "charge", {**values, **after}, actor=actor), state
 
-        result = self._database.write(work)
-        if isinstance(result, Account):
+        with self._lock:
+            entry = self._append(name, work)
+        if entry is None:
             # The lock is released: what would fit is looked for at leisure.
-            factor = headroom.noise_factor(result, charge)
-            message = headroom.refusal(name, result, charge, factor)
+            factor = headroom.noise_factor(refused[-1], charge)
+            message = headroom.refusal(name, refused[-1], charge, factor)
             raise BudgetExceeded(message, dataset=name, noise_factor=factor)
-        return Reservation(name, result.sequence, charge, secret, partial(self._end, name, result.sequence, actor))
+        return Reservation(name, entry.sequence, charge, secret, partial(self._end, name, entry.sequence, actor))
 
-    def _end(self, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, str]) -> None:
+    def _end(self, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, str | None]) -> None:
         """Settle or cancel the charge with this sequence number."""
 
-        def work(connection: sa.Connection) -> None:
-            head = self._locked(connection, name)
-            where = (entries.c.dataset == head.number, entries.c.refers_to == sequence)
-            ends = connection.execute(sa.select(entries.c.kind).where(*where)).scalars().all()
-            if list(ends) == [kind]:
-                return  # an earlier attempt was committed, though its answer was lost
-            if ends:
-                raise ValueError(f"the charge {sequence} of data set {name!r} already has its end: {ends[0]}")
+        def work(
+            connection: sa.Connection, head: Head, account: Account
+        ) -> tuple[Entry, FilterState | Planned | None] | None:
+            end = account.ends.get(sequence)
+            if end == kind:
+                return None  # an earlier attempt was committed, though its answer was lost
+            if end is not None:
+                raise ValueError(f"the charge {sequence} of data set {name!r} already has its end: {end}")
             more: dict[str, Any] = dict(values)
+            state = None
             if kind == "cancel":
-                at = (entries.c.dataset == head.number, entries.c.sequence == sequence)
-                content = chain.Entry(*connection.execute(sa.select(entries).where(*at)).one()).values
-                more["charge"] = content["charge"]
-            book.append(connection, head, kind, more, actor=actor, refers_to=sequence)
+                if _hashed(str(values["token"])) != account.charges[sequence].token_hash:
+                    raise ValueError(f"the charge {sequence} of data set {name!r} can be cancelled by its owner only")
+                state = account.cancelled(sequence)
+                more["state"] = None if state is None else state.to_dict()
+            return book.append(connection, head, kind, more, actor=actor, refers_to=sequence), state
 
-        self._database.write(work)
+        with self._lock:
+            self._append(name, work)
 
     def spent(self, dataset: str) -> Spending:
-        """How much of the budget is used: upper bounds on ε at the declared δ and on δ at the declared ε."""
-        name = book.name_of(dataset)
-        account = self._account(name)
-        epsilon, delta = figures(account)
+        """How much of the budget is used."""
+        name = name_of(dataset)
+        with self._lock:
+            account = self._account(name)
+            room, owners = Room.of(account), account.owners
+        epsilon, delta = room.figures()
         return Spending(
-            name,
-            epsilon,
-            delta,
-            account.budget.epsilon,
-            account.budget.delta,
-            account.budget.composition,
-            account.charges,
+            dataset=name,
+            epsilon=epsilon,
+            delta=delta,
+            share=room.share(),
+            selection_delta=rounded_up(room.selection),
+            budget_epsilon=room.budget.epsilon,
+            budget_delta=room.budget.delta,
+            composition=room.budget.composition,
+            releases=room.releases,
+            unit=owners.unit,
+            neighbours=owners.neighbours,
+            tables=tuple(table.name for table in owners.tables),
         )
 
     def remaining(
@@ -211,7 +371,7 @@ class Ledger:
         parts: Sequence[Part] | None = None,
         selection_share: float = 0.0,
     ) -> float:
-        """The largest ε with which one more release of this shape would fit; 0 if none would.
+        """The largest ε that one more release of this shape may use; 0 if none fits.
 
         Parameters
         ----------
@@ -222,26 +382,28 @@ class Ledger:
         shift, coordinates, parts
             The shape, as for `calibrate`: the noise is calibrated to it.
         selection_share
-            The share of δ that the choice of the groups to be shown takes.
+            The share of that δ that the choice of the groups to be shown takes.
         """
-        name = book.name_of(dataset)
+        name = name_of(dataset)
         shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
-        account = self._account(name)
-        return headroom.largest_epsilon(account, shape, delta=delta, selection_share=selection_share)
+        with self._lock:
+            room = Room.of(self._account(name))
+        return headroom.largest_epsilon(room, shape, delta=delta, selection_share=selection_share)
 
     def history(self, dataset: str) -> list[Release]:
         """The releases that were charged, in the order in which they were."""
-        name = book.name_of(dataset)
-        return self._database.read(lambda c: releases(list(chain.read_entries(c, self._found(c, name).number))))
+        return releases(self._entries(name_of(dataset)))
+
+    def budgets(self, dataset: str) -> list[BudgetChange]:
+        """The opening of a data set and all changes of its budget, with their reasons."""
+        return budget_changes(self._entries(name_of(dataset)))
 
     def datasets(self) -> list[str]:
         """The names of the data sets, in the order in which they were opened."""
-        return self._database.read(
-            lambda c: list(c.execute(sa.select(datasets.c.name).order_by(datasets.c.number)).scalars())
-        )
+        return [head.name for head in self._database.read(book.heads)]
 
-    def verify(self, heads: dict[str, Any] | None = None) -> Verification:
-        """Check every entry, the chain, and the stored accounts.
+    def verify(self, heads: Mapping[str, Any] | None = None) -> Verification:
+        """Check every entry and every decision, from the entries alone.
 
         Parameters
         ----------
@@ -249,15 +411,63 @@ class Ledger:
             The "heads" of an earlier `export` or `verify`, kept elsewhere. With them it is also noticed when the last
             entries are missing or all were written anew.
         """
-        return self._database.read(lambda connection: verification.verify(connection, heads))
+        known = None if heads is None else verification.checked_heads(heads)
+        return verification.verify(self._database.read(verification.fetch), known)
 
     def export(self) -> dict[str, Any]:
         """All entries and the heads of the chains, as plain values for JSON."""
-        return self._database.read(verification.export)
+        return verification.exported(self._database.read(verification.fetch))
+
+    def backup(self, path: str | os.PathLike[str]) -> Verification:
+        """Copy an SQLite ledger to a new file while it is in use, and check the copy."""
+        return copies.backup(self._database, path)
+
+    def restore(
+        self,
+        backup: str | os.PathLike[str],
+        *,
+        heads: Mapping[str, Any] | None = None,
+        charges_unknown: bool = False,
+        reason: str,
+        actor: str | None = None,
+    ) -> list[str]:
+        """Put a backup in the place of this SQLite ledger, and record that in each chain.
+
+        Parameters
+        ----------
+        backup
+            The file that `backup` made.
+        heads
+            The latest heads of the ledger that is replaced (`verify`, `export`). A data set for which they show entries
+            that the backup lacks counts as spent from now on.
+        charges_unknown
+            Instead of heads: nobody knows what was charged since the backup. Every data set counts as spent.
+        reason, actor
+            Why, and who: recorded for ever.
+
+        Returns
+        -------
+        list of str
+            The data sets that count as spent.
+        """
+        known = None if heads is None else verification.checked_heads(heads)
+        actor, why = optional_name(actor, "actor"), text_of(reason, "reason")
+        with self._lock:
+            self._accounts.clear()
+            return copies.restore(
+                self._database, backup, heads=known, charges_unknown=charges_unknown, reason=why, actor=actor
+            )
+
+    @staticmethod
+    def grants(role: str, *, charge: bool = True) -> str:
+        """SQL that gives a PostgreSQL user the least that it needs: to charge releases and read, or only to read."""
+        return schema.grants(role, charge=charge)
 
     def close(self) -> None:
         """Close the connections to the database. The ledger can be used again afterwards."""
-        self._database.close()
+        with self._lock:
+            self._accounts.clear()
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -270,43 +480,93 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
+    def _append(self, name: str, work: Work) -> Entry | None:
+        """Bring the account up to date and append what `work` decides on it, in one transaction."""
+        self._account_if_new(name)
+
+        def locked(connection: sa.Connection) -> tuple[Entry, Any] | None:
+            head = self._known(book.find(connection, name, lock=True), connection, name)
+            return work(connection, head, self._brought_up(connection, head))
+
+        result = self._database.write(locked)
+        if result is None:
+            return None
+        entry, state = result
+        self._accounts[name].apply(entry, own=state)
+        return entry
+
+    def _account_if_new(self, name: str) -> None:
+        """Read and check a long chain before it is locked, so that nobody has to wait for that."""
+        if name not in self._accounts:
+            self._account(name)
+
     def _account(self, name: str) -> Account:
-        """The account as it is now, without the losses of cancelled charges."""
-        account = self._database.read(lambda c: book.load(c, self._found(c, name)).account)
-        if account.cancelled_inside:
-            account = self._database.read(lambda c: book.load(c, self._found(c, name), anew=True).account)
+        """The account as it is now. The transaction only fetches; what it found is checked afterwards."""
+        after = self._accounts[name].sequence if name in self._accounts else 0
+        fetched = self._database.read(lambda c: book.fetch(c, self._known(book.find(c, name), c, name), after))
+        return self._checked(fetched)
+
+    def _brought_up(self, connection: sa.Connection, head: Head) -> Account:
+        after = self._accounts[head.name].sequence if head.name in self._accounts else 0
+        return self._checked(book.fetch(connection, head, after))
+
+    def _checked(self, fetched: book.Fetched) -> Account:
+        name = fetched.head.name
+        # If that fails the account stays as it was, so that entries which this process has seen cannot disappear.
+        account = book.brought_up(self._accounts.get(name), fetched)
+        self._accounts[name] = account
         return account
 
-    def _found(self, connection: sa.Connection, name: str) -> Head:
-        return self._known(book.find(connection, name), connection, name)
-
-    def _locked(self, connection: sa.Connection, name: str) -> Head:
-        return self._known(book.lock(connection, name), connection, name)
+    def _entries(self, name: str) -> list[Entry]:
+        return self._database.read(lambda c: book.fetch(c, self._known(book.find(c, name), c, name))).entries
 
     def _known(self, head: Head | None, connection: sa.Connection, name: str) -> Head:
         if head is not None:
             return head
-        names = connection.execute(sa.select(datasets.c.name).order_by(datasets.c.number).limit(8)).scalars().all()
-        known = f"it has {', '.join(map(repr, names))}" if names else "it has none yet"
+        names = [known.name for known in book.heads(connection)]
+        shown = f"it has {', '.join(map(repr, names[:8]))}" if names else "it has none yet"
         raise ValueError(
-            f"the ledger {self.name} has no data set {name!r} ({known}): declare its budget first, with "
+            f"the ledger {self.name} has no data set {name!r} ({shown}): declare its budget first, with "
             "Ledger.open or `osgt ledger open`"
         )
 
 
-def _check_same(name: str, old: Budget, new: Budget) -> None:
-    figures = (old.epsilon, old.delta, old.composition)
-    if figures != (new.epsilon, new.delta, new.composition):
+def _check_same(account: Account, new: Budget, owners: Owners) -> None:
+    """Opening again must ask for what is there."""
+    old, name = account.budget, account.name
+    if old != new:
         raise ValueError(
-            f"data set {name!r} is open already with ε = {old.epsilon:g}, δ = {old.delta:g} and composition "
-            f"{old.composition!r}; asked for were ε = {new.epsilon:g}, δ = {new.delta:g} and {new.composition!r}. To "
-            "change the budget, say so and why: Ledger.change_budget, `osgt ledger budget`"
+            f"data set {name!r} is open already with {_shown(old)}; asked for was {_shown(new)}. To change the budget, "
+            "say so and why: Ledger.change_budget, `osgt ledger budget`"
         )
+    now = account.owners
+    if owners.unit not in (None, now.unit) or (owners.unit and owners.neighbours != now.neighbours):
+        raise ValueError(
+            f"data set {name!r} is open already for the unit {now.unit!r} and the relation {now.neighbours!r}; asked "
+            f"for were {owners.unit!r} and {owners.neighbours!r}. Open another budget for them"
+        )
+    missing = {table.name for table in owners.tables} - {table.name for table in now.tables}
+    if missing:
+        raise ValueError(
+            f"data set {name!r} is open already without the tables {', '.join(map(repr, sorted(map(str, missing))))}. "
+            "If they are about the same people, add them: Ledger.change_tables, `osgt ledger table`"
+        )
+
+
+def _shown(budget: Budget) -> str:
+    share = "" if budget.selection_share is None else f", selection share {budget.selection_share:g}"
+    return f"ε = {budget.epsilon:g}, δ = {budget.delta:g} and composition {budget.composition!r}{share}"
+
+
+def _check_look(name: str, others: list[str]) -> None:
+    """Names that people cannot tell apart would be two budgets for what they take for one."""
+    for other in others:
+        if skeleton(other) == skeleton(name):
+            raise ValueError(
+                f"dataset: {name!r} looks like {other!r}, which is open already (they differ in case, width or letters "
+                "of another script). Use that one, or a name that can be told apart"
+            )
 
 
 def _hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None

@@ -1,10 +1,17 @@
 """What a ledger tells about a data set."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from osgt.ledger import filters
+from osgt.ledger.account import stored_charge
+from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry
+from osgt.ledger.filters import FilterState
 from osgt.privacy import Charge
+
+_STATUS = {"settle": "settled", "cancel": "cancelled"}
 
 
 @dataclass(frozen=True)
@@ -12,58 +19,135 @@ class Release:
     """A release that was charged, and what became of it.
 
     `status` is "reserved" (charged, no output known), "settled" (its output is durable) or "cancelled" (nothing was
-    read, and the charge was taken back). `epsilon_after` and `delta_after` are upper bounds on what stood when it was
-    charged, this release included: ε at the δ and δ at the ε of the budget of that time.
+    read, and the charge was taken back). `epsilon` and `delta` are those that the release was asked for with, if it
+    said them. `share_after` is the share of the budget that was used when it was charged, this release included.
+    `actor` is who it says it was, `session_user` is who it was for the database or the operating system.
     """
 
     sequence: int
     time: str
     actor: str
+    session_user: str
     query: str
+    title: str | None
+    epsilon: float | None
+    delta: float | None
+    unit: str | None
+    neighbours: str | None
+    table: str | None
+    source: str | None
     charge: Charge
     status: str
+    settled_at: str | None
     statement_hash: str | None
+    output: str | None
+    notes: tuple[str, ...]
     software: str
-    epsilon_after: float | None
-    delta_after: float
+    share_after: float
+
+
+@dataclass(frozen=True)
+class BudgetChange:
+    """The opening of a data set, or a change of its budget, with its reason."""
+
+    sequence: int
+    time: str
+    actor: str
+    session_user: str
+    epsilon: float
+    delta: float
+    reason: str | None
 
 
 @dataclass(frozen=True)
 class Spending:
-    """How much of a budget is used: `epsilon` at the declared δ, `delta` at the declared ε, both upper bounds."""
+    """How much of a budget is used.
+
+    `epsilon` (at the declared δ) and `delta` (at the declared ε) bound the exact composition of what stands. `share` is
+    the share of the budget that is used, as the ledger decides by it: at 1 nothing fits any more.
+    """
 
     dataset: str
     epsilon: float
     delta: float
+    share: float
+    selection_delta: float
     budget_epsilon: float
     budget_delta: float
     composition: str
     releases: int
+    unit: str | None
+    neighbours: str | None
+    tables: tuple[str | None, ...]
 
 
-def releases(entries: list[Entry]) -> list[Release]:
+def releases(entries: Iterable[Entry]) -> list[Release]:
     """The releases among the entries of a data set, in order."""
+    entries = list(entries)
     ends: dict[int, dict[str, Any]] = {}
+    notes: dict[int, list[str]] = {}
     for entry in entries:
-        if entry.refers_to is not None:
+        if entry.refers_to is None:
+            continue
+        if entry.kind == "note":
+            notes.setdefault(entry.refers_to, []).append(entry.values["text"])
+        else:
             ends[entry.refers_to] = entry.values
     found = []
+    budget: Budget | None = None
     for entry in entries:
+        if entry.kind in ("open", "budget"):
+            budget = Budget.from_dict(entry.values["budget"])
         if entry.kind != "charge":
             continue
-        values, end = entry.values, ends.get(entry.sequence, {})
+        values, end, subject = entry.values, ends.get(entry.sequence, {}), entry.values["subject"]
+        table = subject["table"] or {}
+        assert budget is not None
         found.append(
             Release(
-                entry.sequence,
-                values["time"],
-                values["actor"],
-                values["query"],
-                Charge.from_dict(values["charge"]),
-                {"settle": "settled", "cancel": "cancelled"}.get(end.get("kind", ""), "reserved"),
-                end.get("statement_hash"),
-                values["software"],
-                values["epsilon_after"],
-                values["delta_after"],
+                sequence=entry.sequence,
+                time=values["time"],
+                actor=values["actor"],
+                session_user=values["session_user"],
+                query=values["query"],
+                title=values["title"],
+                epsilon=values["epsilon"],
+                delta=values["delta"],
+                unit=subject["unit"],
+                neighbours=subject["neighbours"],
+                table=table.get("name"),
+                source=table.get("source"),
+                charge=stored_charge(values["charge"]),
+                status=_STATUS.get(end.get("kind", ""), "reserved"),
+                settled_at=end.get("time"),
+                statement_hash=end.get("statement_hash"),
+                output=end.get("output"),
+                notes=tuple(notes.get(entry.sequence, ())),
+                software=values["software"],
+                share_after=_share(values, budget),
             )
         )
     return found
+
+
+def budget_changes(entries: Iterable[Entry]) -> list[BudgetChange]:
+    """The opening of a data set and the changes of its budget."""
+    return [
+        BudgetChange(
+            sequence=entry.sequence,
+            time=entry.values["time"],
+            actor=entry.values["actor"],
+            session_user=entry.values["session_user"],
+            epsilon=entry.values["budget"]["epsilon"],
+            delta=entry.values["budget"]["delta"],
+            reason=entry.values.get("reason"),
+        )
+        for entry in entries
+        if entry.kind in ("open", "budget")
+    ]
+
+
+def _share(values: dict[str, Any], budget: Budget) -> float:
+    if budget.shares is None:
+        return float(values["share"])
+    return filters.spent(FilterState.from_dict(values["state"]), budget.shares).share

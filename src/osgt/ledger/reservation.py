@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
+from osgt.ledger.texts import optional_text, text_of
 from osgt.privacy import Charge
 
-Record = Callable[[str, dict[str, str]], None]
+Record = Callable[[str, dict[str, str | None]], None]
 
 
 class Reservation:
@@ -41,14 +42,18 @@ class Reservation:
                 raise self._wrong("read under", "make a new reservation")
             self._state = "reading"
 
-    def settle(self, statement_hash: str) -> None:
-        """Record that the output is durable, with the hash of the statement that was published with it."""
+    def settle(self, statement_hash: str, *, output: str | None = None) -> None:
+        """Record that the output is durable, with the hash of the statement that was published with it.
+
+        `output` says where it went.
+        """
         if not isinstance(statement_hash, str) or not statement_hash:
             raise ValueError(f"statement_hash must be the text of a hash, got {statement_hash!r}")
+        place = optional_text(output, "output")
         with self._lock:
             if self._state not in ("reserved", "reading"):
                 raise self._wrong("settle", "make a new reservation for a new release")
-            self._record("settle", {"statement_hash": statement_hash})
+            self._record("settle", {"statement_hash": text_of(statement_hash, "statement_hash"), "output": place})
             self._state = "settled"
 
     def cancel(self) -> None:

@@ -1,171 +1,164 @@
-"""Is the ledger what was once written? Every entry, the chain, the heads and the stored accounts are checked."""
+"""Is the ledger what was once written? Every entry and every decision is checked, from the entries alone."""
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from osgt.ledger import book, chain, schema
-from osgt.ledger.account import Account, Replay, digest
+from osgt.ledger.account import Fault
 from osgt.ledger.book import Head
 from osgt.ledger.chain import Entry
-from osgt.ledger.schema import datasets, entries, states
+from osgt.ledger.schema import entries
 
 _FORMAT = "osgt ledger"
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check has found. Keep `heads` elsewhere: with them the next check notices a shortened ledger, too."""
+    """What a check has found. Keep `heads` elsewhere: with them the next check notices a shortened ledger, too.
+
+    `entries_ok` is False if an entry, a chain or a decision is wrong, and not only an index or a trigger.
+    """
 
     problems: tuple[str, ...]
     entries: int
     heads: dict[str, dict[str, Any]]
+    ledger: str
+    entries_ok: bool
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
 
-
-def verify(connection: sa.Connection, heads: dict[str, Any] | None = None) -> Verification:
-    """Check the whole ledger."""
-    found = [Head(*row) for row in connection.execute(sa.select(datasets).order_by(datasets.c.number))]
-    problems: list[str] = []
-    count = 0
-    if [head.number for head in found] != list(range(1, len(found) + 1)):
-        problems.append("a data set is missing: the numbers of the others do not follow each other")
-    for head in found:
-        seen, faults = _check_dataset(connection, head)
-        count += seen
-        problems += [f"data set {head.name!r}: {fault}" for fault in faults]
-    total = int(connection.execute(sa.select(sa.func.count()).select_from(entries)).scalar_one())
-    if total != count:
-        problems.append(f"there are {total} entries, but only {count} belong to the chains of the data sets")
-    problems += _compare_heads(connection, found, heads)
-    return Verification(tuple(problems), count, _heads(found))
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "format": _FORMAT,
+            "ledger": self.ledger,
+            "ok": self.ok,
+            "problems": list(self.problems),
+            "entries": self.entries,
+            "heads": self.heads,
+        }
 
 
-def _check_dataset(connection: sa.Connection, head: Head) -> tuple[int, list[str]]:
-    """How many entries a data set has, and what is wrong with them. After the first break the rest is not judged."""
-    sequence, hash_ = 0, book.first_link(connection, head.number)
-    charges: dict[int, dict[str, Any]] = {}
-    ended: set[int] = set()
-    stored = connection.execute(sa.select(states).where(states.c.dataset == head.number)).one_or_none()
-    replay: Replay | None = None
-    count = 0
-    faults: list[str] = []
-    for item in chain.read_entries(connection, head.number):
-        count += 1
-        if faults:
-            continue
-        fault = _fault(item, sequence, hash_, head, charges, ended)
-        if fault is not None:
-            faults.append(fault)
-            continue
-        if replay is None:
-            replay = Replay(item)
-        else:
-            replay.apply(item)
-        sequence, hash_ = item.sequence, item.hash
-        if item.kind == "charge" and charges[sequence]["delta_after"] > replay.budget.delta:
-            faults.append(f"entry {sequence} exceeds the budget of its time")
-        if stored is not None and stored.sequence == item.sequence:
-            faults += _check_stored(stored, item, replay.account())
-    if not faults and (sequence, hash_) != (head.sequence, head.hash):
-        faults.append(f"its entries end at {sequence}, and its head says {head.sequence}: some were removed or added")
-    if not faults and stored is not None and stored.sequence > sequence:
-        faults.append(f"an account is stored for entry {stored.sequence}, which is not there")
-    return count, faults
+@dataclass(frozen=True)
+class Fetched:
+    """All of a ledger, as it was in one transaction."""
+
+    ledger: str
+    heads: list[Head]
+    entries: dict[int, list[Entry]]  # by the number of the data set
+    guards: list[str]  # triggers that are missing
+    structure: list[str]  # what the database says is wrong with its file
 
 
-def _fault(
-    item: Entry, sequence: int, hash_: str, head: Head, charges: dict[int, dict[str, Any]], ended: set[int]
-) -> str | None:
-    """What is wrong with an entry, in the chain or in what it says; None if nothing is."""
-    try:
-        fault = item.fault(sequence, hash_)
-        values = item.values
-    except ValueError as error:
-        return f"entry {item.sequence} cannot be read: {error}"
-    if fault is not None:
-        return fault
-    if values.get("dataset") != head.name:
-        return f"entry {item.sequence} says that it belongs to {values.get('dataset')!r}"
-    if (item.kind == "open") != (item.sequence == 1):
-        return f"entry {item.sequence} is of the kind {item.kind!r}, which cannot stand there"
-    if item.kind == "charge":
-        charges[item.sequence] = values
-    return _fault_of_end(item, values, charges, ended) if item.kind in ("settle", "cancel") else None
+def fetch(connection: sa.Connection) -> Fetched:
+    """Read everything. Others may be waiting: it is judged afterwards."""
+    structure = []
+    if connection.dialect.name == "sqlite":
+        told = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+        structure = [text for text in told if text != "ok"]
+    found: dict[int, list[Entry]] = {}
+    # No condition and no order: an index that is damaged would leave entries out.
+    for row in connection.execute(sa.select(entries)):
+        entry = Entry(*row)
+        found.setdefault(entry.dataset, []).append(entry)
+    for each in found.values():
+        each.sort(key=lambda entry: entry.sequence)
+    ledger = str(connection.execute(sa.select(schema.schema.c.ledger)).scalar_one())
+    return Fetched(ledger, book.heads(connection), found, schema.missing_guards(connection), structure)
 
 
-def _fault_of_end(
-    item: Entry, values: dict[str, Any], charges: dict[int, dict[str, Any]], ended: set[int]
-) -> str | None:
-    """What is wrong with an entry that settles or cancels a charge."""
-    sequence = item.refers_to or 0
-    charge = charges.get(sequence)
-    if charge is None or sequence in ended:
-        return f"entry {item.sequence} ends charge {sequence}, which is not open"
-    ended.add(sequence)
-    if item.kind == "cancel":
-        proved = hashlib.sha256(str(values.get("token")).encode()).hexdigest() == charge["token_hash"]
-        if not proved or values.get("charge") != charge["charge"]:
-            return f"entry {item.sequence} cancels charge {sequence}, but not by its owner"
-    return None
+def verify(found: Fetched, heads: Mapping[str, Mapping[str, Any]] | None = None) -> Verification:
+    """Check the whole ledger; with `heads`, also that it still has the entries that it had when they were taken."""
+    problems = list(_wrong_entries(found))
+    problems += _compare_heads(found, heads or {})
+    entries_ok = not problems
+    problems += [f"the file is damaged: {text}" for text in found.structure]
+    problems += [
+        f"the trigger {name} that keeps entries from being changed is missing or was altered" for name in found.guards
+    ]
+    count = sum(len(each) for each in found.entries.values())
+    return Verification(tuple(problems), count, _heads(found.heads), found.ledger, entries_ok)
 
 
-def _check_stored(stored: Any, item: Entry, replayed: Account) -> Iterator[str]:
-    """Compare a stored account with the entries that it stands for."""
-    if stored.hash != item.hash or digest(stored.body, stored.hash) != stored.digest:
-        yield f"the account that is stored for entry {stored.sequence} was edited (the next charge builds it anew)"
-        return
-    account = Account.from_bytes(stored.body)
-    sums = ("budget", "charges", "selection", "pure", "unbounded", "moment")
-    wrong = [name for name in sums if getattr(account, name) != getattr(replayed, name)]
-    if account.counts is not None and replayed.counts is not None and account.counts != replayed.counts:
-        wrong.append("parts")
-    if wrong:
-        yield f"the account that is stored for entry {stored.sequence} is not the sum of the entries: {wrong}"
+def _wrong_entries(found: Fetched) -> Iterator[str]:
+    numbers = [head.number for head in found.heads]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield "a data set is missing: the numbers of the others do not follow each other"
+    strays = sum(len(each) for number, each in found.entries.items() if number not in numbers)
+    if strays:
+        yield f"{strays:,} entries belong to no data set"
+    previous = chain.genesis(found.ledger)
+    for head in found.heads:
+        own = found.entries.get(head.number, [])
+        try:
+            book.follow(None, own, previous, head, strict=True)
+        except Fault as fault:
+            yield f"data set {head.name!r}: {fault}"
+        previous = own[0].hash if own else ""
 
 
-def _compare_heads(connection: sa.Connection, found: list[Head], heads: dict[str, Any] | None) -> Iterator[str]:
-    """Look for the entries at which the chains ended when `heads` were taken."""
-    known = heads.get("heads", heads) if heads is not None else {}
-    numbers = {head.name: head.number for head in found}
+def _compare_heads(found: Fetched, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Look for the entries at which the chains ended when the heads were taken."""
+    numbers = {head.name: head.number for head in found.heads}
     for name, head in known.items():
         if name not in numbers:
             yield f"data set {name!r} is gone: it was there when the heads were taken"
             continue
-        at = (entries.c.dataset == numbers[name], entries.c.sequence == head["sequence"])
-        now = connection.execute(sa.select(entries.c.hash).where(*at)).scalar_one_or_none()
+        at = {entry.sequence: entry.hash for entry in found.entries.get(numbers[name], [])}
+        now = at.get(head["sequence"])
         if now is None:
-            yield f"data set {name!r}: its last entries are missing; there were {head['sequence']} of them"
+            yield (
+                f"data set {name!r}: its last entries were cut off: it ends at {max(at, default=0)}, and there were "
+                f"{head['sequence']} when the heads were taken"
+            )
         elif now != head["hash"]:
             yield f"data set {name!r}: its entries were written anew since the heads were taken"
+
+
+def checked_heads(value: object) -> dict[str, dict[str, Any]]:
+    """The heads in what `verify` or `export` wrote, or in a part of it; ValueError if there are none."""
+    wrong = ValueError(
+        "these are no heads of a ledger: expected what `osgt ledger verify --json` or `osgt ledger export` wrote"
+    )
+    if not isinstance(value, Mapping):
+        raise wrong
+    ours = value.get("format") == _FORMAT
+    heads = value.get("heads") if ours else value
+    if not isinstance(heads, Mapping) or (not heads and not ours):
+        raise wrong
+    for name, head in heads.items():
+        if not isinstance(name, str) or not isinstance(head, Mapping) or not {"sequence", "hash"} <= set(head):
+            raise wrong
+        if type(head["sequence"]) is not int or head["sequence"] < 1 or not isinstance(head["hash"], str):
+            raise wrong
+    return {name: dict(head) for name, head in heads.items()}
 
 
 def _heads(found: list[Head]) -> dict[str, dict[str, Any]]:
     return {head.name: {"sequence": head.sequence, "hash": head.hash} for head in found}
 
 
-def export(connection: sa.Connection) -> dict[str, Any]:
+def exported(found: Fetched) -> dict[str, Any]:
     """All entries, as plain values."""
-    found = [Head(*row) for row in connection.execute(sa.select(datasets).order_by(datasets.c.number))]
     return {
         "format": _FORMAT,
-        "schema": schema.version_of(connection),
-        "heads": _heads(found),
+        "schema": schema.VERSION,
+        "ledger": found.ledger,
+        "heads": _heads(found.heads),
         "datasets": [
             {
                 "name": head.name,
                 "entries": [
                     {**item.values, "previous_hash": item.previous_hash, "hash": item.hash}
-                    for item in chain.read_entries(connection, head.number)
+                    for item in found.entries.get(head.number, [])
                 ],
             }
-            for head in found
+            for head in found.heads
         ],
     }

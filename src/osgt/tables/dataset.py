@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 from osgt.privacy.arguments import count
 from osgt.tables.conditions import Condition, checked_condition, filtered
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
+from osgt.tables.identity import identity
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.reading import turn
@@ -81,6 +82,7 @@ class Dataset:
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
         self.origin = origin(source, table)
+        self.identity = identity(source, table, self.table.schema(), self.origin)
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))

@@ -33,6 +33,9 @@ from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
 from osgt.tables.text import as_bytes, as_text
 
+#: Characters of a title, and of the names of files, in the ledger.
+_LONGEST_TITLE, _LONGEST_PLACES = 500, 2000
+
 
 @dataclass(eq=False)
 class Release:
@@ -82,7 +85,7 @@ class Release:
         with written_together(targets) as places:
             self.fill(targets, places)
         if targets:
-            self.settle()
+            self.settle(*(target.path for target in targets.values()))
 
     def fill(self, targets: Mapping[str, Target], places: Mapping[str, Path]) -> None:
         """Write into the places that `written_together` has made for "out" and "report"."""
@@ -103,11 +106,12 @@ class Release:
         found: list[dict[str, Any]] = table.to_pylist()
         return found
 
-    def settle(self) -> None:
-        """Tell the ledger that the release is out. Called by everything that writes a file."""
+    def settle(self, *outputs: str | Path) -> None:
+        """Tell the ledger that the release is out, and where. Called by everything that writes a file."""
         if self.reservation is not None:
             digest = hashlib.sha256(json.dumps(self.statement.to_dict(), sort_keys=True).encode()).hexdigest()
-            self.reservation.settle(digest)
+            places = ", ".join(str(Path(output).absolute()) for output in outputs)
+            self.reservation.settle(digest, output=places[:_LONGEST_PLACES] or None)
             self.reservation = None
 
     def __len__(self) -> int:
@@ -208,7 +212,27 @@ def _reserved(query: Query, plan: Plan) -> Any:
     if query.dataset.ledger is None:
         return None
     text = json.dumps(query.to_dict(), sort_keys=True, default=str)
-    return query.dataset.ledger.reserve(query.dataset.dataset, plan.charge, query=text)
+    data = query.dataset
+    return data.ledger.reserve(
+        data.dataset,
+        plan.charge,
+        query=text,
+        title=_title(query),
+        unit=data.privacy_unit,
+        neighbours=data.neighbours,
+        table=data.identity,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+    )
+
+
+def _title(query: Query) -> str:
+    """What is published, in a few words: "count, mean(delay) by month"."""
+    plain = (aggregate.to_dict() for aggregate in query.aggregates)
+    names = [f"{each['kind']}({each['column']})" if "column" in each else each["kind"] for each in plain]
+    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
+    title = ", ".join(names) + by
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
 
 
 def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Table, dict[Measure, NDArray[np.int64]]]:

@@ -1,0 +1,183 @@
+"""Copies, backups and files that are replaced: no committed charge is lost without a word."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from charges import laplace
+
+from osgt import Ledger
+from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError
+
+#: A process that goes on charging until it is stopped, and says each charge when it stands.
+CHARGER = textwrap.dedent(
+    """
+    import sys
+    sys.path.insert(0, sys.argv[2])
+    from charges import laplace
+    from osgt import Ledger
+    ledger = Ledger(sys.argv[1])
+    while True:
+        print(ledger.reserve("flights", laplace(0.001), query="q").sequence, flush=True)
+    """
+)
+
+
+def charge(ledger, epsilon=0.1):
+    return ledger.reserve("flights", laplace(epsilon), query="q")
+
+
+class TestCopies:
+    def test_a_copy_of_the_file_alone_has_every_charge(self, sqlite_ledger, tmp_path):
+        for count in range(1, 6):
+            charge(sqlite_ledger)
+            copy = tmp_path / f"copy-{count}.db"
+            shutil.copy(tmp_path / "budget.db", copy)  # while it is open
+            with Ledger(copy) as other:
+                assert len(other.history("flights")) == count
+                assert other.verify().ok
+        assert {path.name for path in tmp_path.glob("budget*")} == {"budget.db", "budget.db-lock"}
+
+    def test_after_a_kill(self, tmp_path):
+        path = tmp_path / "budget.db"
+        with Ledger(path) as ledger:
+            ledger.open("flights", epsilon=3, delta=1e-6)
+        command = [sys.executable, "-c", CHARGER, path, Path(__file__).parent]
+        for round_ in range(3):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                for _ in range(4 + round_):
+                    last = int(process.stdout.readline())
+                process.send_signal(signal.SIGKILL)
+                said = [int(line) for line in process.stdout.read().split()]
+            last = max([last, *said])
+            # A journal is there only if it died while it wrote; a copy without it could be torn, and would say so.
+            copy = tmp_path / f"copy-{round_}.db"
+            shutil.copy(path, copy)
+            if Path(f"{path}-journal").exists():
+                shutil.copy(f"{path}-journal", f"{copy}-journal")
+            with Ledger(copy) as other:
+                assert other.history("flights")[-1].sequence >= last
+                assert other.verify().ok
+
+
+class TestReplacedFiles:
+    def test_a_file_that_is_replaced_under_a_process(self, sqlite_ledger, tmp_path):
+        path = tmp_path / "budget.db"
+        charge(sqlite_ledger)
+        shutil.copy(path, tmp_path / "old.db")
+        charge(sqlite_ledger)
+        os.replace(tmp_path / "old.db", path)
+        for act in (lambda: charge(sqlite_ledger), lambda: sqlite_ledger.spent("flights")):
+            with pytest.raises(LedgerError, match="was replaced while this process used it"):
+                act()
+        sqlite_ledger.close()  # somebody looked into it
+        assert sqlite_ledger.spent("flights").releases == 1
+
+    def test_a_file_that_is_removed(self, sqlite_ledger, tmp_path):
+        charge(sqlite_ledger)
+        (tmp_path / "budget.db").unlink()
+        with pytest.raises(LedgerError, match="was removed while this process used it"):
+            charge(sqlite_ledger)
+        with pytest.raises(LedgerError, match="was removed"):
+            sqlite_ledger.open("trains", epsilon=1, delta=1e-6)
+        assert not (tmp_path / "budget.db").exists()
+
+    def test_replaced_during_the_charge(self, sqlite_ledger, tmp_path, monkeypatch):
+        """The charge goes to a file that nobody will look at again: there is no reservation."""
+        from osgt.ledger import book  # noqa: PLC0415
+
+        path, append = tmp_path / "budget.db", book.append
+        shutil.copy(path, tmp_path / "old.db")
+
+        def replaced(*arguments, **options):
+            os.replace(tmp_path / "old.db", path)
+            return append(*arguments, **options)
+
+        monkeypatch.setattr(book, "append", replaced)
+        with pytest.raises(LedgerError):
+            charge(sqlite_ledger)
+        with Ledger(path) as other:
+            assert other.history("flights") == []
+
+
+@pytest.fixture
+def saved(sqlite_ledger, tmp_path):
+    """A ledger with a backup, and a charge after it."""
+    sqlite_ledger.open("trains", epsilon=1, delta=1e-6)
+    charge(sqlite_ledger)
+    sqlite_ledger.backup(tmp_path / "backup.db")
+    return sqlite_ledger
+
+
+class TestBackups:
+    def test_a_backup_is_complete_and_replaces_nothing(self, saved, tmp_path):
+        with Ledger(tmp_path / "backup.db") as backup:
+            assert backup.verify().heads == saved.verify().heads
+        with pytest.raises(FileExistsError, match="a backup never replaces one"):
+            saved.backup(tmp_path / "backup.db")
+        assert not list(tmp_path.glob(".backup*"))
+
+    def test_nothing_was_lost(self, saved, tmp_path):
+        heads = saved.verify().heads
+        assert saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed") == []
+        charge(saved)
+        assert saved.verify(heads).ok
+        last = saved.export()["datasets"][1]["entries"][-1]
+        assert (last["kind"], last["charges_unknown"], last["reason"]) == ("restore", False, "the disk failed")
+
+    def test_what_was_charged_after_the_backup_counts_as_all(self, saved, tmp_path):
+        charge(saved)
+        heads = json.loads(json.dumps(saved.export()))
+        assert saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed") == ["flights"]
+        with pytest.raises(BudgetExceeded, match="all of it, since charges were lost"):
+            charge(saved, 1e-9)
+        saved.reserve("trains", laplace(0.1), query="nothing was lost here")
+        saved.change_budget("flights", epsilon=30, delta=1e-6, reason="a change does not bring them back")
+        with pytest.raises(BudgetExceeded):
+            charge(saved, 1e-9)
+        assert saved.spent("flights").share == 1
+        assert saved.verify().ok
+        assert len(list(tmp_path.glob("budget.db.replaced-*"))) == 1
+
+    def test_nobody_knows_what_was_charged(self, saved, tmp_path):
+        (tmp_path / "budget.db").unlink()
+        saved.close()
+        lost = saved.restore(tmp_path / "backup.db", charges_unknown=True, reason="the machine is gone")
+        assert lost == ["flights", "trains"]
+        assert saved.remaining("trains") == 0
+
+    def test_wrong_heads(self, saved, tmp_path):
+        heads = saved.verify().heads
+        for wrong, message in [
+            ({"planes": heads["flights"]}, "the backup has no data set 'planes'"),
+            ({"flights": {**heads["flights"], "sequence": 1}}, "older than the backup"),
+            ({"flights": {**heads["flights"], "hash": "0" * 64}}, "not of the ledger"),
+            ({}, "these are no heads"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                saved.restore(tmp_path / "backup.db", heads=wrong, reason="x")
+        with pytest.raises(ValueError, match="give heads"):
+            saved.restore(tmp_path / "backup.db", reason="x")
+        assert saved.restore(tmp_path / "backup.db", heads={"flights": heads["flights"]}, reason="x") == ["trains"]
+
+    def test_a_backup_that_was_tampered_with(self, saved, tmp_path):
+        with sqlite3.connect(tmp_path / "backup.db") as connection:
+            connection.execute("DROP TRIGGER osgt_entries_no_update")
+            connection.execute("UPDATE osgt_entries SET content = replace(content, '\"q\"', '\"x\"')")
+        connection.close()
+        with pytest.raises(DamagedLedgerError, match="cannot be used"):
+            saved.restore(tmp_path / "backup.db", charges_unknown=True, reason="x")
+
+    def test_restoring_puts_the_guards_back(self, saved, tmp_path):
+        with sqlite3.connect(tmp_path / "backup.db") as connection:
+            connection.execute("DROP TRIGGER osgt_entries_no_update")
+        connection.close()
+        saved.restore(tmp_path / "backup.db", heads=saved.verify().heads, reason="x")
+        assert saved.verify().ok
