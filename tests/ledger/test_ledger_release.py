@@ -13,6 +13,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -68,9 +69,9 @@ def test_a_release_is_charged_as_planned_and_settled_when_written(ledger, tmp_pa
 def test_what_does_not_fit_is_refused_before_data_are_read(ledger):
     ledger.open("rides", epsilon=1.5, delta=1e-6)
     counted(ledger).release(epsilon=1, delta=1e-7)
-    unreadable = pa.table({"rider": [1], "city": ["Bern"]})
-    data = Dataset(unreadable, privacy_unit="rider", ledger=ledger, dataset="rides")
-    data.table.get_backend().disconnect()  # a look at the data would fail in another way
+    connection = duckdb.connect()  # a look at the data would fail in another way
+    connection.execute("CREATE VIEW unreadable AS SELECT error('read')::INT AS rider, 'Bern' AS city FROM range(3)")
+    data = Dataset(connection, "rider", table="unreadable", ledger=ledger, dataset="rides")
     with pytest.raises(BudgetExceeded, match="nothing was charged"):
         data.group_by("city", max_groups=2, max_rows_per_group=1).count().release(epsilon=1, delta=1e-7)
     assert len(ledger.history("rides")) == 1

@@ -22,10 +22,9 @@ from psycopg import sql
 
 from osgt import Dataset
 from osgt.tables import release
-from osgt.tables.bounding import KEPT
 from osgt.tables.keys import KEY
 from osgt.tables.reading import fetched
-from osgt.tables.release import exact_sums
+from osgt.tables.release import exact_sums, shown_keys
 
 #: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
 UNIT, ROW = "person", "row"
@@ -62,17 +61,29 @@ def sums(query, measures, salt=1, order=ROW):
 def numbers_by_key(query, measures, found):
     """The rows that the engine gave back, by key."""
     names = [KEY] if query.groups.public is not None else [f"key_{i}" for i in range(len(query.groups.by))]
-    columns = found.to_pydict()
+    keys = {name: _values(column) for name, column in _columns(shown_keys(query, found.select(names)))}
+    columns = found.select([name for name in found.column_names if name not in names]).to_pydict()
     result = {}
     for row in range(found.num_rows):
-        key = tuple(columns[name][row] for name in names)
+        key = tuple(column[row] for column in keys.values())
         assert key not in result, f"the engine gave the group {key} twice"
         result[key] = [
             [columns[name][row] for name in columns if name.startswith(f"sum_{i}_")] for i in range(len(measures))
         ]
         assert all(type(number) is int for numbers in result[key] for number in numbers)
-        assert columns[KEPT][row] > 0 or not query.groups.by
     return result
+
+
+def _columns(table):
+    return zip(table.column_names, table.columns, strict=True)
+
+
+def _values(column):
+    """The values as Python has them; dates and times that it has not, as numbers."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()
 
 
 @contextmanager

@@ -112,6 +112,6 @@ def test_only_groups_leave_the_engine(engine):
         query.release(1, 1e-6)
     (found,) = fetched
     assert found.num_rows == 2
-    assert {name.rstrip("0123456789_") for name in found.column_names} == {"key", "kept", "sum"}
+    assert {name.rstrip("0123456789_") for name in found.column_names} == {"key", "sum"}
     assert UNIT not in str(found.to_pydict())
     assert "secret" not in str(found.to_pydict())

@@ -63,7 +63,7 @@ EXTREMES = {
     "decimal_all": (
         pa.decimal128(38, 0),
         [Decimal(10**38 - 1), Decimal(1 - 10**38), None, Decimal(7)],
-        (-(10**38), 10**38),
+        (-(10**37), 10**37),
     ),
     "boolean": (pa.bool_(), [True, False, None, True], (0, 1)),
 }

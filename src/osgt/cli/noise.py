@@ -18,9 +18,11 @@ from osgt.cli.shared import (
     clear_errors,
     command_target,
     objective_of,
+    warn,
 )
 from osgt.files import written
 from osgt.mechanism import Mechanism, Values
+from osgt.privacy.cautions import budget_warnings
 
 #: A field as it is written, quotes and all, and what ends it.
 _FIELD = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n][^,\r\n]*|)(,|\r\n|\r|\n|\Z)')
@@ -56,6 +58,7 @@ def noise(
             target.checked()
         kind: Values = _kind(values)
         mechanism = Mechanism(epsilon, delta, shift, max_groups, values=kind, objective=objective_of(objective))
+        warn(budget_warnings(epsilon, delta))
         half_width = None if interval is None else mechanism.interval(interval)
         file = _read(_text_of(source))
         place, numbers = _numbers(file, column, kind)

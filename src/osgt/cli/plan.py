@@ -22,9 +22,11 @@ from osgt.cli.shared import (
     clear_errors,
     command_target,
     objective_of,
+    warn,
 )
 from osgt.files import written
 from osgt.noise.error import Law
+from osgt.privacy.cautions import budget_warnings
 
 #: Chances that some cell is off by more, for which `plan` names the error.
 _CHANCES = (0.5, 0.1, 0.01)
@@ -82,6 +84,7 @@ def plan(
             noise=noise,
         )
         budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": shift}
+        warn(budget_warnings(epsilon, delta))
         if target is not None:
             from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
 
@@ -109,6 +112,7 @@ def _plan_query(
     with closing(query.dataset):
         found = query.plan(**budget, confidence=job.output.get("confidence", confidence))
     if as_json:
+        warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
     console = Console()

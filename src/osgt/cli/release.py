@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.shared import QueryFile, clear_errors, command_target
+from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, command_target, complain, warn
 from osgt.files import Target, written_together
 
 if TYPE_CHECKING:
@@ -173,8 +173,21 @@ def release(
         if url is not None and source is not None:
             raise ValueError("give a source or --url, not both")
         job = _joined(job, given, aggregates)
-        made = run(job, overwrite=overwrite, query_file=query)
+        with _failures_after_the_charge():
+            made = run(job, overwrite=overwrite, query_file=query)
         _show(made, job, as_json=as_json)
+
+
+@contextmanager
+def _failures_after_the_charge() -> Iterator[None]:
+    """Turn them into a message that quotes nothing and an exit code of their own: the budget is spent."""
+    from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
+
+    try:
+        yield
+    except NothingReleasedError as error:
+        complain(str(error))
+        raise typer.Exit(NOTHING_RELEASED) from None
 
 
 def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) -> None:
@@ -223,11 +236,23 @@ def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Releas
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
+    from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
+
+    if "out" in job.output:
+        check_writable(query, job.output["out"])
+    warn(plan.warnings)
     # The files are begun first: what cannot be written is not charged.
-    with written_together(targets) as places:
-        with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
-            made = query.release(**job.budget, **options)
-        made.fill(targets, places)
+    made = None
+    try:
+        with written_together(targets) as places:
+            with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
+                made = query.release(**job.budget, **options)
+            made.fill(targets, places)
+    except Exception as error:
+        if made is None:
+            raise
+        raise NothingReleasedError(charged=made.reservation is not None) from error
     if places:
         made.settle(*(target.path for target in targets.values()))
     return made

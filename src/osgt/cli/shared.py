@@ -31,6 +31,21 @@ ObjectiveText = Annotated[
 ]
 
 
+#: Exit codes: refused, with nothing charged; or charged, and nothing came out.
+REFUSED, NOTHING_RELEASED = 2, 3
+
+
+def complain(message: str) -> None:
+    """Say on standard error what went wrong."""
+    Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
+def warn(messages: Iterable[str]) -> None:
+    """Say on standard error what is worth knowing before a result is relied on."""
+    for message in messages:
+        Console(stderr=True).print(f"[bold yellow]Warning:[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Turn an error of the library into a message on standard error and the exit code 2."""
@@ -39,8 +54,8 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(_words(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        complain(_words(error))
+        raise typer.Exit(REFUSED) from None
 
 
 def one_line(text: object) -> str:

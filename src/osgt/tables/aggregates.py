@@ -142,11 +142,9 @@ class Variance(Aggregate):
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         sums = tuple(noisy.values[measure][:, 0] for measure in self.measures)
-        # All three numbers are within their half-widths together with the confidence asked for.
-        each = 1.0 - (1.0 - noisy.confidence) / 3
-        halves = tuple(half_width(noisy.laws[measure], each) for measure in self.measures)
+        laws = tuple(noisy.laws[measure] for measure in self.measures)
         width = self.grid.width
-        low, high = variance_interval(sums, halves, width)  # type: ignore[arg-type]
+        low, high = variance_interval(sums, laws, width, noisy.confidence)  # type: ignore[arg-type]
         count = np.maximum(sums[0], 1)
         square = float(width) ** 2
         mean = np.clip(sums[1] / count, -width, width)

@@ -13,14 +13,13 @@ import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
+from osgt.limits import LARGEST_SUM
 from osgt.sampling.entropy import token
+from osgt.tables.functions import function
 from osgt.tables.measures import Measure
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
 UNIT = "unit"
-
-#: The number of kept rows of a group, among the sums.
-KEPT = "kept"
 
 
 def fresh_salt() -> int:
@@ -39,7 +38,9 @@ def bounded_sums(
     salt: int,
     order: str | None = None,
 ) -> ir.Table:
-    """One row for each group: its keys, the number of kept rows, and the sums `sum_i_j` of number j of measure i.
+    """One row for each group: its keys, and the sums `sum_i_j` of number j of measure i.
+
+    Sums beyond ±2⁶¹ count as that: no sum is an error, and a unit moves none further than without this limit.
 
     Parameters
     ----------
@@ -53,11 +54,31 @@ def bounded_sums(
     units = any(measure.per_unit for measure in measures)
     kept = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values), units=units)
     columns = {name: kept[column] for name, column in values.items()}
-    sums: dict[str, Any] = {KEPT: kept.count().cast("int64")}
+    total = TOTALS[rows.get_backend().name]
+    sums: dict[str, Any] = {}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, kept["position"] == 0)):
-            sums[f"sum_{i}_{j}"] = contribution.cast("int64").sum().fill_null(0).cast("int64")
+            sums[f"sum_{i}_{j}"] = _saturated(total(contribution.cast("int64")))
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
+
+
+def _saturated(total: Any) -> Any:
+    return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
+
+
+def _wide_total(numbers: Any) -> Any:
+    """DuckDB and PostgreSQL sum 64-bit integers in wider numbers."""
+    return numbers.sum().cast("decimal(38, 0)")
+
+
+def _total_in_parts(numbers: Any) -> Any:
+    """Spark sums in 64 bits, in which too large a sum is an error: the upper and the lower bits apart never are."""
+    upper, lower = (part.sum().cast("decimal(28, 0)") for part in (numbers >> 16, numbers & 0xFFFF))
+    return upper * 2**16 + lower
+
+
+#: The sum of 64-bit integers as a decimal, for each engine: exact however many there are.
+TOTALS = {"duckdb": _wide_total, "pyspark": _total_in_parts, "postgres": _wide_total}
 
 
 def _kept(
@@ -162,16 +183,3 @@ def _postgres(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
 
 
 HASHES = {"duckdb": _duckdb, "pyspark": _spark, "postgres": _postgres}
-
-
-def function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
-    """A call of a function of the engine that has no name in Ibis."""
-    types = tuple(argument.type() for argument in arguments)
-    call = ibis.udf.scalar.builtin(_signature(len(arguments)), name=name, signature=(types, returns))
-    return call(*arguments)
-
-
-def _signature(arguments: int) -> Any:
-    """A function with so many parameters: their names are all that is looked at."""
-    names = ", ".join(f"argument_{i}" for i in range(arguments))
-    return eval(f"lambda {names}: ...")

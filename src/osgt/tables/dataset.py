@@ -19,6 +19,7 @@ from osgt.tables.reading import turn
 from osgt.tables.sources import Options, files_of, origin, source_of
 from osgt.tables.spark import with_zones
 from osgt.tables.types import UndeclaredTypeError
+from osgt.tables.understood import is_money
 
 
 class Dataset:
@@ -102,6 +103,8 @@ class Dataset:
             raise TypeError(f"{argument} must be the name of a column, got {column!r}")
         if column not in schema:
             raise ValueError(f"{argument}: there is no column {column!r}; the table has {', '.join(schema.names)}")
+        if is_money(self.table, column):
+            raise TypeError(f"{argument}: column {column!r} is of type money, which depends on settings; use numeric")
         return schema[column]
 
     def number_type_of(self, column: object) -> dt.DataType:
@@ -155,12 +158,7 @@ class Dataset:
             given, only groups with enough units are shown, for a part of δ.
         """
         for column in columns:
-            dtype = self.type_of("group_by", column)
-            check_key_type("group_by", column, dtype)
-            if dtype.is_uuid() and self.table.get_backend().name == "postgres":
-                raise TypeError(
-                    f"group_by: column {column!r} of type uuid cannot be read from PostgreSQL; cast it to text"
-                )
+            check_key_type("group_by", column, self.type_of("group_by", column))
             if column == self.privacy_unit:
                 raise ValueError(
                     f"group_by: {column!r} is the privacy unit: a group would be one unit, which a release never shows"

@@ -90,37 +90,23 @@ def _spread_cdf(law: DiscreteOSGT, x: Floats) -> Floats:
 
 def variance_interval(
     sums: tuple[Integers, Integers, Integers],
-    half_widths: tuple[int, int, int],
+    noise: tuple[DiscreteOSGT, DiscreteOSGT, DiscreteOSGT],
     largest: int,
+    confidence: float,
 ) -> tuple[Floats, Floats]:
-    """The least and largest variance for all counts, sums and sums of squares within their half-widths.
+    """The least and largest variance for all means and mean squares within Fieller's intervals for these.
 
     Sums and squares are centred, with distances between -largest and largest: `sums` are the count n, the sum of the
-    distances z, and the sum of 2z² - largest². Where the count may be 0, the variance may be anything.
+    distances z, and the sum of 2z² - largest². Mean and mean square are both within their intervals with at least the
+    confidence asked for: each misses with at most half the probability that is left.
     """
-    count, first, second = (array.astype(np.float64) for array in sums)
-    square = float(largest) ** 2
-    least, most = np.maximum(count - half_widths[0], 0.0), np.maximum(count + half_widths[0], 1.0)
-    near = np.maximum(np.abs(first) - half_widths[1], 0.0)
-    away = np.abs(first) + half_widths[1]
-    latest, earliest = 1.0 / np.maximum(least, 1.0), 1.0 / most
-
-    def extreme(top: Floats, distance: Floats, sign: int) -> Floats:
-        """Largest (sign 1) or least (-1) of top·t - (distance·t)² for t between 1/most and 1/least."""
-
-        def at(t: Floats) -> Floats:
-            return np.asarray(top * t - (distance * t) ** 2)
-
-        ends = at(latest), at(earliest)
-        if sign < 0:
-            return np.minimum(*ends)
-        vertex = np.clip(top / np.maximum(2.0 * distance**2, 1e-9), earliest, latest)  # distances are whole
-        return np.maximum(np.maximum(*ends), at(vertex))
-
-    high = square / 2 + extreme((second + half_widths[2]) / 2, near, 1)
-    low = square / 2 + extreme((second - half_widths[2]) / 2, away, -1)
-    known = least > 0
+    count, first, second = sums
+    each, square = (1.0 + confidence) / 2, float(largest) ** 2
+    mean_low, mean_high = ratio_interval(first, count, (noise[1], noise[0]), largest, each)
+    square_low, square_high = ratio_interval(second, count, (noise[2], noise[0]), largest**2, each)
+    away = np.maximum(np.abs(mean_low), np.abs(mean_high))
+    near = np.maximum(np.maximum(mean_low, -mean_high), 0.0)
     return (
-        np.where(known, np.clip(low, 0.0, square), 0.0),
-        np.where(known, np.clip(high, 0.0, square), square),
+        np.clip((square_low + square) / 2 - away**2, 0.0, square),
+        np.clip((square_high + square) / 2 - near**2, 0.0, square),
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from osgt.limits import DECIMAL_DIGITS
 from osgt.noise import DiscreteOSGT
 
 #: The column that numbers the public keys.
@@ -141,6 +142,8 @@ def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
     )
     if argument == "group_by" and dtype.is_decimal() and dtype.precision is None:
         raise TypeError(f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has")
+    if argument == "group_by" and dtype.is_decimal() and dtype.precision > DECIMAL_DIGITS:
+        raise TypeError(f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}")
     if not plain:
         raise TypeError(
             f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "

@@ -33,6 +33,15 @@ def used_files(query: "Query") -> tuple[str, ...]:
     return query.dataset.files if name is None else (*query.dataset.files, name)
 
 
+def check_writable(query: "Query", path: str | Path) -> None:
+    """Raise if the keys of a query cannot be written to a file of this kind."""
+    if Path(path).suffix.lower() != ".csv":
+        return
+    for name in query.groups.by:
+        if query.dataset.table.schema()[name].is_binary():
+            raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
+
+
 def write_csv(table: pa.Table, path: Path) -> None:
     """Write CSV for spreadsheets."""
     columns = [_escaped(column) if _is_text(column.type) else column for column in table.columns]

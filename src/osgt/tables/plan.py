@@ -12,10 +12,11 @@ from scipy.optimize import brentq
 from osgt.calibrate import calibrate
 from osgt.calibrate.compare import ends_of_family
 from osgt.calibrate.family import Part, probability
-from osgt.limits import LARGEST_SHIFT
+from osgt.limits import LARGEST_SHIFT, can_be_drawn
 from osgt.noise import DiscreteOSGT
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
+from osgt.privacy.cautions import budget_warnings
 from osgt.privacy.profile import Part as ChargedPart
 from osgt.tables import keys
 from osgt.tables.aggregates import Aggregate, Noisy, Number
@@ -32,6 +33,9 @@ SHOWN = 0.99
 
 #: Sizes of a group for which intervals of means and variances are told.
 _SIZES = (100, 1_000, 10_000)
+
+#: No table is about more people than there are.
+_MOST_PEOPLE = 8e9
 
 #: Beyond, a logarithm of chances says no more than "far off".
 _STEEP = 60.0
@@ -98,6 +102,23 @@ class Plan:
         """What is counted to choose the groups that are shown: "units", "rows" or "values of …"."""
         return None if self.selector is None else self.selector.counted
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes this release worth little, as a promise or as a table; empty as a rule."""
+        found = budget_warnings(self.epsilon, self.delta)
+        if self.selector is None or self.shown_size is None:
+            return found
+        # A δ far below one over the number of units says how many of them there can be.
+        units, most = self.shown_size / self.groups.most_of(self.selector), min(1.0 / self.delta, _MOST_PEOPLE)
+        if units <= most:
+            return found
+        return (
+            *found,
+            f"The table will probably be empty: only groups of about {self.shown_size:,} {self.chosen_by} are "
+            f"published, and δ = {self.delta:.15g} is meant for fewer than {most:,.0f} units. Use a larger ε, smaller "
+            "limits (max_groups, max_rows_per_group), coarser groups or public_keys.",
+        )
+
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the release and their noise."""
@@ -158,6 +179,7 @@ class Plan:
             "gains": self.gains,
             "charge": self.charge.to_dict(),
             "bounds_cut_off": list(self.cuts),
+            "warnings": list(self.warnings),
         }
 
     def __str__(self) -> str:
@@ -172,6 +194,7 @@ class Plan:
                 f"{self.shown_size:,} is shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is for that)"
             )
         lines += [f"  {cut}" for cut in self.cuts]
+        lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -212,6 +235,11 @@ def make_plan(
     parts = measured_parts(groups, aggregates, neighbours)
     laws = calibrate(epsilon, delta - selection, parts=list(parts.values()))
     named = {measure: law for measure, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteOSGT)}
+    if not all(can_be_drawn(law.potential) for law in named.values()):
+        raise ValueError(
+            f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
+            "narrower bounds or a smaller max_rows_per_group"
+        )
     selector, tau = _selector(groups, parts), None
     if selector is not None:
         both, most = neighbours == "change_one", groups.most_of(selector)

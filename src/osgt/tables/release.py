@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -17,21 +18,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from osgt.files import Target, written_together
-from osgt.limits import LARGEST_SUM
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
-from osgt.tables.bounding import KEPT, UNIT, bounded_sums, fresh_salt
+from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
+from osgt.tables.carried import carried, shown, unit_of
 from osgt.tables.conditions import check_functions
+from osgt.tables.errors import NothingReleasedError
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
-from osgt.tables.output import SUFFIXES, used_files, write_csv, write_parquet
+from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.reading import fetched, first_line, turn
+from osgt.tables.reading import fetched, turn
 from osgt.tables.report import page
 from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
-from osgt.tables.text import as_bytes, as_text
+from osgt.tables.understood import check_understood
 
 #: Characters of a title, and of the names of files, in the ledger.
 _LONGEST_TITLE, _LONGEST_PLACES = 500, 2000
@@ -93,6 +95,7 @@ class Release:
             if name == "report":
                 place.write_text(page(self), encoding="utf-8")
             elif Path(targets[name].path).suffix.lower() == ".csv":
+                check_writable(self.query, targets[name].path)
                 write_csv(self.table, place)
             else:
                 write_parquet(self.table, self.statement, place)
@@ -120,24 +123,28 @@ class Release:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
-    measures = list(plan.parts)
-    expression = exact_sums(query, measures, fresh_salt())
+    expression = exact_sums(query, list(plan.parts), fresh_salt())
     backend = query.dataset.table.get_backend()
     with turn(backend):
         check_functions(backend, backend.compile(expression))
+        check_understood(expression)
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
     try:
-        sums = fetched(expression)
+        return _read(query, plan, expression, reservation, clamp=clamp)
     except Exception as error:
-        stands = "" if reservation is None else "; the charge stands"
-        raise RuntimeError(f"the engine failed, nothing was released{stands}: {first_line(error)}") from error
-    keys, exact = _exact(query, measures, sums)
-    shown, noisy = _noisy(plan, measures, exact)
+        raise NothingReleasedError(charged=reservation is not None) from error
+
+
+def _read(query: Query, plan: Plan, expression: ir.Table, reservation: Any, *, clamp: bool) -> Release:
+    """The release of what the engine gives back. Any error here may depend on the data."""
+    measures = list(plan.parts)
+    carried_keys, exact = _exact(query, measures, fetched(expression))
+    chosen, noisy = _noisy(plan, measures, exact)
     answers = Noisy(noisy, plan.laws, plan.confidence, clamp)
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
-    keys = keys.take(pa.array(np.flatnonzero(shown)))
+    keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
     table = pa.table([*keys.columns, *columns.values()], names=[*keys.column_names, *columns])
     statement = Statement.of(
         query,
@@ -151,10 +158,19 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     return Release(_sorted(table, query), plan, query, statement, reservation)
 
 
+def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
+    """The keys of groups in the types of their columns; public keys are as they were given."""
+    if query.groups.public is not None or not query.groups.by:
+        return keys
+    types = [query.dataset.table.schema()[name] for name in query.groups.by]
+    columns = [shown(column, dtype) for column, dtype in zip(keys.columns, types, strict=True)]
+    return pa.table(columns, names=list(query.groups.by))
+
+
 def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
     """The exact, bounded sums of each group, as a query for the engine."""
     rows, keys, values = prepared_rows(query, measures, order)
-    sums = bounded_sums(
+    return bounded_sums(
         rows,
         keys,
         values,
@@ -164,11 +180,6 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
         salt=salt,
         order=None if order is None else "order",
     )
-    if query.groups.public is not None:
-        return sums
-    schema, engine = query.dataset.table.schema(), query.dataset.table.get_backend().name
-    texts = [key for key, name in zip(keys, query.groups.by, strict=True) if schema[name].is_string()]
-    return sums.mutate(**{key: as_text(engine, sums[key]) for key in texts})
 
 
 def prepared_rows(
@@ -180,18 +191,21 @@ def prepared_rows(
     values = {name: f"value_{i}" for i, name in enumerate(names)}
     keys = [f"key_{i}" for i in range(len(by))]
     engine = query.dataset.table.get_backend().name
-    columns = {UNIT: as_bytes(engine, table[query.dataset.privacy_unit])}
-    columns |= {key: as_bytes(engine, table[name]) for key, name in zip(keys, by, strict=True)}
+    columns = {UNIT: unit_of(engine, table[query.dataset.privacy_unit])}
+    columns |= {key: carried(engine, table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: table[name] for name, value in values.items()}
     if order is not None:
         columns["order"] = table[order]
     rows = table.select(**columns)
     if query.groups.public is None:
         return rows, keys, values
-    return _with_public_keys(engine, rows, keys, query.groups.public), [KEY], values
+    types = [table[name].type() for name in by]
+    return _with_public_keys(engine, rows, keys, types, query.groups.public), [KEY], values
 
 
-def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.Table) -> ir.Table:
+def _with_public_keys(
+    engine: str, rows: ir.Table, keys: list[str], types: list[dt.DataType], public: pa.Table
+) -> ir.Table:
     """The rows whose keys are public, with the number of their key in place of the keys."""
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
@@ -199,9 +213,7 @@ def _with_public_keys(engine: str, rows: ir.Table, keys: list[str], public: pa.T
     numbered = small_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
     same = []
     for i, key in enumerate(keys):
-        theirs = as_bytes(engine, numbered[f"public_{i}"])
-        if rows[key].type().is_timestamp():
-            theirs = theirs.cast(rows[key].type())
+        theirs = carried(engine, numbered[f"public_{i}"].cast(types[i]))
         # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
         same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
     joined = rows.inner_join(numbered, same)
@@ -237,10 +249,6 @@ def _title(query: Query) -> str:
 
 def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Table, dict[Measure, NDArray[np.int64]]]:
     """The keys of the groups, and for each measure its exact numbers, one row for each group."""
-    kept = _integers(sums[KEPT])
-    largest = max(max(-measure.low, measure.high) for measure in measures)
-    if len(kept) and int(kept.max()) > LARGEST_SUM // largest:
-        raise OverflowError("a group has too many rows for its sums to fit into 64 bits: narrow the bounds")
     exact = {}
     for i, measure in enumerate(measures):
         names = [name for name in sums.column_names if name.startswith(f"sum_{i}_")]

@@ -186,6 +186,7 @@ _FRAMES = [
 
 def _callers_duckdb(connection: Any) -> Any:
     """The caller's connection for Ibis, whose own way to connect sets its time zone and more."""
+    ibis.duckdb  # noqa: B018 - its options are known once it is named
     from ibis.backends.duckdb import Backend  # noqa: PLC0415 - it is loaded when first used
 
     backend = Backend(id(connection))

@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import finalize
 
+import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.schema as sch
 import ibis.expr.types as ir
@@ -14,6 +15,7 @@ from osgt.sampling.entropy import token
 
 def connection_to(session: Any) -> Any:
     """The session for Ibis, whose own way to connect sets the session's time zone and more."""
+    ibis.pyspark  # noqa: B018 - its options are known once it is named
     from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
 
     backend = Backend(session)

@@ -55,6 +55,7 @@ class Statement:
                     for measure, part in plan.parts.items()
                 ],
             },
+            "warnings": list(plan.warnings),
             "confidence": plan.confidence,
             "clamp": clamp,
             "groups_shown": groups,
@@ -108,4 +109,5 @@ def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> 
         if reservation is not None
         else "No ledger keeps account of releases from these data: every further release adds to what is given away."
     )
+    sentences += [f"Warning: {warning}" for warning in plan.warnings]
     return " ".join(sentences)

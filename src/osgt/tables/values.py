@@ -7,7 +7,7 @@ the column holds, so neither infinities nor rounding can let a person move a sum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+
+from osgt.limits import DECIMAL_DIGITS
+from osgt.tables.functions import function
 
 #: Most steps from zero to a bound. Integers and decimals are kept exactly as long as that allows.
 _EXACT_STEPS = 1 << 31
@@ -27,6 +30,12 @@ _SQUARED_STEPS = 1 << 13
 _TOLD_APART = 1 << 50
 
 _LARGEST_BOUND = Fraction(2) ** 900
+
+#: Squares of larger numbers, or of smaller distances, are no floats.
+_LARGEST_SQUARED = Fraction(2) ** 450
+
+#: More than the bounds of a column can have.
+_MANY_DIGITS = 2000
 
 
 @dataclass(frozen=True)
@@ -49,14 +58,112 @@ class Grid:
         return Fraction(self.low + self.high, 2) * self.step
 
     def steps(self, column: ir.NumericValue) -> ir.IntegerValue:
-        """The number of steps of a value that is present, between `low` and `high`: the expression for the engine."""
-        if self.step == 1 and column.type().is_integer():
-            return _clipped(column, self.low, self.high).cast("int64")
+        """The number of steps of a value that is present, between `low` and `high`: the expression for the engine.
+
+        ⌊value/step + ½⌋, exactly for integers and decimals, and no value of the column is an error.
+        """
+        if column.type().is_integer():
+            return _clipped(self._of_integers(column), self.low, self.high)
+        if column.type().is_decimal():
+            return _clipped(EXACT_STEPS[column.get_backend().name](self, column), self.low, self.high)
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
         value = _clipped(as_float(column), float(self.low * self.step), float(self.high * self.step))
         # Half a step is added first: the product of a tiny value is an error on PostgreSQL, which would give it away.
         steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
         return _clipped(steps.cast("int64"), self.low, self.high)
+
+    def _of_integers(self, column: ir.IntegerValue) -> ir.IntegerValue:
+        """Integers in steps of 1 or of a power of two: rounded by shifting bits."""
+        wide = column if column.type().is_uint64() else column.cast("int64")
+        limits, low, high = wide.type().bounds, int(self.low * self.step), int(self.high * self.step)
+        # A bound that the type does not reach clips nothing, and is no number of that type.
+        if low > limits.lower:
+            wide = ibis.greatest(wide, ibis.literal(low, type=wide.type()))
+        if high < limits.upper:
+            wide = ibis.least(wide, ibis.literal(high, type=wide.type()))
+        shift = int(self.step).bit_length() - 1
+        if shift == 0:
+            return wide.cast("int64")
+        if wide.type().is_uint64():  # DuckDB's; Ibis takes what is shifted for signed
+            half_step = ibis.literal(1 << (shift - 1), type="uint64")
+            halves = function("divide", wide, half_step, returns=dt.uint64).cast("int64")
+        else:
+            halves = wide >> (shift - 1)
+        return (halves + 1) >> 1
+
+
+def _on_duckdb(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+    """Seen from the lower bound values are not negative, so that the engine's rounding of halves away from 0 is up."""
+    scale, digits = column.type().scale, _digits(grid.step)
+    low, high = grid.low * grid.step, grid.high * grid.step
+    whole_digits = max(column.type().precision - scale, len(str(int(max(abs(low), abs(high))))))
+    dtype = dt.Decimal(min(whole_digits + scale + 1, DECIMAL_DIGITS), scale)
+    value = ibis.greatest(_within_decimals(column).cast(dtype), _decimal(low, dtype))
+    if high < _beyond(dtype):
+        value = ibis.least(value, _decimal(high, dtype))
+    rounded = value - _decimal(low, dtype)
+    if digits < scale:
+        rounded = function("round", rounded, ibis.literal(digits, type="int32"), returns=dt.Decimal(38, max(digits, 0)))
+    # At most 2³² steps: floats tell these apart, whatever the step is.
+    steps = (rounded.cast("float64") * float(1 / grid.step)).round().cast("int64")
+    return steps + grid.low
+
+
+def _within_decimals(column: ir.DecimalValue) -> ir.DecimalValue:
+    """Ibis takes DuckDB's HUGEINT for decimals of 38 digits, but some of its numbers have 39."""
+    if column.type().scale or column.type().precision < DECIMAL_DIGITS:
+        return column
+    last = _decimal(Fraction(10**DECIMAL_DIGITS - 1), column.type())
+    far = (column.cast("float64") > 0).ifelse(last, -last)
+    return ibis.coalesce(column.cast("string").try_cast(column.type()), far)
+
+
+def _on_spark(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+    """Rounded down to one more digit than a step has: ⌊y + ½⌋ = ⌊(⌊10·y⌋ + 5)/10⌋. Nothing is added to decimals."""
+    dtype, digits = column.type(), _digits(grid.step) + 1
+    low, high = grid.low * grid.step, grid.high * grid.step
+    if low > -_beyond(dtype):
+        column = ibis.greatest(column, _decimal(low, dtype))
+    if high < _beyond(dtype):
+        column = ibis.least(column, _decimal(high, dtype))
+    if digits < dtype.scale:
+        column = function("floor", column, ibis.literal(digits, type="int32"), returns=dt.Decimal(38, max(digits, 0)))
+    tenth = _decimal(grid.step / 10, dt.Decimal(max(1, abs(digits) + 1), max(digits, 0)))
+    tenths = function("div", column, tenth, returns=dt.int64)
+    return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
+
+
+def _on_postgres(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+    """Numbers of any size are multiplied and added exactly."""
+    dtype = dt.Decimal()
+    low, high, half = (
+        _decimal(number, dtype) for number in (grid.low * grid.step, grid.high * grid.step, Fraction(1, 2))
+    )
+    value = _clipped(column.cast(dtype), low, high)
+    if grid.step > 1:
+        # What lies behind the point makes no difference to half an even step, and might have too many digits.
+        value = value.floor()
+    return (value * _decimal(1 / grid.step, dtype) + half).floor().cast("int64")
+
+
+#: ⌊value/step + ½⌋ of decimals, for each engine: its own arithmetic, where that is exact.
+EXACT_STEPS = {"duckdb": _on_duckdb, "pyspark": _on_spark, "postgres": _on_postgres}
+
+
+def _beyond(dtype: dt.Decimal) -> Fraction:
+    """The least number that is too large for a decimal type."""
+    return Fraction(10) ** int(dtype.precision - dtype.scale)
+
+
+def _digits(step: Fraction) -> int:
+    """The digits behind the point of a power of ten; negative before it."""
+    return len(str(step.denominator)) - len(str(step.numerator))
+
+
+def _decimal(number: Fraction, dtype: dt.Decimal) -> Any:
+    """A number with finitely many digits, as a decimal of the engine."""
+    with localcontext(Context(prec=_MANY_DIGITS, traps=[Inexact])):
+        return ibis.literal(f"{Decimal(number.numerator) / number.denominator:f}").cast(dtype)
 
 
 def present(column: ir.Value) -> ir.BooleanValue:
@@ -74,7 +181,8 @@ def as_float(column: ir.Value) -> ir.FloatingValue:
         column = one_if(column)
     if column.type().is_decimal() and (column.type().precision or 1000) > 300:
         # PostgreSQL's numbers of any size: only those that are floats can become one.
-        zero, tiny, far, away = (ibis.literal(n).cast(column.type()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        zero, tiny, far, away = (ibis.literal(n).cast(dt.Decimal()) for n in ("0", "1e-300", "1e300", "-1e300"))
+        column = column.cast(dt.Decimal())
         column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
     return column.cast("float64")
 
@@ -131,6 +239,7 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
         grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
     elif dtype.is_decimal():
+        _check_distance(name, dtype, low, high)
         finest = _power(10, least)
         # PostgreSQL's numeric without a scale has no last digit.
         grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
@@ -138,9 +247,30 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
         grid = _grid("float", _power(2, least), low, high)
     else:
         raise TypeError(f"column {name!r} must hold numbers, got {dtype}")
+    if not centred and not squares and grid.kind != "float":
+        _check_digits(name, grid.step)
+    if squares and (largest > _LARGEST_SQUARED or high - low < 1 / _LARGEST_SQUARED):
+        raise ValueError(f"bounds of {name!r} are too far from or too close to each other for squares: {bounds!r}")
     if grid.width == 0 and (centred or squares):
         raise ValueError(f"bounds of {name!r} are too close to each other for numbers so large: {bounds!r}")
     return grid
+
+
+def _check_distance(name: str, dtype: dt.Decimal, low: Fraction, high: Fraction) -> None:
+    """Raise if the distance of a value from the lower bound need not be a decimal with as many digits as there are."""
+    if dtype.precision is None:
+        return
+    digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
+    if min(high, _beyond(dtype)) - low > Fraction(10) ** digits:
+        raise ValueError(f"bounds of {name!r} must be at most 1e{digits} apart for a column of type {dtype}")
+
+
+def _check_digits(name: str, step: Fraction) -> None:
+    """Raise if a sum with its noise and its interval, all within 64 bits, need not be a decimal of Arrow."""
+    if step.numerator << 63 >= 10**DECIMAL_DIGITS or step.denominator > 10**DECIMAL_DIGITS:
+        raise ValueError(
+            f"bounds of {name!r} are too large or too small: sums of it are decimals of {DECIMAL_DIGITS} digits"
+        )
 
 
 def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> Grid:

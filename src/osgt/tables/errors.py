@@ -1,0 +1,17 @@
+"""What can go wrong after the charge. Before it, errors are those of Python: ValueError, TypeError, OSError."""
+
+
+class NothingReleasedError(RuntimeError):
+    """The budget was charged and the data may have been read, but nothing came out.
+
+    Whether this happens may depend on single rows, and so may the error behind it, which is kept as `__cause__` for
+    whoever may see the data. The message is always the same and quotes nothing.
+    """
+
+    def __init__(self, *, charged: bool) -> None:
+        stands = "The charge to the ledger stands. " if charged else ""
+        super().__init__(
+            f"Nothing was released: reading the data or writing the files failed after the budget was charged. {stands}"
+            "The reason is not shown, because it may quote the data. Do not publish that this happened: it may depend "
+            "on the data of one person."
+        )
