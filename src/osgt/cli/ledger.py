@@ -337,7 +337,7 @@ def _as_dict(spending: "Spending", history: "list[Release]", last: int) -> dict[
 
 
 def _release(release: "Release") -> dict[str, Any]:
-    return {**vars(release), "charge": release.charge.to_dict()}
+    return release.to_dict()
 
 
 def _print_budgets(console: Console, spendings: "list[Spending]", histories: "dict[str, list[Release]]") -> None:

@@ -77,11 +77,13 @@ def brought_up(account: Account | None, fetched: Fetched) -> Account:
         raise damaged(head.name, str(fault)) from None
 
 
+@chain.many_records()
 def follow(
     account: Account | None, found: Iterable[Entry], first_link: str, head: Head, *, strict: bool = False
 ) -> Account:
     """Check that entries follow each other from an account, or from the first one, to the head."""
     sequence, hash_ = (0, first_link) if account is None else (account.sequence, account.hash)
+    is_new = account is None
     for entry in found:
         try:
             fault = entry.fault(sequence, hash_, head.name)
@@ -99,6 +101,8 @@ def follow(
             raise Fault(f"there were {sequence} entries, and its head says {head.sequence}: the last ones were removed")
         raise Fault(f"its entries end at {sequence}, and its head says {head.sequence}: some were removed or added")
     account.check_plan()
+    if is_new and not strict:
+        account.prove_some()
     return account
 
 

@@ -124,13 +124,13 @@ class FilterState:
         """The state that `to_dict` wrote."""
         mu = plain["mu"]
         return cls(
-            Fraction(plain["pure"]),
+            _fraction(plain["pure"]),
             int(plain["unbounded"]),
-            None if plain["few"] is None else Fraction(plain["few"]),
+            None if plain["few"] is None else _fraction(plain["few"]),
             int(plain["count"]),
-            Fraction(plain["renyi"]),
+            _fraction(plain["renyi"]),
             None if mu is None else real_number("mu", mu, positive=False),
-            Fraction(plain["selection"]),
+            _fraction(plain["selection"]),
         )
 
 
@@ -140,7 +140,7 @@ def charged(state: FilterState, shares: Shares, charge: Charge) -> FilterState |
     if selection > Fraction(shares.selection):
         return None
     moved = _with(state, shares, charge)
-    return moved if _alive(moved, shares) else None
+    return moved if alive(moved, shares) else None
 
 
 def cancelled(state: FilterState, shares: Shares, charge: Charge, before: FilterState | None) -> FilterState:
@@ -187,7 +187,7 @@ def follows(before: FilterState, shares: Shares, charge: Charge, after: FilterSt
         and _is_near(after.renyi, expected.renyi, before.renyi)
         and _few_follows(before, shares, charge, after)
         and _residue_follows(before, shares, charge, after)
-        and _alive(after, shares)
+        and alive(after, shares)
     )
 
 
@@ -240,23 +240,31 @@ def spent(state: FilterState, shares: Shares) -> Spent:
     selection = _rounded_up(state.selection)
     if state == FilterState.start(shares):
         return Spent(0.0, 0.0, selection)
-    used, reached = [1.0], [shares.epsilon]
+    reached = [shares.epsilon]
     if state.unbounded == 0:
-        used.append(float(state.pure / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.pure))
     if state.few is not None:
-        used.append(float(state.few / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.few))
     if shares.renyi > 0:
+        reached.append(renyi_order.epsilon(_rounded_up(state.renyi), shares.renyi, shares.order))
+    return Spent(share(state.to_dict(), shares), min(reached), selection)
+
+
+def share(plain: Mapping[str, Any], shares: Shares) -> float:
+    """The share of the budget that is used in a state, as `to_dict` wrote it: in floats, only to be told."""
+    used = [1.0]
+    if plain["unbounded"] == 0:
+        used.append(_as_float(plain["pure"]) / shares.epsilon)
+    if plain["few"] is not None:
+        used.append(_as_float(plain["few"]) / shares.epsilon)
+    if shares.renyi > 0:
         limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
-        divergence = _rounded_up(state.renyi)
-        used.append(divergence / limit)
-        reached.append(renyi_order.epsilon(divergence, shares.renyi, shares.order))
-    if state.mu is not None:
+        used.append(_as_float(plain["renyi"]) / limit)
+    if (mu := plain["mu"]) is not None:
         start = residue.start(shares.epsilon, shares.gaussian)
         assert start is not None
-        used.append((start - state.mu) * (start + state.mu) / start**2)
-    return Spent(max(min(used), 0.0), min(reached), selection)
+        used.append((start - mu) * (start + mu) / start**2)
+    return max(min(used), 0.0)
 
 
 def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
@@ -272,10 +280,12 @@ def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_
     return count
 
 
-def _alive(state: FilterState, shares: Shares) -> bool:
+def alive(state: FilterState, shares: Shares) -> bool:
     """Whether one filter at least allows what stands. Filters that depend on the order are None once they have died."""
+    if state.few is not None or state.mu is not None:
+        return True
     basic = state.unbounded == 0 and state.pure <= Fraction(shares.epsilon) + Fraction(shares.basic)
-    return basic or state.few is not None or state.mu is not None or _renyi_alive(state, shares)
+    return basic or _renyi_alive(state, shares)
 
 
 def _renyi_alive(state: FilterState, shares: Shares) -> bool:
@@ -286,10 +296,17 @@ def _renyi_alive(state: FilterState, shares: Shares) -> bool:
 
 def _with(state: FilterState, shares: Shares, charge: Charge) -> FilterState:
     """The state with one more charge, whether or not a filter is alive then."""
-    total = _few_after(state, shares, charge)
     mu = None if state.mu is None else residue.after(state.mu, charge.profile.parts, shares.epsilon, shares.gaussian)
-    sums = _moved(state, shares, charge, +1)
-    return replace(sums, few=total, count=state.count + (total is not None), mu=mu)
+    return replace(sums_after(state, shares, charge), mu=mu)
+
+
+def sums_after(state: FilterState, shares: Shares, charge: Charge) -> FilterState:
+    """The state with one more charge in all sums, and the residue as it was."""
+    moved = _moved(state, shares, charge, +1)
+    if state.few is None:
+        return moved
+    total = _few_after(state, shares, charge)
+    return replace(moved, few=total, count=state.count + (total is not None))
 
 
 def _few_after(state: FilterState, shares: Shares, charge: Charge) -> Fraction | None:
@@ -302,19 +319,39 @@ def _few_after(state: FilterState, shares: Shares, charge: Charge) -> Fraction |
 
 def _moved(state: FilterState, shares: Shares, charge: Charge, sign: int) -> FilterState:
     """The state with the sums moved by one charge."""
-    loss = _largest_loss(charge)
-    return replace(
-        state,
-        pure=state.pure + sign * (loss or 0),
+    loss, divergence, chance = _amounts(charge, shares.order)
+    return FilterState(
+        pure=state.pure + sign * loss if loss else state.pure,
         unbounded=state.unbounded + sign * (loss is None),
-        renyi=state.renyi + sign * Fraction(renyi_order.divergence(charge.profile.parts, shares.order)),
-        selection=state.selection + sign * Fraction(charge.selection_delta),
+        few=state.few,
+        count=state.count,
+        renyi=state.renyi + divergence if sign > 0 else state.renyi - divergence,
+        mu=state.mu,
+        selection=state.selection + sign * chance if chance else state.selection,
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
+def _amounts(charge: Charge, order: float) -> tuple[Fraction | None, Fraction, Fraction]:
+    """What a charge adds to the sums: its largest loss, its Rényi divergence and its selection δ."""
+    divergence = renyi_order.divergence(charge.profile.parts, order)
+    return _largest_loss(charge), Fraction(divergence), Fraction(charge.selection_delta)
+
+
 def _largest_loss(charge: Charge) -> Fraction | None:
-    return charge.profile._pure_loss()
+    # Noise with a quadratic part has none: nothing needs to be computed.
+    return None if any(part.noise.curvature > 0 for part in charge.profile.parts) else charge.profile._pure_loss()
+
+
+@lru_cache(maxsize=4096)
+def _fraction(text: str) -> Fraction:
+    return Fraction(text)
+
+
+def _as_float(text: str) -> float:
+    """The float nearest to the fraction that was written."""
+    numerator, _, denominator = text.partition("/")
+    return int(numerator) / int(denominator or 1)
 
 
 def _rounded_up(value: Fraction) -> float:

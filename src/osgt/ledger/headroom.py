@@ -76,7 +76,7 @@ class Room:
         if self.releases == 0:
             return 0.0, 0.0
         assert self.budget.shares is not None
-        alive = filters._alive(self.state, self.budget.shares)
+        alive = filters.alive(self.state, self.budget.shares)
         epsilon = filters.spent(self.state, self.budget.shares).epsilon if alive else math.inf
         delta = self.budget.delta if alive else 1.0
         left = -rounded_up(self.selection - Fraction(self.budget.delta))

@@ -7,7 +7,6 @@ what lies between this bound and the true residue; `filters.follows`, which `ver
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from fractions import Fraction
 
 from osgt.ledger import filters
@@ -20,7 +19,7 @@ _ROUNDING = 1e-8
 
 def plausible(before: FilterState, shares: Shares, charge: Charge, after: FilterState) -> bool:
     """Whether `after` can be the state that an honest ledger writes when it allows the charge in the state `before`."""
-    if after.selection > Fraction(shares.selection) or not filters._alive(after, shares):
+    if after.selection > Fraction(shares.selection) or not filters.alive(after, shares):
         return False
     return possible_sum(before, shares, [charge], after)
 
@@ -29,15 +28,14 @@ def possible_sum(before: FilterState, shares: Shares, charges: Iterable[Charge],
     """Whether `after` can be the state with these charges, whether or not they fit."""
     sums = before
     for charge in charges:
-        few = filters._few_after(sums, shares, charge)
-        sums = replace(filters._moved(sums, shares, charge, +1), few=few, count=sums.count + (few is not None))
+        sums = filters.sums_after(sums, shares, charge)
     if (sums.pure, sums.unbounded, sums.selection) != (after.pure, after.unbounded, after.selection):
         return False
     if after.few is not None and (
         sums.few is None or after.count != sums.count or after.few < sums.few * (1 - Fraction(_ROUNDING))
     ):
         return False
-    if abs(after.renyi - sums.renyi) > Fraction(_ROUNDING) * sums.renyi:
+    if after.renyi != sums.renyi and abs(after.renyi - sums.renyi) > Fraction(_ROUNDING) * sums.renyi:
         return False
     if after.mu is None:
         return True

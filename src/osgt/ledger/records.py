@@ -1,14 +1,14 @@
 """What a ledger tells about a data set."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from osgt.ledger import filters
 from osgt.ledger.account import stored_charge
 from osgt.ledger.budget import Budget
-from osgt.ledger.chain import Entry
-from osgt.ledger.filters import FilterState
+from osgt.ledger.chain import Entry, many_records
 from osgt.privacy import Charge
 
 _STATUS = {"settle": "settled", "cancel": "cancelled"}
@@ -36,7 +36,7 @@ class Release:
     neighbours: str | None
     table: str | None
     source: str | None
-    charge: Charge
+    stored_charge: dict[str, Any]
     status: str
     settled_at: str | None
     statement_hash: str | None
@@ -44,6 +44,16 @@ class Release:
     notes: tuple[str, ...]
     software: str
     share_after: float
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What it took out of the budget."""
+        return stored_charge(self.stored_charge)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "charge": plain.pop("stored_charge")}
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Spending:
     tables: tuple[str | None, ...]
 
 
+@many_records()
 def releases(entries: Iterable[Entry]) -> list[Release]:
     """The releases among the entries of a data set, in order."""
     entries = list(entries)
@@ -117,7 +128,7 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
                 neighbours=subject["neighbours"],
                 table=table.get("name"),
                 source=table.get("source"),
-                charge=stored_charge(values["charge"]),
+                stored_charge=values["charge"],
                 status=_STATUS.get(end.get("kind", ""), "reserved"),
                 settled_at=end.get("time"),
                 statement_hash=end.get("statement_hash"),
@@ -150,4 +161,4 @@ def budget_changes(entries: Iterable[Entry]) -> list[BudgetChange]:
 def _share(values: dict[str, Any], budget: Budget) -> float:
     if budget.shares is None:
         return float(values["share"])
-    return filters.spent(FilterState.from_dict(values["state"]), budget.shares).share
+    return filters.share(values["state"], budget.shares)

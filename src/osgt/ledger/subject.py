@@ -125,6 +125,8 @@ class Owners:
             elif tables[at].schema is None and table.schema is not None:
                 known = replace(tables[at], schema=table.schema, source=table.source)
                 tables = (*tables[:at], known, *tables[at + 1 :])
+        if (unit, neighbours, tables) == (self.unit, self.neighbours, self.tables):
+            return self
         return replace(self, unit=unit, neighbours=neighbours, tables=tables)
 
     def check(self, dataset: str, subject: Subject) -> None:

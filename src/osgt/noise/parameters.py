@@ -11,7 +11,7 @@ from osgt.noise.potential import OffsetPotential
 def real_number(name: str, value: object, *, positive: bool) -> float:
     """Return `value` as a finite float that is ≥ 0 (> 0 where `positive`), or say what is wrong with it."""
     allowed = "a finite number > 0" if positive else "a finite number ≥ 0"
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
         raise TypeError(f"{name} must be {allowed}, got {value!r} of type {type(value).__name__}")
     try:
         number = float(value)
