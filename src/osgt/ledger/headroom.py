@@ -13,6 +13,7 @@ from osgt.ledger.account import Account
 from osgt.ledger.budget import Budget
 from osgt.ledger.filters import FilterState
 from osgt.ledger.planned import Planned, rounded_up
+from osgt.noise import OSGT
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy import Part as ProfilePart
@@ -20,7 +21,14 @@ from osgt.privacy import Part as ProfilePart
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
 
-_ROUNDS = 8
+#: What is looked for when an ε is sought: so close to the largest that fits is near enough; each scale is found to
+#: this, in steps that begin with these; and steered by figures of this slack.
+_ENOUGH = 6e-3
+_ACCURACY = 2e-3
+_FIRST_STEP, _NEXT_STEP = 0.1, 0.012
+_STEERING_SLACK = 0.02
+_SMALLEST = 1e-9
+_ROUNDS = 5
 
 _UP, _DOWN = (Context(prec=3, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
@@ -146,30 +154,50 @@ def largest_epsilon(room: Room, shape: Sequence[Part], *, delta: float | None, s
         profile = PrivacyProfile.compose(PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs)
         return Charge(profile, selection)
 
-    # The best shape of the noise depends on ε only a little: find the scale that fits, roughly at first, then the shape
-    # for its ε. Each look at whether something fits takes milliseconds.
-    epsilon: float = room.budget.epsilon * max(1.0 - room.share(), 1e-3) ** 0.5
-    accuracy, step = 0.05, 0.25
+    # A calibration takes longest. The best shape of the noise depends on ε only a little: the scale at which the shape
+    # for about the right ε fits tells an ε that is nearly right, and what is returned was calibrated and fits.
+    if room.lost is not None or room.selection + Fraction(selection) > Fraction(room.quota):
+        return 0.0
+    epsilon = _guess(room, noise_delta)
+    step = _FIRST_STEP
     for _ in range(_ROUNDS):
         charge = charge_at(epsilon)
-        log_factor = _least_log_factor(room, charge, accuracy=accuracy, step=step)
-        if log_factor is None:
+        log_factor = _least_log_factor(room, charge, accuracy=_ACCURACY, step=step, enough=_ENOUGH)
+        if log_factor is None or epsilon <= _SMALLEST:
             return 0.0
-        found = Charge(_scaled(charge.profile, math.exp(log_factor))).epsilon(noise_delta)
-        close = accuracy < 0.05 and abs(found - epsilon) <= 0.1 * epsilon
-        epsilon = min(max(found, 1e-9), 1e6)
-        if close:
-            break
-        accuracy, step = 2e-3, 0.02
+        if log_factor <= 0 and -log_factor <= _ENOUGH:
+            return epsilon
+        scaled = Charge(_scaled(charge.profile, math.exp(log_factor))).epsilon(noise_delta, slack=_STEERING_SLACK)
+        epsilon = min(max(scaled * (1.0 - _ACCURACY), _SMALLEST), 1e6)
+        step = _NEXT_STEP
     while not room.fits(charge_at(epsilon)):
-        epsilon *= 0.998
-        if epsilon < 1e-9:
+        epsilon *= 1.0 - _ENOUGH
+        if epsilon <= _SMALLEST:
             return 0.0
     return epsilon
 
 
-def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
-    """log of the least factor of the noise with which a charge fits, from above; None if no factor helps."""
+def _guess(room: Room, delta: float) -> float:
+    """About the ε at δ of a release that uses up what is left."""
+    whole, state = room.budget.epsilon, room.state
+    guesses = [whole * max(1.0 - room.share(), 1e-3) ** 0.5]
+    if isinstance(state, FilterState):
+        if state.mu is not None and delta > 0:
+            guesses = [float(PrivacyProfile(OSGT.gaussian(1.0), state.mu).epsilon(delta))]
+        if state.unbounded == 0:
+            guesses.append(whole - float(state.pure))
+        if state.few is not None:
+            guesses.append(whole - float(state.few))
+    return min(max(*guesses, 1e-6 * whole, _SMALLEST), 1e6)
+
+
+def _least_log_factor(
+    room: Room, charge: Charge, *, accuracy: float, step: float = 0.5, enough: float = 0.0
+) -> float | None:
+    """log of the least factor of the noise with which a charge fits, from above; None if no factor helps.
+
+    If the charge fits as it is, and does not with noise that is smaller by the part `enough`, the answer is 0.
+    """
 
     def fits(log_factor: float) -> bool:
         scaled = Charge(_scaled(charge.profile, math.exp(log_factor)), charge.selection_delta)
@@ -177,6 +205,8 @@ def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: floa
 
     low = high = 0.0
     if fits(0.0):
+        if enough and not fits(-enough):
+            return 0.0
         while fits(low):
             low, high, step = low - step, low, 2 * step
             if low < -_LARGEST_LOG_FACTOR:
