@@ -121,6 +121,30 @@ class TestNames:
         with pytest.raises(ValueError, match="dataset must"):
             sqlite_ledger.open(name, epsilon=1, delta=1e-6)
 
+    @pytest.mark.parametrize("name", ["Flights", "ＦＬＩＧＨＴＳ", "flіghts", "FLIGHТS", "ﬂights"])
+    def test_names_that_look_like_another(self, sqlite_ledger, name):
+        """Case, full width, a Cyrillic letter, a capital one, a ligature."""
+        with pytest.raises(ValueError, match="looks like 'flights', which is open already"):
+            sqlite_ledger.open(name, epsilon=1, delta=1e-6)
+        sqlite_ledger.open("flights 2", epsilon=1, delta=1e-6)
+
+    @pytest.mark.parametrize(
+        ("values", "error"),
+        [
+            ({"actor": 3}, TypeError),
+            ({"actor": "a\x1b[2J"}, ValueError),
+            ({"actor": "a" * 201}, ValueError),
+            ({"title": "t" * 2001}, ValueError),
+            ({"query": "q" * 100_001}, ValueError),
+            ({"unit": ""}, ValueError),
+            ({"table": {"name": "x", "rows": 3}}, ValueError),
+        ],
+    )
+    def test_texts_are_texts_and_bounded(self, sqlite_ledger, values, error):
+        with pytest.raises(error, match=f"^{next(iter(values))} must"):
+            sqlite_ledger.reserve("flights", laplace(0.1), **{"query": "q", **values})
+        assert sqlite_ledger.spent("flights").releases == 0
+
     def test_a_name_is_a_text(self, sqlite_ledger):
         with pytest.raises(TypeError, match="dataset must be a text"):
             sqlite_ledger.spent(3)
@@ -292,6 +316,16 @@ def _charge_after_fork(location):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     ledger.spent("flights")
     ledger.close()
+
+
+def test_many_that_make_the_ledger_at_once(location):
+    """All open the same data set where there was no ledger; one makes it, the others find it."""
+    code = "import sys; from osgt import Ledger; Ledger(sys.argv[1]).open('flights', epsilon=3, delta=1e-6)"
+    makers = [subprocess.Popen([sys.executable, "-c", code, location]) for _ in range(4)]
+    assert [maker.wait(120) for maker in makers] == [0] * 4
+    with Ledger(location) as ledger:
+        assert ledger.datasets() == ["flights"]
+        assert ledger.verify().entries == 1
 
 
 @pytest.mark.parametrize("wrong", ["", "mysql://x/y", "sqlite://", "sqlite:///:memory:", "://x"])

@@ -43,7 +43,11 @@ class TestCopies:
             with Ledger(copy) as other:
                 assert len(other.history("flights")) == count
                 assert other.verify().ok
-        assert {path.name for path in tmp_path.glob("budget*")} == {"budget.db", "budget.db-lock"}
+        assert {path.name for path in tmp_path.glob("budget*")} == {
+            "budget.db",
+            "budget.db-lock",
+            "budget.db-lock-next",
+        }
 
     def test_after_a_kill(self, tmp_path):
         path = tmp_path / "budget.db"

@@ -1,9 +1,9 @@
 """Stand-ins that tell what was done to them: rows that cannot be read, and a ledger that writes down every call."""
 
 import duckdb
-import ibis
 
 from osgt import Dataset
+from osgt.tables import reading
 
 #: What any attempt to read a row ends in.
 READ = "a row was read"
@@ -73,11 +73,11 @@ class SpyLedger:
 
 
 def watch_reading(monkeypatch, calls):
-    """Write "read" into `calls` whenever DuckDB is asked for rows."""
-    original = ibis.backends.duckdb.Backend.to_pyarrow
+    """Write "read" into `calls` whenever DuckDB is asked for the rows of a release."""
+    original = reading._READERS["duckdb"]
 
-    def to_pyarrow(self, *args, **kwargs):
+    def noted(backend, expression):
         calls.append(("read",))
-        return original(self, *args, **kwargs)
+        return original(backend, expression)
 
-    monkeypatch.setattr(ibis.backends.duckdb.Backend, "to_pyarrow", to_pyarrow)
+    monkeypatch.setitem(reading._READERS, "duckdb", noted)

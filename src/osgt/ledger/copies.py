@@ -66,7 +66,8 @@ def restore(
         lost = _forgotten(checked.heads, heads)
         with closing(Database(temporary)) as copy:
             copy.write(lambda connection: _record(connection, lost, reason, actor))
-        Path(f"{temporary}-lock").unlink(missing_ok=True)
+        for suffix in ("-lock", "-lock-next"):
+            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
         database.close()
         with turn(f"{target}-lock", PATIENCE):
             _set_aside(target)

@@ -6,8 +6,9 @@ only makes waiting fair: what keeps the ledger right are SQLite's own locks.
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 try:
     import fcntl
@@ -17,18 +18,26 @@ except ImportError:  # Windows: SQLite's own locks alone
 
 @contextmanager
 def turn(path: str, seconds: float) -> Iterator[None]:
-    """Hold the lock `path`; raise TimeoutError after so many seconds of waiting for it."""
+    """Hold the lock `path`; raise TimeoutError after so many seconds of waiting for it.
+
+    Whoever is next holds a second lock while waiting for the first: a process that comes back at once cannot overtake.
+    """
+    end = time.monotonic() + seconds
+    with _held(f"{path}-next", end) as release_next, _held(path, end):
+        release_next()
+        yield
+
+
+@contextmanager
+def _held(path: str, end: float) -> Iterator[Callable[[], None]]:
+    """Hold a lock until the end of the block, or until the function that is given is called."""
     descriptor = _opened(path)
-    if descriptor is None:
-        yield
-        return
-    waiting = _Waiting(descriptor)
-    if not waiting.done(seconds):
+    if descriptor is not None and not _Waiting(descriptor).done(max(end - time.monotonic(), 0.0)):
         raise TimeoutError
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    with ExitStack() as stack:
+        if descriptor is not None:
+            stack.callback(os.close, descriptor)
+        yield stack.close
 
 
 def _opened(path: str) -> int | None:
