@@ -95,6 +95,7 @@ COLUMNS = {
     "decimal(38, 0), far": decimals(38, 0, (-5 * 10**37, 49 * 10**36), MEAN, VARIANCE),
     "decimal(38, 0), half above it": decimals(38, 0, (9 * 10**37, 2 * 10**38), MEAN, VARIANCE),
     "decimal(18, 18)": decimals(18, 18, (-1, 1)),
+    "decimal(38, 38)": decimals(38, 38, (0, 7)),
     "decimal(18, 18), fine": decimals(18, 18, (0, Decimal("1e-9"))),
     "decimal(18, 18), beyond its ends": decimals(18, 18, (-(10**6), 10**6)),
 }
@@ -225,6 +226,7 @@ def test_steps_of_other_types_are_exact(request, engine_name, dtype):
         ("decimal(38, 0)", (-(10**38) - 10**37, -9 * 10**37)),
         ("decimal(38, 10)", (-(10**28) - 10**20, -(10**28))),
         ("decimal(5, 2)", (-(10**36), 0)),
+        ("decimal(38, 38)", (Decimal("-0.1"), 1)),
     ],
 )
 def test_bounds_that_leave_no_digit_are_refused(dtype, bounds):

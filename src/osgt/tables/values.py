@@ -277,7 +277,7 @@ def _check_distance(name: str, dtype: dt.Decimal, grid: Grid) -> None:
     if dtype.precision is None:
         return
     digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
-    low, high = grid.low * grid.step, min(grid.high * grid.step, _beyond(dtype))
+    low, high = grid.low * grid.step, min(grid.high * grid.step, _beyond(dtype) - Fraction(10) ** -dtype.scale)
     if max(-low, high - low) >= Fraction(10) ** digits:
         raise ValueError(
             f"bounds of {name!r} must be less than 1e{digits} apart, and the lower one above -1e{digits}, for a column "
