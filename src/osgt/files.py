@@ -222,3 +222,11 @@ def _matches(parts: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
     if patterns[0] == "**":
         return _matches(parts, patterns[1:]) or _matches(parts[1:], patterns)
     return fnmatch(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says, without the system's number for it."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    words = os.strerror(error.errno)
+    return words if error.filename is None else f"{os.fspath(error.filename)!r}: {words}"

@@ -48,7 +48,7 @@ class SpyReservation:
     def reading(self):
         self._called("reading")
 
-    def settle(self, digest, output=None):
+    def settle(self, digest, output=None, output_hashes=()):
         self._called("settle", digest)
 
     def cancel(self):

@@ -76,9 +76,11 @@ def test_value_columns_of_every_type(engine):
     dataset = engine.put(table)
     measures = []
     for name, (_, _, bounds) in EXTREMES.items():
-        found = grid(dataset, name, bounds)
-        measures += [Steps(name, found), Centred(name, found), Values(name)]
-        measures.append(Squares(name, grid(dataset, name, bounds, squares=True)))
+        measures += [Centred(name, grid(dataset, name, bounds, centred=True)), Values(name)]
+        if name != "decimal_all":  # sums of it would have too many digits
+            measures.append(Steps(name, grid(dataset, name, bounds)))
+        if name != "tiny":  # its squares are no floats
+            measures.append(Squares(name, grid(dataset, name, bounds, squares=True)))
         if name != "boolean":
             low, high = bounds
             measures.append(Bins(name, (float(low), 0.5 * low + 0.5 * high, float(high))))

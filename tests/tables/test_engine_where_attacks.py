@@ -326,7 +326,7 @@ def test_a_macro_in_a_condition_of_duckdb():
 
 
 OWN = [
-    ("CREATE FUNCTION public.count(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'", "count"),
+    ("CREATE FUNCTION public.sum(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'", "sum"),
     ("CREATE FUNCTION public.hashint8extended(int, int) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'", "hashint8"),
     ("CREATE FUNCTION public.convert_to(text, text) RETURNS bytea LANGUAGE sql AS 'SELECT NULL::bytea'", "convert_to"),
     (

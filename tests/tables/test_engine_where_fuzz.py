@@ -9,7 +9,7 @@ import pytest
 from made_conditions import TABLE, Maker
 
 #: Conditions for each engine that no value makes impossible, and others; how many of the first go into one query.
-COUNTS = {"duckdb": (2_000, 100), "postgres": (800, 100), "spark": (120, 4)}
+COUNTS = {"duckdb": (1_000, 100), "postgres": (800, 100), "spark": (120, 4)}
 BATCH = 20
 
 IDS = TABLE["id"].to_pylist()
@@ -124,4 +124,4 @@ def test_random_conditions(engine, quiet):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_many_random_conditions(engine, quiet, seed):
-    compare(engine, seed, tuple(5 * count for count in COUNTS[engine.name]))
+    compare(engine, seed, tuple(10 * count for count in COUNTS[engine.name]))

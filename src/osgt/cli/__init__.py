@@ -3,6 +3,7 @@
 import typer
 
 from osgt.cli.ledger import ledger
+from osgt.cli.ledger_settle import note, settle
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
@@ -19,6 +20,8 @@ app.command()(release)
 app.command()(preview)
 app.command()(noise)
 app.command()(paper)
+ledger.command()(settle)
+ledger.command()(note)
 app.add_typer(ledger)
 
 __all__ = ["app"]

@@ -4,9 +4,10 @@ import glob
 import json
 import math
 import os
+import shlex
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.shared import NOTHING_RELEASED, QueryFile, clear_errors, command_target, complain, warn
+from osgt.cli import outcome
+from osgt.cli.shared import QueryFile, clear_errors, command_target, warn
 from osgt.files import Target, written_together
 
 if TYPE_CHECKING:
@@ -136,6 +138,10 @@ def release(
 
     Example: osgt release flights.parquet --unit tailnum --by dest --by month --count --sum distance:0:5000
     --max-groups 8 --max-rows-per-group 3 --epsilon 1 --delta 1e-8 --out release.parquet --report release.html
+
+    Exit codes: 0 the table is out; 2 refused, and nothing was charged; 3 nothing came out, and the budget was charged
+    or may have been; 4 the table is made, but it is kept elsewhere or the ledger could not be told (the message says
+    what to run).
     """
     with clear_errors():
         from osgt.tables.job import Job, read_job  # noqa: PLC0415 - the extra "tables"
@@ -173,21 +179,11 @@ def release(
         if url is not None and source is not None:
             raise ValueError("give a source or --url, not both")
         job = _joined(job, given, aggregates)
-        with _failures_after_the_charge():
-            made = run(job, overwrite=overwrite, query_file=query)
-        _show(made, job, as_json=as_json)
-
-
-@contextmanager
-def _failures_after_the_charge() -> Iterator[None]:
-    """Turn them into a message that quotes nothing and an exit code of their own: the budget is spent."""
-    from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
-
-    try:
-        yield
-    except NothingReleasedError as error:
-        complain(str(error))
-        raise typer.Exit(NOTHING_RELEASED) from None
+        targets = _targets(job, overwrite=overwrite, query_file=query)
+        made = run(job, targets)
+        outcome.finish(
+            made, [Path(target.path) for target in targets.values()], lambda: _text(made, job, as_json=as_json)
+        )
 
 
 def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) -> None:
@@ -204,17 +200,19 @@ def preview(query: Annotated[Path, typer.Option(help="Query file in TOML.")]) ->
         Console().print(str(shown), highlight=False, soft_wrap=True)
 
 
-def run(job: "Job", *, overwrite: bool, query_file: Path | None = None) -> "Release":
+def run(job: "Job", targets: dict[str, Target]) -> "Release":
     """The release that a job describes, written to its files. What can be checked is checked before data are read."""
     for name in ("epsilon", "delta"):
         if name not in job.budget:
             raise ValueError(f"{name} must be given")
-    targets = _targets(job, overwrite=overwrite, query_file=query_file)
     for target in targets.values():
         target.checked()
     query = job.query(_ledger(job))
-    with closing(query.dataset):
+    try:
         return _released(job, query, targets)
+    finally:
+        with suppress(Exception):  # whatever it is, it says nothing about the release
+            query.dataset.close()
 
 
 def _targets(job: "Job", *, overwrite: bool, query_file: Path | None) -> dict[str, Target]:
@@ -236,26 +234,31 @@ def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Releas
     options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
     plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
     engine = query.dataset.table.get_backend().name
-    from osgt.tables.errors import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
 
     if "out" in job.output:
         check_writable(query, job.output["out"])
     warn(plan.warnings)
+    show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
     # The files are begun first: what cannot be written is not charged.
     made = None
     try:
         with written_together(targets) as places:
-            with _progress(query, f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"):
+            title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
+            with outcome.charging(show), _progress(query, title):
                 made = query.release(**job.budget, **options)
             made.fill(targets, places)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if made is None:
             raise
-        raise NothingReleasedError(charged=made.reservation is not None) from error
-    if places:
-        made.settle(*(target.path for target in targets.values()))
+        out = Path(targets["out"].path) if "out" in targets else None
+        raise outcome.kept(made, "the files could not be written", error, out=out) from error
     return made
+
+
+def _charged(query: "Query") -> tuple[str, str]:
+    """The ledger and the data set that a query charges."""
+    return query.dataset.ledger.name, str(query.dataset.dataset)
 
 
 def _ledger(job: "Job") -> Any:
@@ -331,14 +334,20 @@ def _joined(job: "Job", given: dict[str, dict[str, Any]], aggregates: Sequence[M
     return Job.of({**parts, "aggregates": list(aggregates or job.aggregates)})
 
 
-def _show(made: "Release", job: "Job", *, as_json: bool) -> None:
+def _text(made: "Release", job: "Job", *, as_json: bool) -> str:
+    """What is printed of a release."""
     if as_json:
-        rows = made.rows(len(made))
-        typer.echo(json.dumps({"table": rows, **made.statement.to_dict()}, indent=2, default=str, ensure_ascii=False))
-        return
+        plain = {"table": made.rows(len(made)), **made.statement.to_dict()}
+        return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"
+    console = Console()
+    with console.capture() as captured:
+        _show(console, made, job)
+    return captured.get()
+
+
+def _show(console: Console, made: "Release", job: "Job") -> None:
     from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
 
-    console = Console()
     console.print(release_table(made))
     if len(made) == 0:
         console.print(

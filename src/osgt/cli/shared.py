@@ -1,6 +1,5 @@
 """What the commands have in common: their options and how they say what went wrong."""
 
-import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from osgt.files import Target
+from osgt.files import Target, words_of
 from osgt.noise.error import Objective
 
 #: Pictures that matplotlib can write and people can open.
@@ -31,8 +30,9 @@ ObjectiveText = Annotated[
 ]
 
 
-#: Exit codes: refused, with nothing charged; or charged, and nothing came out.
-REFUSED, NOTHING_RELEASED = 2, 3
+#: Exit codes: refused, with nothing charged; charged (or perhaps), and nothing came out; the table is made, but it is
+#: kept elsewhere or the ledger does not know of it yet.
+REFUSED, NOTHING_RELEASED, LEFT_TO_DO = 2, 3, 4
 
 
 def complain(message: str) -> None:
@@ -54,7 +54,7 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        complain(_words(error))
+        complain(words_of(error))
         raise typer.Exit(REFUSED) from None
 
 
@@ -62,13 +62,6 @@ def one_line(text: object) -> str:
     """A stored text as a terminal may show it: no control codes, no line breaks."""
     shown = "".join(c if unicodedata.category(c)[0] != "C" or c in "\n\t" else "�" for c in str(text))
     return " ".join(shown.split())
-
-
-def _words(error: Exception) -> str:
-    """What an error says, without the system's number for it."""
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error)
-    return error.strerror if error.filename is None else f"{os.fspath(error.filename)!r}: {error.strerror}"
 
 
 def command_target(

@@ -163,7 +163,8 @@ class Account:
                     if entry.values["charges_unknown"]:
                         self.lost = str(entry.values["time"])
                 case "note":
-                    pass
+                    if entry.refers_to not in self.charges:
+                        raise Fault(f"entry {entry.sequence} is a note about {entry.refers_to}, which is no charge")
                 case _:
                     raise Fault(f"entry {entry.sequence} is of the kind {entry.kind!r}, which cannot stand there")
         self._moved_to(entry)

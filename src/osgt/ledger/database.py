@@ -121,11 +121,11 @@ class Database:
                 if state in _TRANSIENT and attempt + 1 < _ATTEMPTS:
                     time.sleep(0.005 * 2 ** min(attempt, 6))
                     continue
-                if committing and not self.is_sqlite and state is None:
+                if committing:
                     raise LostAnswerError(
-                        f"the connection to the ledger {self.name} broke while the entry was written: it may stand, or "
-                        "not. Nothing may be released. See `osgt ledger show`. (The database says: "
-                        f"{self._said(error)})"
+                        f"the ledger {self.name} did not say whether it has written the entry. It may stand, or not: "
+                        f"see `osgt ledger show`. (The database says: {self._said(error)})",
+                        otherwise=self._explained(error),
                     ) from error
                 raise self._explained(error) from error
             except SQLAlchemyError as error:
@@ -154,15 +154,24 @@ class Database:
                     yield connection
             self._ready = True
             if self.is_sqlite:
-                self._check_file(create=False)
+                self._check_file_after(read_only=read_only)
+
+    def _check_file_after(self, *, read_only: bool) -> None:
+        """What was just written must be in the file that is there."""
+        try:
+            self._check_file(create=False)
+        except LedgerError as error:
+            if read_only:
+                raise
+            raise LostAnswerError(f"{error}. What was just written may stand in the file that was there") from error
 
     def _wait_for_turn(self, stack: ExitStack) -> None:
         try:
             stack.enter_context(turn(f"{self.path}-lock", PATIENCE))
         except TimeoutError:
             raise LedgerError(
-                f"the ledger {self.name} was in use by others for {PATIENCE} seconds. Nothing was charged, and nothing "
-                "may be released. Try again; a process that was stopped while it wrote keeps others waiting"
+                f"the ledger {self.name} was in use by others for {PATIENCE} seconds. Try again; a process that was "
+                "stopped while it wrote keeps others waiting"
             ) from None
 
     def _check_file(self, *, create: bool) -> None:
@@ -184,8 +193,7 @@ class Database:
         elif now != self._file:
             raise LedgerError(
                 f"the ledger {self.name} was {'removed' if now is None else 'replaced'} while this process used it. "
-                "Nothing may be released. Find out why (see `osgt ledger verify`); then make a new Ledger, or close "
-                "this one"
+                "Find out why (see `osgt ledger verify`); then make a new Ledger, or close this one"
             )
 
     def _with_options(self, connection: sa.Connection, *, read_only: bool) -> sa.Connection:
@@ -208,7 +216,7 @@ class Database:
             schema.check(version, self.name)
 
     def _said(self, error: DBAPIError) -> str:
-        return without_secrets(str(error.orig), self._location)
+        return " ".join(without_secrets(str(error.orig), self._location).split())
 
     def _explained(self, error: DBAPIError) -> LedgerError:
         """What a failure of the database means for whoever wanted to charge a release."""
@@ -216,10 +224,8 @@ class Database:
         lowered = text.lower()
         for signs, kind, advice in _CAUSES:
             if any(sign in lowered for sign in signs):
-                return kind(f"{advice.format(name=self.name)} Nothing may be released. (The database says: {text})")
-        return LedgerError(
-            f"the ledger {self.name} cannot be used. Nothing may be released. (The database says: {text})"
-        )
+                return kind(f"{advice.format(name=self.name)} (The database says: {text})")
+        return LedgerError(f"the ledger {self.name} cannot be used. (The database says: {text})")
 
 
 _CAUSES: list[tuple[tuple[str, ...], type[LedgerError], str]] = [

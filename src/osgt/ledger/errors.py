@@ -1,4 +1,10 @@
-"""What can go wrong with a ledger. Whatever it is: nothing may be released."""
+"""What can go wrong with a ledger. Without a reservation, whatever the reason: nothing may be released."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from osgt.ledger.lost import Again
+    from osgt.ledger.reservation import Reservation
 
 
 class BudgetExceeded(ValueError):  # noqa: N818 - it reads better where it is caught
@@ -32,7 +38,31 @@ class NoLedgerError(LedgerError):
 
 
 class LostAnswerError(LedgerError):
-    """The database did not say whether it has committed: what was written may stand, or not."""
+    """The database did not say whether it has committed: what was written may stand, or not.
+
+    Attributes
+    ----------
+    otherwise : LedgerError or None
+        What the error is if nothing stands.
+    """
+
+    def __init__(self, message: str, *, otherwise: LedgerError | None = None, again: "Again | None" = None) -> None:
+        super().__init__(message)
+        self.otherwise = otherwise
+        self._again = again
+
+    def reserve(self) -> "Reservation":
+        """Go on with the charge if it stands, and charge it now if not: never twice.
+
+        Only for an error of `Ledger.reserve`, once, in the process that got it. To give the release up, cancel what
+        this returns.
+        """
+        if self._again is None:
+            raise ValueError("this was not an answer to a charge: nothing can be reserved with it")
+        return self._again(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LostAnswerError, (str(self),)  # elsewhere it only tells
 
 
 class DamagedLedgerError(LedgerError):

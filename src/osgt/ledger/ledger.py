@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,12 +18,13 @@ from osgt.ledger.book import Head
 from osgt.ledger.budget import Budget, new_budget
 from osgt.ledger.chain import Entry
 from osgt.ledger.database import Database
-from osgt.ledger.errors import BudgetExceeded, NoLedgerError
+from osgt.ledger.errors import BudgetExceeded, LostAnswerError, NoLedgerError
 from osgt.ledger.filters import FilterState
 from osgt.ledger.headroom import Room
+from osgt.ledger.lost import Again, nothing_charged, written_once
 from osgt.ledger.planned import Planned, rounded_up
 from osgt.ledger.records import BudgetChange, Release, Spending, budget_changes, releases
-from osgt.ledger.reservation import Reservation
+from osgt.ledger.reservation import Reservation, end_of
 from osgt.ledger.schema import datasets
 from osgt.ledger.subject import Owners, Subject, Table
 from osgt.ledger.texts import LONGEST_QUERY, name_of, optional_name, optional_text, skeleton, text_of
@@ -275,6 +277,9 @@ class Ledger:
             If all that stands and this charge would exceed the budget. Nothing is charged then.
         OtherSubjectError
             If the release is about others than the budget is for. Nothing is charged then.
+        LostAnswerError
+            If it could not be found out whether the charge stands. `LostAnswerError.reserve` tries again later and
+            does not charge twice.
         """
         name, actor = name_of(dataset), optional_name(actor, "actor")
         if not isinstance(charge, Charge):
@@ -307,27 +312,84 @@ class Ledger:
                 after = {"state": state.to_dict()}
             return book.append(connection, head, "charge", {**values, **after}, actor=actor), state
 
-        with self._lock:
-            entry = self._append(name, work)
-        if entry is None:
-            # The lock is released: what would fit is looked for at leisure.
-            factor = headroom.noise_factor(refused[-1], charge)
-            message = headroom.refusal(name, refused[-1], charge, factor)
-            raise BudgetExceeded(message, dataset=name, noise_factor=factor)
-        return Reservation(name, entry.sequence, charge, secret, partial(self._end, name, entry.sequence, actor))
+        def reserved(lost: LostAnswerError | None = None) -> Reservation:
+            try:
+                with nothing_charged():
+                    sequence = self._append_once(name, work, partial(_charged_with, values["token_hash"]), lost)
+            except LostAnswerError as error:
+                told = str(error) if error is lost else self._may_stand(name, error)
+                raise LostAnswerError(told, again=Again(reserved)) from error
+            if sequence is None:
+                # The lock is released: what would fit is looked for at leisure.
+                factor = headroom.noise_factor(refused[-1], charge)
+                message = headroom.refusal(name, refused[-1], charge, factor)
+                raise BudgetExceeded(message, dataset=name, noise_factor=factor)
+            return Reservation(name, sequence, charge, secret, partial(self._end, name, sequence, actor))
 
-    def _end(self, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, str | None]) -> None:
-        """Settle or cancel the charge with this sequence number."""
+        return reserved()
+
+    def _may_stand(self, name: str, error: LostAnswerError) -> str:
+        reason = str(error).rstrip(".")
+        show = f"osgt ledger show {shlex.quote(self.name)} {shlex.quote(name)}"
+        return f"{reason}. The charge may stand: see `{show}`. Nothing was read, and nothing may be released."
+
+    def settle(
+        self,
+        dataset: str,
+        entry: int,
+        *,
+        statement_hash: str | None = None,
+        output: str | None = None,
+        output_hashes: Sequence[str] = (),
+        actor: str | None = None,
+    ) -> bool:
+        """Record that the release of an entry is out, when its own process could not. Changes no budget.
+
+        Parameters
+        ----------
+        dataset, entry
+            The data set, and the number of the charge's entry.
+        statement_hash, output, output_hashes
+            The hash of the statement, where the output went, and the SHA-256 hashes of its files, as far as known.
+        actor
+            Who does it, recorded for ever; by default the user and the machine.
+
+        Returns
+        -------
+        bool
+            False if the entry was settled before: nothing is recorded then.
+        """
+        name, actor = name_of(dataset), optional_name(actor, "actor")
+        return self._end(name, entry, actor, "settle", end_of(statement_hash, output, output_hashes))
+
+    def note(self, dataset: str, entry: int, text: str, *, actor: str | None = None) -> None:
+        """Record a remark about a release for ever: where else it went, that it was withdrawn, who was told."""
+        name, actor, remark = name_of(dataset), optional_name(actor, "actor"), text_of(text, "text")
+        if not remark.strip():
+            raise ValueError("text must say something: it is recorded for ever")
+
+        def work(connection: sa.Connection, head: Head, account: Account) -> tuple[Entry, None]:
+            _check_charge(account, entry)
+            return book.append(connection, head, "note", {"text": remark}, actor=actor, refers_to=entry), None
+
+        with self._lock:
+            self._append(name, work)
+
+    def _end(self, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, Any]) -> bool:
+        """Settle or cancel the charge with this sequence number; False if that was done before."""
+        before: list[bool] = []
 
         def work(
             connection: sa.Connection, head: Head, account: Account
         ) -> tuple[Entry, FilterState | Planned | None] | None:
+            _check_charge(account, sequence)
             end = account.ends.get(sequence)
             if end == kind:
+                before.append(True)
                 return None  # an earlier attempt was committed, though its answer was lost
             if end is not None:
                 raise ValueError(f"the charge {sequence} of data set {name!r} already has its end: {end}")
-            more: dict[str, Any] = dict(values)
+            more = dict(values)
             state = None
             if kind == "cancel":
                 if _hashed(str(values["token"])) != account.charges[sequence].token_hash:
@@ -336,8 +398,8 @@ class Ledger:
                 more["state"] = None if state is None else state.to_dict()
             return book.append(connection, head, kind, more, actor=actor, refers_to=sequence), state
 
-        with self._lock:
-            self._append(name, work)
+        self._append_once(name, work, lambda account: sequence if account.ends.get(sequence) == kind else None)
+        return not before
 
     def spent(self, dataset: str) -> Spending:
         """How much of the budget is used."""
@@ -480,7 +542,34 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def _append(self, name: str, work: Work) -> Entry | None:
+    def _append_once(
+        self,
+        name: str,
+        work: Work,
+        find: Callable[[Account], int | None],
+        lost: LostAnswerError | None = None,
+    ) -> int | None:
+        """Append what `work` decides on so that it stands once, though answers may be lost; the sequence number.
+
+        `find` is its sequence number, or anything but None, in an account in which it stands.
+        """
+
+        def locked(connection: sa.Connection) -> int | None:
+            # Locked: an attempt whose answer was lost may still be under way on the server.
+            head = self._known(book.find(connection, name, lock=True), connection, name)
+            return find(self._brought_up(connection, head))
+
+        def write() -> int | None:
+            with self._lock:
+                return self._append(name, work)
+
+        def look() -> int | None:
+            with self._lock:
+                return self._database.write(locked)
+
+        return written_once(write, look, lost=lost)
+
+    def _append(self, name: str, work: Work) -> int | None:
         """Bring the account up to date and append what `work` decides on it, in one transaction."""
         self._account_if_new(name)
 
@@ -493,7 +582,7 @@ class Ledger:
             return None
         entry, state = result
         self._accounts[name].apply(entry, own=state)
-        return entry
+        return entry.sequence
 
     def _account_if_new(self, name: str) -> None:
         """Read and check a long chain before it is locked, so that nobody has to wait for that."""
@@ -566,6 +655,18 @@ def _check_look(name: str, others: list[str]) -> None:
                 f"dataset: {name!r} looks like {other!r}, which is open already (they differ in case, width or letters "
                 "of another script). Use that one, or a name that can be told apart"
             )
+
+
+def _charged_with(token_hash: str, account: Account) -> int | None:
+    """The sequence number of the charge with this token, if it stands."""
+    return next((number for number, one in account.charges.items() if one.token_hash == token_hash), None)
+
+
+def _check_charge(account: Account, sequence: int) -> None:
+    if sequence not in account.charges:
+        raise ValueError(
+            f"entry {sequence!r} of data set {account.name!r} is not a release; `osgt ledger show` lists their numbers"
+        )
 
 
 def _hashed(secret: str) -> str:

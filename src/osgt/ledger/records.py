@@ -21,7 +21,9 @@ class Release:
     `status` is "reserved" (charged, no output known), "settled" (its output is durable) or "cancelled" (nothing was
     read, and the charge was taken back). `epsilon` and `delta` are those that the release was asked for with, if it
     said them. `share_after` is the share of the budget that was used when it was charged, this release included.
-    `actor` is who it says it was, `session_user` is who it was for the database or the operating system.
+    `actor` is who it says it was, `session_user` is who it was for the database or the operating system. `output` says
+    where the output went and `output_hashes` are the SHA-256 hashes of its files, in that order; `settled_by` is who
+    said so. Each note ends with who made it, and when.
     """
 
     sequence: int
@@ -39,8 +41,10 @@ class Release:
     stored_charge: dict[str, Any]
     status: str
     settled_at: str | None
+    settled_by: str | None
     statement_hash: str | None
     output: str | None
+    output_hashes: tuple[str, ...]
     notes: tuple[str, ...]
     software: str
     share_after: float
@@ -101,7 +105,8 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
         if entry.refers_to is None:
             continue
         if entry.kind == "note":
-            notes.setdefault(entry.refers_to, []).append(entry.values["text"])
+            note = entry.values
+            notes.setdefault(entry.refers_to, []).append(f"{note['text']} ({note['actor']}, {note['time'][:10]})")
         else:
             ends[entry.refers_to] = entry.values
     found = []
@@ -131,8 +136,10 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
                 stored_charge=values["charge"],
                 status=_STATUS.get(end.get("kind", ""), "reserved"),
                 settled_at=end.get("time"),
+                settled_by=end.get("actor"),
                 statement_hash=end.get("statement_hash"),
                 output=end.get("output"),
+                output_hashes=tuple(end.get("output_hashes", ())),
                 notes=tuple(notes.get(entry.sequence, ())),
                 software=values["software"],
                 share_after=_share(values, budget),

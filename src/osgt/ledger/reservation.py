@@ -2,13 +2,13 @@
 
 import os
 import threading
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from osgt.ledger.texts import optional_text, text_of
+from osgt.ledger.texts import LONGEST_NAME, optional_text, text_of
 from osgt.privacy import Charge
 
-Record = Callable[[str, dict[str, str | None]], None]
+Record = Callable[[str, dict[str, Any]], object]
 
 
 class Reservation:
@@ -42,18 +42,18 @@ class Reservation:
                 raise self._wrong("read under", "make a new reservation")
             self._state = "reading"
 
-    def settle(self, statement_hash: str, *, output: str | None = None) -> None:
+    def settle(self, statement_hash: str, *, output: str | None = None, output_hashes: Sequence[str] = ()) -> None:
         """Record that the output is durable, with the hash of the statement that was published with it.
 
-        `output` says where it went.
+        `output` says where it went, `output_hashes` are the SHA-256 hashes of its files.
         """
         if not isinstance(statement_hash, str) or not statement_hash:
             raise ValueError(f"statement_hash must be the text of a hash, got {statement_hash!r}")
-        place = optional_text(output, "output")
+        values = end_of(statement_hash, output, output_hashes)
         with self._lock:
             if self._state not in ("reserved", "reading"):
                 raise self._wrong("settle", "make a new reservation for a new release")
-            self._record("settle", {"statement_hash": text_of(statement_hash, "statement_hash"), "output": place})
+            self._record("settle", values)
             self._state = "settled"
 
     def cancel(self) -> None:
@@ -82,3 +82,12 @@ class Reservation:
 
     def __repr__(self) -> str:
         return f"Reservation(dataset={self.dataset!r}, sequence={self.sequence}, state={self._state!r})"
+
+
+def end_of(statement_hash: str | None, output: str | None, output_hashes: Sequence[str]) -> dict[str, Any]:
+    """What is recorded of an output, in plain values."""
+    return {
+        "statement_hash": optional_text(statement_hash, "statement_hash"),
+        "output": optional_text(output, "output"),
+        "output_hashes": [text_of(each, "output_hashes", LONGEST_NAME) for each in output_hashes],
+    }

@@ -99,6 +99,8 @@ def _where(condition: Any, value: ir.Value) -> ir.Value:
 def shown(keys: pa.ChunkedArray, dtype: dt.DataType) -> pa.Array:
     """Carried keys as they are shown, in the type of their column."""
     array, released = keys.combine_chunks(), dtype.to_pyarrow()
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None and dtype.timezone is None:
+        return array.cast(pa.timestamp("us", "UTC"))  # Spark's times with a zone: to Ibis they have none
     if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)) or dtype.is_binary():
         return array.cast(released)
     if dtype.is_string():

@@ -1,8 +1,8 @@
 """Release: the noisy table and what it promises."""
 
 import datetime
-import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from osgt.files import Target, written_together
+from osgt.files import Target, words_of, written_together
 from osgt.mechanism import Mechanism
 from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.carried import carried, shown, unit_of
 from osgt.tables.conditions import check_functions
-from osgt.tables.errors import NothingReleasedError
+from osgt.tables.errors import NothingReleasedError, NotSettledError
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
@@ -31,19 +31,21 @@ from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.reading import fetched, turn
 from osgt.tables.report import page
+from osgt.tables.settling import file_hash, places, settle_command, statement_hash
 from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
 from osgt.tables.understood import check_understood
 
-#: Characters of a title, and of the names of files, in the ledger.
-_LONGEST_TITLE, _LONGEST_PLACES = 500, 2000
+#: Characters of a title in the ledger.
+_LONGEST_TITLE = 500
 
 
 @dataclass(eq=False)
 class Release:
     """A table that can be published: for each group the noisy values and their noise intervals.
 
-    Writing it to a file settles the reservation in the ledger, if there is one.
+    Writing it to a file settles the reservation in the ledger, if there is one. A release that is never written, or
+    whose process ends before, stays reserved there: nobody can know whether it was seen.
     """
 
     table: pa.Table
@@ -109,13 +111,23 @@ class Release:
         found: list[dict[str, Any]] = table.to_pylist()
         return found
 
-    def settle(self, *outputs: str | Path) -> None:
-        """Tell the ledger that the release is out, and where. Called by everything that writes a file."""
-        if self.reservation is not None:
-            digest = hashlib.sha256(json.dumps(self.statement.to_dict(), sort_keys=True).encode()).hexdigest()
-            places = ", ".join(str(Path(output).absolute()) for output in outputs)
-            self.reservation.settle(digest, output=places[:_LONGEST_PLACES] or None)
-            self.reservation = None
+    def settle(self, *files: str | Path, place: str | None = None) -> None:
+        """Tell the ledger that the release is out, and where: files, or a place in words.
+
+        Called by everything that writes a file. A release that is published in another way, or whose ledger was away,
+        stays reserved in the ledger until this is called. Raises NotSettledError if the ledger cannot be told.
+        """
+        if self.reservation is None:
+            return
+        digest = statement_hash(self.statement.to_dict())
+        try:
+            hashes = [file_hash(file) for file in files]
+            self.reservation.settle(digest, output=places(files) or place, output_hashes=hashes)
+        except OSError as error:  # errors of a ledger are
+            options = [word for file in files for word in ("--out", os.path.abspath(file))]
+            command = settle_command(self, "--statement-hash", digest, *options)
+            raise NotSettledError(words_of(error), command=command) from error
+        self.reservation = None
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

@@ -62,6 +62,10 @@ class Grid:
 
         ⌊value/step + ½⌋, exactly for integers and decimals, and no value of the column is an error.
         """
+        least, most = _ends(column.type())
+        if self.low * self.step >= most or self.high * self.step <= least:
+            # All values count as the one bound, and the other one need not be a number of the engine.
+            return ibis.literal(self.low if self.low * self.step >= most else self.high, type="int64")
         if column.type().is_integer():
             return _clipped(self._of_integers(column), self.low, self.high)
         if column.type().is_decimal():
@@ -84,6 +88,9 @@ class Grid:
         shift = int(self.step).bit_length() - 1
         if shift == 0:
             return wide.cast("int64")
+        if shift > 64:
+            # No value is half a step away from zero, and engines shift by the remainder of 64.
+            return ibis.literal(0, type="int64")
         if wide.type().is_uint64():  # DuckDB's; Ibis takes what is shifted for signed
             half_step = ibis.literal(1 << (shift - 1), type="uint64")
             halves = function("divide", wide, half_step, returns=dt.uint64).cast("int64")
@@ -148,6 +155,15 @@ def _on_postgres(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
 
 #: ⌊value/step + ½⌋ of decimals, for each engine: its own arithmetic, where that is exact.
 EXACT_STEPS = {"duckdb": _on_duckdb, "pyspark": _on_spark, "postgres": _on_postgres}
+
+
+def _ends(dtype: dt.DataType) -> tuple[Fraction | float, Fraction | float]:
+    """No value of the type lies beyond these."""
+    if dtype.is_integer():
+        return Fraction(dtype.bounds.lower), Fraction(dtype.bounds.upper)
+    if dtype.is_decimal() and dtype.precision is not None:
+        return -_beyond(dtype), _beyond(dtype)
+    return -math.inf, math.inf
 
 
 def _beyond(dtype: dt.Decimal) -> Fraction:
@@ -239,10 +255,10 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
             raise ValueError(f"bounds of {name!r} must leave room for two whole numbers, got {bounds!r}")
         grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
     elif dtype.is_decimal():
-        _check_distance(name, dtype, low, high)
         finest = _power(10, least)
         # PostgreSQL's numeric without a scale has no last digit.
         grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
+        _check_distance(name, dtype, grid)
     elif dtype.is_floating():
         grid = _grid("float", _power(2, least), low, high)
     else:
@@ -256,13 +272,17 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
     return grid
 
 
-def _check_distance(name: str, dtype: dt.Decimal, low: Fraction, high: Fraction) -> None:
-    """Raise if the distance of a value from the lower bound need not be a decimal with as many digits as there are."""
+def _check_distance(name: str, dtype: dt.Decimal, grid: Grid) -> None:
+    """Raise if the lower bound, or the distance of a value from it, might have more digits than decimals have."""
     if dtype.precision is None:
         return
     digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
-    if min(high, _beyond(dtype)) - low > Fraction(10) ** digits:
-        raise ValueError(f"bounds of {name!r} must be at most 1e{digits} apart for a column of type {dtype}")
+    low, high = grid.low * grid.step, min(grid.high * grid.step, _beyond(dtype) - Fraction(10) ** -dtype.scale)
+    if max(-low, high - low) >= Fraction(10) ** digits:
+        raise ValueError(
+            f"bounds of {name!r} must be less than 1e{digits} apart, and the lower one above -1e{digits}, for a column "
+            f"of type {dtype}"
+        )
 
 
 def _check_digits(name: str, step: Fraction) -> None:
