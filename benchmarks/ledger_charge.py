@@ -57,7 +57,7 @@ def milliseconds(seconds):
 
 
 def fill(ledger, first, last):
-    """Releases that are charged and settled. Noise on the reals is added up in closed form: it only fills the ledger."""
+    """Charge and settle releases. Noise on the reals is added up in closed form: it only fills the ledger."""
 
     def work(connection):
         head = book.find(connection, "data", lock=True)

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-
 from charges import laplace, osgt
+from test_ledger_chain import written_anew
+
 from osgt import DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.ledger import DamagedLedgerError, account, filters, renyi_order, residue
 from osgt.ledger.filters import FilterState
 from osgt.ledger.plausible import plausible
 from osgt.privacy import Charge
-from test_ledger_chain import written_anew
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
 SHARES = filters.shares_for(3.0, 1e-6)

@@ -158,7 +158,7 @@ def largest_epsilon(room: Room, shape: Sequence[Part], *, delta: float | None, s
     # for about the right ε fits tells an ε that is nearly right, and what is returned was calibrated and fits.
     if room.lost is not None or room.selection + Fraction(selection) > Fraction(room.quota):
         return 0.0
-    epsilon = _guess(room, noise_delta)
+    epsilon: float = _guess(room, noise_delta)
     step = _FIRST_STEP
     for _ in range(_ROUNDS):
         charge = charge_at(epsilon)
@@ -180,7 +180,7 @@ def largest_epsilon(room: Room, shape: Sequence[Part], *, delta: float | None, s
 def _guess(room: Room, delta: float) -> float:
     """About the ε at δ of a release that uses up what is left."""
     whole, state = room.budget.epsilon, room.state
-    guesses = [whole * max(1.0 - room.share(), 1e-3) ** 0.5]
+    guesses: list[float] = [whole * max(1.0 - room.share(), 1e-3) ** 0.5]
     if isinstance(state, FilterState):
         if state.mu is not None and delta > 0:
             guesses = [float(PrivacyProfile(OSGT.gaussian(1.0), state.mu).epsilon(delta))]
