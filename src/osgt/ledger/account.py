@@ -5,7 +5,7 @@ Gaussian residue, is checked to be possible (`plausible`), or computed again for
 """
 
 import hashlib
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,11 +13,12 @@ from typing import Any
 
 from osgt.ledger import filters
 from osgt.ledger.budget import Budget
-from osgt.ledger.chain import Entry, canonical
+from osgt.ledger.chain import Entry
 from osgt.ledger.filters import FilterState
 from osgt.ledger.planned import Planned
 from osgt.ledger.plausible import plausible, possible_sum
 from osgt.ledger.subject import Owners, Subject, Table
+from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, Part, PrivacyProfile
 
 #: Different noises up to which what stands is composed exactly, only to be told.
@@ -187,6 +188,12 @@ class Account:
             raise Fault(
                 f"entry {entry.sequence} was forged: the charge does not fit, or does not leave the state that it says"
             )
+        if self._strict:
+            share = filters.spent(after, self.budget.shares).share
+            if abs(real_number("share", entry.values["share"], positive=False) - share) > _LAST_DIGITS:
+                raise Fault(
+                    f"entry {entry.sequence} was forged: it does not leave the share of the budget that it says"
+                )
         return after
 
     def _apply_end(self, entry: Entry, own: "FilterState | Planned | None") -> None:
@@ -241,13 +248,18 @@ class Account:
 
     def profile(self) -> PrivacyProfile | None:
         """All that stands, as a profile; None if it has too many different parts, or nothing stands."""
-        counts: dict[tuple[Any, float], int] = {}
-        for one in self.standing.values():
-            for part in one.charge.profile.parts:
-                counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
-        if not 0 < len(counts) <= _EXACT_PARTS:
-            return None
-        return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
+        return profile_of(one.charge for one in self.standing.values())
+
+
+def profile_of(charges: Iterable[Charge]) -> PrivacyProfile | None:
+    """All these charges, as a profile; None if there are too many different parts, or no charges."""
+    counts: dict[tuple[Any, float], int] = {}
+    for charge in charges:
+        for part in charge.profile.parts:
+            counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
+    if not 0 < len(counts) <= _EXACT_PARTS:
+        return None
+    return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
 
 
 def _same(stored: FilterState, expected: Any) -> bool:
@@ -283,9 +295,9 @@ class _readable:  # noqa: N801 - it reads as a word
 
 def stored_charge(plain: dict[str, Any]) -> Charge:
     """The charge that an entry holds. Many entries hold the same."""
-    return _charge(canonical(plain))
+    return _charge(tuple(tuple(part.items()) for part in plain["parts"]), plain["selection_delta"])
 
 
 @lru_cache(maxsize=4096)
-def _charge(content: str) -> Charge:
-    return Charge.from_dict(json.loads(content))
+def _charge(parts: tuple[tuple[tuple[str, Any], ...], ...], selection_delta: float) -> Charge:
+    return Charge.from_dict({"parts": [dict(part) for part in parts], "selection_delta": selection_delta})
