@@ -82,6 +82,7 @@ def fill(ledger, first, last):
                 "subject": {"unit": None, "neighbours": None, "table": None},
                 "token_hash": "",
                 "state": state.to_dict(),
+                "share": 0.0,
             }
             sequence = add("charge", values, own=state)
             add("settle", {"statement_hash": "hash", "output": None}, refers_to=sequence)

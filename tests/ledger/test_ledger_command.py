@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from osgt import Ledger
 from osgt.cli import app
-from osgt.cli.ledger import _up
+from osgt.ledger.wording import rounded_up
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_show(run, path):
     for text in ("flights", "Budgets", "[b]by month[/b] 4", "ann", "settled", "▁"):
         assert text in result.stdout
     few = run("show", path, "flights", "--last", 2).stdout
-    assert "the latest 2 of 5" in few
+    assert "2 of 5 releases" in few
     assert "by month[/b] 2" not in few
 
 
@@ -226,7 +226,7 @@ def test_no_ledger_there(run, tmp_path, act):
 
 
 @pytest.mark.parametrize(
-    "act", ["open", "budget", "table", "remaining", "verify", "export", "show", "backup", "restore", "grants"]
+    "act", ["open", "budget", "table", "remaining", "verify", "export", "show", "report", "backup", "restore", "grants"]
 )
 def test_every_help_has_an_example(run, act):
     result = run(act, "--help")
@@ -239,4 +239,4 @@ def test_every_help_has_an_example(run, act):
     [(0.0, "0"), (2.2250738585072014e-308, "2.226e-308"), (1.23401, "1.235"), (0.3, "0.3"), (float("inf"), "∞")],
 )
 def test_figures_are_never_rounded_down(value, text):
-    assert _up(value) == text
+    assert rounded_up(value) == text

@@ -337,12 +337,30 @@ class TestErrors:
             with pytest.raises(ValueError, match="have one name; rename one of them"):
                 Dataset(source, "a")
 
-    def test_a_unit_of_any_objects(self):
-        frame = pd.DataFrame({"person": pd.Series([1, "a", 2.5], dtype=object), "town": ["x"] * 3})
-        with pytest.raises(TypeError, match="privacy_unit: the type of column 'person' must be declared"):
+    @pytest.mark.parametrize("odd", [1, 2.5, True, b"a", Decimal(1), ["a"], dt.date(2020, 1, 1)])
+    @pytest.mark.parametrize("kind", ["pandas", "categories", "polars"])
+    def test_a_unit_of_mixed_types(self, odd, kind):
+        """Text beside something else: of a person whose name is no text, all rows would be ignored."""
+        people = pd.Series(["a", odd, None], dtype=object)
+        if kind == "categories" and isinstance(odd, list):
+            pytest.skip("a list is no category")
+        frame = {
+            "pandas": lambda: pd.DataFrame({"person": people}),
+            "categories": lambda: pd.DataFrame({"person": people.astype("category")}),
+            "polars": lambda: polars.DataFrame({"person": polars.Series(people.tolist(), dtype=polars.Object)}),
+        }[kind]()
+        with pytest.raises(TypeError, match="privacy_unit: column 'person' has mixed types"):
             Dataset(frame, "person")
-        data = Dataset(frame, "person", types={"person": "string"})
-        assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[3]]}
+        if isinstance(odd, int | float | Decimal | dt.date):
+            data = Dataset(frame, "person", types={"person": "string"})
+            assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[2]]}
+
+    @pytest.mark.parametrize("missing", [None, float("nan"), pd.NaT, pd.NA])
+    def test_a_unit_of_objects_that_are_text(self, missing):
+        frame = pd.DataFrame({"person": pd.Series(["a", "b", missing, "a"], dtype=object)})
+        for each in (frame, frame.astype("category")):
+            data = Dataset(each, "person")
+            assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[2]]}
 
 
 def test_the_statement_says_what_was_declared(tmp_path):

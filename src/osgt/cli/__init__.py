@@ -2,8 +2,11 @@
 
 import typer
 
-from osgt.cli.ledger import ledger
+from osgt.cli.ledger import budget, grants, ledger, open_, remaining, table
+from osgt.cli.ledger_report import report
 from osgt.cli.ledger_settle import note, settle
+from osgt.cli.ledger_show import show
+from osgt.cli.ledger_upkeep import backup, export, restore, verify
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
@@ -20,8 +23,9 @@ app.command()(release)
 app.command()(preview)
 app.command()(noise)
 app.command()(paper)
-ledger.command()(settle)
-ledger.command()(note)
+ledger.command("open")(open_)
+for command in (show, remaining, report, settle, note, budget, table, verify, export, backup, restore, grants):
+    ledger.command()(command)
 app.add_typer(ledger)
 
 __all__ = ["app"]

@@ -1,28 +1,20 @@
-"""`osgt ledger`: budgets and what has been spent of them."""
+"""`osgt ledger`: budgets, whose they are and what still fits."""
 
 import json
-import math
-from dataclasses import asdict
-from decimal import ROUND_CEILING, Context, Decimal
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from osgt.cli.shared import PICTURES, Overwrite, Shift, clear_errors, command_target, one_line
-from osgt.files import written
+from osgt.cli.shared import QueryFile, clear_errors
+from osgt.shown_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from osgt.ledger import Ledger
 
-    from osgt.ledger import Ledger, Release, Spending
-
-_BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 60
-_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+#: Releases like one are counted up to this.
+_COUNTED = 1000
 
 ledger = typer.Typer(name="ledger", help="Budgets of data sets, and what has been spent of them.", no_args_is_help=True)
 
@@ -34,13 +26,13 @@ Reason = Annotated[str, typer.Option(help="Why: recorded for ever.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
-def _at(location: str) -> "Ledger":
+def ledger_at(location: str) -> "Ledger":
+    """The ledger that a command names."""
     from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
 
     return Ledger(location)
 
 
-@ledger.command("open")
 def open_(
     location: Location,
     dataset: DatasetName,
@@ -77,7 +69,7 @@ def open_(
 
     Example: osgt ledger open budget.db health --epsilon 3 --delta 1e-6 --unit person --table visits --table bills
     """
-    with clear_errors(), _at(location) as book:
+    with clear_errors(), ledger_at(location) as book:
         book.open(
             dataset,
             epsilon=epsilon,
@@ -91,7 +83,6 @@ def open_(
         typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}")
 
 
-@ledger.command()
 def budget(
     location: Location,
     dataset: DatasetName,
@@ -106,12 +97,11 @@ def budget(
 
     Example: osgt ledger budget budget.db flights --epsilon 4 --delta 1e-6 --reason "agreed on 3 May"
     """
-    with clear_errors(), _at(location) as book:
+    with clear_errors(), ledger_at(location) as book:
         told = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
         typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {told}.")
 
 
-@ledger.command()
 def table(
     location: Location,
     dataset: DatasetName,
@@ -128,139 +118,83 @@ def table(
 
     Example: osgt ledger table budget.db health --add prescriptions:patient
     """
-    with clear_errors(), _at(location) as book:
+    with clear_errors(), ledger_at(location) as book:
         book.change_tables(dataset, add=add or [], changed=changed or [], reason=reason)
         names = ", ".join(one_line(name or "a frame in memory") for name in book.spent(dataset).tables)
         typer.echo(f"{dataset}: {names}")
 
 
-@ledger.command()
 def remaining(
     location: Location,
     dataset: DatasetName,
-    max_groups: Annotated[int, typer.Option(help="The most values of that release that one person can change.")] = 1,
-    shift: Shift = 1,
-    delta: Annotated[float | None, typer.Option(help="δ of that release; by default that of the budget.")] = None,
+    query: QueryFile = None,
+    max_groups: Annotated[
+        int | None, typer.Option(help="Without --query: the most values that one person can change [default: 1].")
+    ] = None,
+    shift: Annotated[
+        int | None, typer.Option(help="Without --query: the most by which one person can change a value [default: 1].")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ of that release; by default that of the query file, or of the budget.")
+    ] = None,
     selection_share: Annotated[
-        float, typer.Option(help="Share of δ that the choice of the groups to be shown takes.")
-    ] = 0.0,
-    as_json: AsJson = False,
-) -> None:
-    """Show the largest ε with which one more release of a shape would fit. Spends nothing.
-
-    Example: osgt ledger remaining budget.db flights --max-groups 8
-    """
-    with clear_errors(), _at(location) as book:
-        left = book.remaining(
-            dataset, delta=delta, shift=shift, coordinates=max_groups, selection_share=selection_share
-        )
-        if as_json:
-            typer.echo(json.dumps({"dataset": dataset, "epsilon": left, "delta": delta}))
-        else:
-            typer.echo(f"{dataset}: one more release fits with ε up to {math.floor(left * 1e4) / 1e4:g}")
-
-
-@ledger.command()
-def verify(
-    location: Location,
-    heads: Annotated[
-        Path | None,
-        typer.Option(help="An earlier export, or the JSON of an earlier verify: notices what is missing at the end."),
+        float | None, typer.Option(help="Without --query: share of δ for the choice of groups [default: 0].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every entry and every decision, from the entries alone.
+    """Show the largest ε that one more release may use. Spends nothing and reads no data.
 
-    Exit code 0: all is well; 1: the ledger was tampered with or is damaged; 2: it could not be checked.
-
-    Example: osgt ledger verify budget.db --heads yesterday.json
+    Example: osgt ledger remaining budget.db flights --query query.toml
     """
-    from osgt.ledger import DamagedLedgerError  # noqa: PLC0415 - SQLAlchemy is an extra
-
-    with clear_errors(), _at(location) as book:
-        known = None if heads is None else read_heads(heads)
-        try:
-            found = book.verify(known)
-        except DamagedLedgerError as error:
-            _print_problems([str(error)])
-            raise typer.Exit(1) from None
-        if as_json:
-            typer.echo(json.dumps(found.to_dict(), indent=2))
-        elif found.ok:
-            sets = "data set" if len(found.heads) == 1 else "data sets"
-            typer.echo(f"All is well: {found.entries:,} entries of {len(found.heads):,} {sets}.")
+    with clear_errors(), ledger_at(location) as book:
+        if query is None:
+            left = book.remaining(
+                dataset,
+                delta=delta,
+                coordinates=1 if max_groups is None else max_groups,
+                shift=1 if shift is None else shift,
+                selection_share=0.0 if selection_share is None else selection_share,
+            )
+            answer: dict[str, Any] = {"epsilon": left, "delta": delta}
+        elif (max_groups, shift, selection_share) != (None, None, None):
+            raise ValueError("--query has its own groups: leave out --max-groups, --shift and --selection-share")
         else:
-            _print_problems(found.problems)
-    if not found.ok:
-        raise typer.Exit(1)
+            answer = _left_for(book, dataset, query, delta)
+        if answer["delta"] is None:
+            answer["delta"] = book.spent(dataset).budget_delta
+        if as_json:
+            typer.echo(json.dumps({"dataset": dataset, **answer}))
+        else:
+            typer.echo(f"{one_line(dataset)}: {_in_words(answer)}")
 
 
-def read_heads(path: Path) -> Any:
-    """The heads in a file, or an error that says what is wrong with it."""
-    from osgt.ledger.verification import checked_heads  # noqa: PLC0415 - SQLAlchemy is an extra
+def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> dict[str, Any]:
+    """What is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
+    from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
 
-    try:
-        return checked_heads(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"--heads: there is no file {str(path)!r}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        raise ValueError(f"--heads: {str(path)!r} is not JSON") from None
-    except ValueError as error:
-        raise ValueError(f"--heads: {str(path)!r}: {error}") from None
-
-
-def _print_problems(problems: "Iterable[str]") -> None:
-    console = Console(stderr=True)
-    for problem in problems:
-        console.print(f"[bold red]Problem:[/] {escape(one_line(problem))}", highlight=False, soft_wrap=True)
+    job = read_job(path)
+    query = job.query()
+    own = dict(job.budget)
+    with closing(query.dataset):
+        at = own.get("delta") if delta is None else delta
+        answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
+        if {"epsilon", "delta"} <= set(own):
+            count = book.how_many(dataset, query.plan(**own).charge, most=_COUNTED)
+            answer["own"] = {**own, "releases": count, "or_more": count == _COUNTED}
+    return answer
 
 
-@ledger.command()
-def backup(
-    location: Location,
-    out: Annotated[Path, typer.Argument(metavar="BACKUP", help="File to write; never replaced.")],
-) -> None:
-    """Copy a ledger (SQLite) to a file while it is in use, and check the copy.
-
-    Example: osgt ledger backup budget.db budget-today.db
-    """
-    with clear_errors(), _at(location) as book:
-        found = book.backup(out)
-        typer.echo(f"{out}: {found.entries:,} entries")
-        _print_problems(found.problems)
-    if not found.ok:
-        raise typer.Exit(1)
+def _in_words(answer: dict[str, Any]) -> str:
+    left = answer["epsilon"]
+    text = f"one more release fits with ε up to {left:.4g} at δ = {answer['delta']:g}" if left else "no release fits"
+    if "own" not in answer:
+        return text
+    own, count = answer["own"], answer["own"]["releases"]
+    many = f"{count:,} or more" if answer["own"]["or_more"] else f"{count:,}" if count else "none"
+    fit = "fits" if count == 1 else "fit"
+    return f"{text}. Of releases like it at its own ε = {own['epsilon']:g}, δ = {own['delta']:g}, {many} more {fit}"
 
 
-@ledger.command()
-def restore(
-    location: Location,
-    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="File that `osgt ledger backup` wrote.")],
-    reason: Reason,
-    heads: Annotated[
-        Path | None,
-        typer.Option(help="The latest heads of the ledger that is replaced: JSON of verify or export."),
-    ] = None,
-    charges_unknown: Annotated[
-        bool,
-        typer.Option("--charges-unknown", help="Nobody knows what was charged since: every budget counts as spent."),
-    ] = False,
-) -> None:
-    """Put a backup in the place of a ledger (SQLite). Budgets of which charges were lost count as spent.
-
-    What is replaced is kept under another name.
-
-    Example: osgt ledger restore budget.db budget-today.db --heads latest.json --reason "the disk failed"
-    """
-    with clear_errors(), _at(location) as book:
-        known = None if heads is None else read_heads(heads)
-        lost = book.restore(source, heads=known, charges_unknown=charges_unknown, reason=reason)
-        typer.echo(f"{book.name}: restored from {source}")
-        for name in lost:
-            typer.echo(f"{one_line(name)}: charges were lost, so its budget counts as spent")
-
-
-@ledger.command()
 def grants(
     role: Annotated[str, typer.Argument(help="A user (role) of the PostgreSQL server.")],
     read: Annotated[bool, typer.Option("--read", help="Only to read: show, verify, export.")] = False,
@@ -272,131 +206,3 @@ def grants(
     from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
 
     typer.echo(Ledger.grants(role, charge=not read))
-
-
-@ledger.command()
-def export(
-    location: Location,
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
-    overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, which is the only form there is.")] = True,
-) -> None:
-    """Write all entries and the heads of the chains, as JSON. Kept elsewhere, it lets `verify` notice more.
-
-    Example: osgt ledger export budget.db --json --out today.json
-    """
-    with clear_errors(), _at(location) as book:
-        text = json.dumps(book.export(), indent=2)
-        if out is None:
-            typer.echo(text)
-        else:
-            with written(command_target("--out", out, overwrite=overwrite, apart=[location])) as place:
-                place.write_text(text + "\n", encoding="utf-8")
-
-
-@ledger.command()
-def show(
-    location: Location,
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this data set.")] = None,
-    last: Annotated[int, typer.Option(help="The number of releases to show, from the latest back.", min=0)] = 20,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture of the spending: .png, .svg or .pdf.")] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show what has been spent of each budget, by which releases.
-
-    Example: osgt ledger show budget.db flights --plot spending.png
-    """
-    with clear_errors(), _at(location) as book:
-        names = [dataset] if dataset is not None else book.datasets()
-        spendings = [book.spent(name) for name in names]
-        histories = {name: book.history(name) for name in names}
-        if plot is not None:
-            from osgt.cli.ledger_picture import draw_spending  # noqa: PLC0415 - matplotlib is an extra
-
-            target = command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES, apart=[location])
-            with written(target) as place:
-                draw_spending(place, plot.suffix, spendings, histories)
-        if as_json:
-            typer.echo(json.dumps([_as_dict(one, histories[one.dataset], last) for one in spendings], indent=2))
-            return
-        console = Console()
-        _print_budgets(console, spendings, histories)
-        for name, history in histories.items():
-            if history and last:
-                _print_releases(console, name, history, last)
-        if plot is not None:
-            typer.echo(f"Picture: {plot}")
-
-
-def _as_dict(spending: "Spending", history: "list[Release]", last: int) -> dict[str, Any]:
-    plain = asdict(spending)
-    plain["epsilon"] = spending.epsilon if math.isfinite(spending.epsilon) else None
-    shown = [_release(release) for release in history[max(len(history) - last, 0) :]]
-    return {**plain, "history": shown}
-
-
-def _release(release: "Release") -> dict[str, Any]:
-    return release.to_dict()
-
-
-def _print_budgets(console: Console, spendings: "list[Spending]", histories: "dict[str, list[Release]]") -> None:
-    table = Table(title="Budgets", title_justify="left")
-    for column in ("data set", "used", "ε spent", "of ε", "at δ", "releases"):
-        table.add_column(column, justify="left" if column == "data set" else "right")
-    table.add_column("spending over time")
-    for one in spendings:
-        table.add_row(
-            escape(one_line(one.dataset)),
-            percent(one.share),
-            f"{_up(one.epsilon)}",
-            f"{one.budget_epsilon:g}",
-            f"{one.budget_delta:g}",
-            f"{one.releases:,}",
-            sparkline(histories[one.dataset]),
-        )
-    console.print(table)
-
-
-def _print_releases(console: Console, name: str, history: "list[Release]", last: int) -> None:
-    first = max(len(history) - last, 0)
-    more = f", the latest {last} of {len(history):,}" if first else ""
-    table = Table(title=f"Releases of {escape(one_line(name))}{more}", title_justify="left")
-    for column in ("entry", "time (UTC)", "actor", "query", "used after", "status"):
-        table.add_column(column, justify="right" if column in ("entry", "used after") else "left")
-    for release in history[first:]:
-        table.add_row(
-            f"{release.sequence}",
-            release.time[:19].replace("T", " "),
-            escape(one_line(release.actor)),
-            escape(_short(release.title or release.query)),
-            percent(release.share_after),
-            release.status,
-        )
-    console.print(table)
-
-
-def sparkline(history: "list[Release]") -> str:
-    """The share used after each release as a row of bars, full at 100 %; where there are many, several share a bar."""
-    values = [release.share_after for release in history]
-    width = min(_WIDTH, len(values))
-    groups = [values[i * len(values) // width : (i + 1) * len(values) // width] for i in range(width)]
-    heights = (min(max(group), 1.0) for group in groups)
-    return "".join(_BARS[min(int(height * len(_BARS)), len(_BARS) - 1)] for height in heights)
-
-
-def percent(share: float) -> str:
-    """A share, never rounded down."""
-    return f"{min(math.ceil(share * 1000) / 10, 100):g} %"
-
-
-def _short(text: str, length: int = 60) -> str:
-    line = one_line(text)
-    return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def _up(value: float) -> str:
-    """Four digits, never rounded down."""
-    if not math.isfinite(value):
-        return "∞"
-    return f"{float(Decimal(value).normalize(_FOUR_DIGITS)):.4g}"

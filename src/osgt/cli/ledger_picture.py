@@ -1,31 +1,31 @@
 """The picture of `osgt ledger show`: the share of the budget that is used over time, for each data set."""
 
-from datetime import datetime
-from itertools import accumulate
+from collections.abc import Sequence
 from pathlib import Path
 
-from osgt.ledger import Release, Spending
+from osgt.ledger import Overview
+from osgt.ledger.wording import times
 
 
-def draw_spending(path: Path, suffix: str, spendings: list[Spending], histories: dict[str, list[Release]]) -> None:
+def draw_spending(path: Path, suffix: str, overviews: Sequence[Overview]) -> None:
     """Write the picture in the format of a suffix: .png, .svg or .pdf."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
         raise ImportError("a picture needs matplotlib: pip install 'osgt[plots]'") from None
-    rows = max(len(spendings), 1)
+    rows = max(len(overviews), 1)
     figure = Figure(figsize=(9, 0.6 + 2.4 * rows), layout="constrained")
     panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
-    for axes, spending in zip(panels, spendings, strict=False):
-        known = histories[spending.dataset]
-        shares = [100 * release.share_after for release in known]
-        # Clocks of several machines may disagree; the order of the chain is the one that counts.
-        times = list(accumulate((datetime.fromisoformat(release.time) for release in known), max))
-        axes.step(times, shares, where="post", color="#111111", linewidth=1.8)
-        axes.plot(times, shares, ".", color="#111111", markersize=4)
+    for axes, overview in zip(panels, overviews, strict=False):
+        spending = overview.spending
+        shares = [100 * release.share_after for release in overview.releases]
+        moments = times(overview.releases)
+        axes.step(moments, shares, where="post", color="#111111", linewidth=1.8)
+        axes.plot(moments, shares, ".", color="#111111", markersize=4)
         axes.axhline(100, color="#D55E00", linestyle="--", linewidth=1.2)
+        # A dollar sign in a name is no formula.
+        axes.set_title(f"{spending.dataset} (releases: {spending.releases:,})", parse_math=False)
         axes.set(
-            title=f"{spending.dataset} (releases: {spending.releases:,})",
             ylabel=f"% of ε = {spending.budget_epsilon:g}, δ = {spending.budget_delta:g}",
             ylim=(0, 110),
         )

@@ -1,6 +1,5 @@
 """What the commands have in common: their options and how they say what went wrong."""
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.markup import escape
 
 from osgt.files import Target, words_of
 from osgt.noise.error import Objective
+from osgt.shown_text import printable
 
 #: Pictures that matplotlib can write and people can open.
 PICTURES = (".png", ".svg", ".pdf")
@@ -37,13 +37,15 @@ REFUSED, NOTHING_RELEASED, LEFT_TO_DO = 2, 3, 4
 
 def complain(message: str) -> None:
     """Say on standard error what went wrong."""
-    Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
 
 
 def warn(messages: Iterable[str]) -> None:
     """Say on standard error what is worth knowing before a result is relied on."""
     for message in messages:
-        Console(stderr=True).print(f"[bold yellow]Warning:[/] {escape(message)}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[bold yellow]Warning:[/] {escape(printable(message))}", highlight=False, soft_wrap=True
+        )
 
 
 @contextmanager
@@ -56,12 +58,6 @@ def clear_errors() -> Iterator[None]:
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
         complain(words_of(error))
         raise typer.Exit(REFUSED) from None
-
-
-def one_line(text: object) -> str:
-    """A stored text as a terminal may show it: no control codes, no line breaks."""
-    shown = "".join(c if unicodedata.category(c)[0] != "C" or c in "\n\t" else "�" for c in str(text))
-    return " ".join(shown.split())
 
 
 def command_target(

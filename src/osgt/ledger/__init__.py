@@ -6,19 +6,21 @@ except ModuleNotFoundError as error:
     raise ImportError('the ledger needs SQLAlchemy: pip install "osgt[tables]"') from error
 
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
+from osgt.ledger.events import Event
 from osgt.ledger.ledger import Ledger
-from osgt.ledger.records import BudgetChange, Release, Spending
+from osgt.ledger.records import Overview, Release, Spending
 from osgt.ledger.reservation import Reservation
 from osgt.ledger.verification import Verification
 
 __all__ = [
-    "BudgetChange",
     "BudgetExceeded",
     "DamagedLedgerError",
+    "Event",
     "Ledger",
     "LedgerError",
     "LostAnswerError",
     "OtherSubjectError",
+    "Overview",
     "Release",
     "Reservation",
     "Spending",

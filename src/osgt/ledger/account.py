@@ -6,6 +6,7 @@ proved again for some entries that are drawn at random (`prove_some`).
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,6 +18,7 @@ from osgt.ledger.filters import FilterState, Shares
 from osgt.ledger.planned import Planned
 from osgt.ledger.plausible import plausible, possible_sum
 from osgt.ledger.subject import Owners, Subject, Table
+from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, Part, PrivacyProfile
 from osgt.sampling.entropy import token
 
@@ -198,6 +200,12 @@ class Account:
         judge = filters.follows if self._strict else plausible
         if not judge(self.state, self.budget.shares, charge, after):
             raise _forged(entry.sequence)
+        if self._strict:
+            share = filters.spent(after, self.budget.shares).share
+            if abs(real_number("share", entry.values["share"], positive=False) - share) > _LAST_DIGITS:
+                raise Fault(
+                    f"entry {entry.sequence} was forged: it does not leave the share of the budget that it says"
+                )
         return after
 
     def prove_some(self) -> None:
@@ -264,15 +272,20 @@ class Account:
 
     def profile(self) -> PrivacyProfile | None:
         """All that stands, as a profile; None if it has too many different parts, or nothing stands."""
-        counts: dict[tuple[Any, float], int] = {}
-        for one in self.standing.values():
-            for part in one.charge.profile.parts:
-                counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
-            if len(counts) > _EXACT_PARTS:
-                return None
-        if not counts:
+        return profile_of(one.charge for one in self.standing.values())
+
+
+def profile_of(charges: Iterable[Charge]) -> PrivacyProfile | None:
+    """All these charges, as a profile; None if there are too many different parts, or no charges."""
+    counts: dict[tuple[Any, float], int] = {}
+    for charge in charges:
+        for part in charge.profile.parts:
+            counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
+        if len(counts) > _EXACT_PARTS:
             return None
-        return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
+    if not counts:
+        return None
+    return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
 
 
 def _forged(sequence: int) -> Fault:

@@ -3,7 +3,7 @@
 import getpass
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -84,6 +84,20 @@ def follow(
     """Check that entries follow each other from an account, or from the first one, to the head."""
     sequence, hash_ = (0, first_link) if account is None else (account.sequence, account.hash)
     is_new = account is None
+    for entry in linked(found, sequence, hash_, head):
+        if account is None:
+            account = Account(entry, strict=strict)
+        else:
+            account.apply(entry)
+    assert account is not None
+    account.check_plan()
+    if is_new and not strict:
+        account.prove_some()
+    return account
+
+
+def linked(found: Iterable[Entry], sequence: int, hash_: str, head: Head) -> Iterator[Entry]:
+    """The entries, one after the other; Fault where one does not follow, and if they do not end at the head."""
     for entry in found:
         try:
             fault = entry.fault(sequence, hash_, head.name)
@@ -91,19 +105,12 @@ def follow(
             fault = f"entry {entry.sequence} cannot be read: {error}"
         if fault is not None:
             raise Fault(fault)
-        if account is None:
-            account = Account(entry, strict=strict)
-        else:
-            account.apply(entry)
+        yield entry
         sequence, hash_ = entry.sequence, entry.hash
-    if account is None or (sequence, hash_) != (head.sequence, head.hash):
+    if sequence == 0 or (sequence, hash_) != (head.sequence, head.hash):
         if head.sequence < sequence:
             raise Fault(f"there were {sequence} entries, and its head says {head.sequence}: the last ones were removed")
         raise Fault(f"its entries end at {sequence}, and its head says {head.sequence}: some were removed or added")
-    account.check_plan()
-    if is_new and not strict:
-        account.prove_some()
-    return account
 
 
 def append(

@@ -240,36 +240,36 @@ def spent(state: FilterState, shares: Shares) -> Spent:
     selection = _rounded_up(state.selection)
     if state == FilterState.start(shares):
         return Spent(0.0, 0.0, selection)
-    reached = [shares.epsilon]
+    used, reached = [1.0], [shares.epsilon]
     if state.unbounded == 0:
+        used.append(float(state.pure / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.pure))
     if state.few is not None:
+        used.append(float(state.few / Fraction(shares.epsilon)))
         reached.append(_rounded_up(state.few))
     if shares.renyi > 0:
-        reached.append(renyi_order.epsilon(_rounded_up(state.renyi), shares.renyi, shares.order))
-    return Spent(share(state.to_dict(), shares), min(reached), selection)
-
-
-def share(plain: Mapping[str, Any], shares: Shares) -> float:
-    """The share of the budget that is used in a state, as `to_dict` wrote it: in floats, only to be told."""
-    used = [1.0]
-    if plain["unbounded"] == 0:
-        used.append(_as_float(plain["pure"]) / shares.epsilon)
-    if plain["few"] is not None:
-        used.append(_as_float(plain["few"]) / shares.epsilon)
-    if shares.renyi > 0:
         limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
-        used.append(_as_float(plain["renyi"]) / limit)
-    if (mu := plain["mu"]) is not None:
+        divergence = _rounded_up(state.renyi)
+        used.append(divergence / limit)
+        reached.append(renyi_order.epsilon(divergence, shares.renyi, shares.order))
+    if state.mu is not None:
         start = residue.start(shares.epsilon, shares.gaussian)
         assert start is not None
-        used.append((start - mu) * (start + mu) / start**2)
-    return max(min(used), 0.0)
+        used.append((start - state.mu) * (start + state.mu) / start**2)
+    return Spent(max(min(used), 0.0), min(reached), selection)
 
 
 def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
-    """Whether one more charge would be allowed."""
-    return charged(state, shares, charge) is not None
+    """Whether one more charge would be allowed: as `charged` decides, the quickest filters first."""
+    sums = _moved(state, shares, charge, +1)
+    if sums.selection > Fraction(shares.selection):
+        return False
+    if alive(replace(sums, few=None, mu=None), shares):
+        return True
+    parts = charge.profile.parts
+    if state.mu is not None and residue.after(state.mu, parts, shares.epsilon, shares.gaussian) is not None:
+        return True
+    return _few_after(state, shares, charge) is not None
 
 
 def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_000) -> int:
@@ -346,12 +346,6 @@ def _largest_loss(charge: Charge) -> Fraction | None:
 @lru_cache(maxsize=4096)
 def _fraction(text: str) -> Fraction:
     return Fraction(text)
-
-
-def _as_float(text: str) -> float:
-    """The float nearest to the fraction that was written."""
-    numerator, _, denominator = text.partition("/")
-    return int(numerator) / int(denominator or 1)
 
 
 def _rounded_up(value: Fraction) -> float:

@@ -1,7 +1,7 @@
 """What still fits into a budget. Only ever asked, never charged."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -21,16 +21,15 @@ from osgt.privacy import Part as ProfilePart
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
 
-#: What is looked for when an ε is sought: so close to the largest that fits is near enough; each scale is found to
-#: this, in steps that begin with these; and steered by figures of this slack.
-_ENOUGH = 6e-3
-_ACCURACY = 2e-3
-_FIRST_STEP, _NEXT_STEP = 0.1, 0.012
-_STEERING_SLACK = 0.02
-_SMALLEST = 1e-9
-_ROUNDS = 5
+#: How often the shape of the noise is adapted to ε at most. Where ε changes by less than this, it is as good as before.
+_ROUNDS = 8
+_CLOSE = 0.1
+
+#: To this the scale of the noise is sought, relative.
+_ACCURACY = 4e-3
 
 _UP, _DOWN = (Context(prec=3, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
+_DOWN_FOUR = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -140,64 +139,89 @@ def rounded_up_loss(charge: Charge) -> float:
     return math.inf if loss is None else rounded_up(loss)
 
 
-def largest_epsilon(room: Room, shape: Sequence[Part], *, delta: float | None, selection_share: float) -> float:
-    """The largest ε at δ of one more release of this shape, calibrated to it, that fits; 0 if there is none."""
-    delta = room.budget.delta if delta is None else real_number("delta", delta, positive=False)
+def charge_of(shape: Sequence[Part], delta: float, selection_share: float) -> Callable[[float], Charge]:
+    """What a release of this shape is charged with, calibrated to an ε at δ."""
     share = real_number("selection_share", selection_share, positive=False)
-    if delta >= 1 or share >= 1:
-        raise ValueError(f"delta and selection_share must be below 1, got {delta!r} and {selection_share!r}")
-    noise_delta, selection = delta * (1.0 - share), delta * share
+    if share >= 1:
+        raise ValueError(f"selection_share must be below 1, got {selection_share!r}")
 
     def charge_at(epsilon: float) -> Charge:
-        laws: tuple[Any, ...] = calibrate(epsilon, noise_delta, parts=shape)
+        laws: tuple[Any, ...] = calibrate(epsilon, delta * (1.0 - share), parts=shape)
         pairs = zip(laws, shape, strict=True)
         profile = PrivacyProfile.compose(PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs)
-        return Charge(profile, selection)
+        return Charge(profile, delta * share)
 
-    # A calibration takes longest. The best shape of the noise depends on ε only a little: the scale at which the shape
-    # for about the right ε fits tells an ε that is nearly right, and what is returned was calibrated and fits.
-    if room.lost is not None or room.selection + Fraction(selection) > Fraction(room.quota):
-        return 0.0
-    epsilon: float = _guess(room, noise_delta)
-    step = _FIRST_STEP
+    return charge_at
+
+
+def largest_epsilon(room: Room, charge_at: Callable[[float], Charge], delta: float) -> float:
+    """The largest ε at δ, to about half a percent, with which one more release fits; 0 if there is none.
+
+    It has four digits, and a release with exactly this ε was found to fit.
+    """
+    # A calibration takes longest. The best shape of the noise depends on ε only a little: find the scale that fits,
+    # then the shape for its ε.
+    epsilon, is_close = _guess(room, delta), False
     for _ in range(_ROUNDS):
         charge = charge_at(epsilon)
-        log_factor = _least_log_factor(room, charge, accuracy=_ACCURACY, step=step, enough=_ENOUGH)
-        if log_factor is None or epsilon <= _SMALLEST:
-            return 0.0
-        if log_factor <= 0 and -log_factor <= _ENOUGH:
+        if is_close and room.fits(charge):
             return epsilon
-        scaled = Charge(_scaled(charge.profile, math.exp(log_factor))).epsilon(noise_delta, slack=_STEERING_SLACK)
-        epsilon = min(max(scaled * (1.0 - _ACCURACY), _SMALLEST), 1e6)
-        step = _NEXT_STEP
+        log_factor = _least_log_factor(room, charge, accuracy=_ACCURACY, step=8 * _ACCURACY)
+        if log_factor is None:
+            return 0.0
+        scaled = Charge(_scaled(charge.profile, math.exp(log_factor)))
+        found = min(max(scaled.epsilon(delta - charge.selection_delta), 1e-9), 1e6)
+        is_close = abs(found - epsilon) <= _CLOSE * epsilon
+        epsilon = _four_digits(found)
     while not room.fits(charge_at(epsilon)):
-        epsilon *= 1.0 - _ENOUGH
-        if epsilon <= _SMALLEST:
+        epsilon = _four_digits(0.998 * epsilon)
+        if epsilon < 1e-9:
             return 0.0
     return epsilon
 
 
 def _guess(room: Room, delta: float) -> float:
-    """About the ε at δ of a release that uses up what is left."""
-    whole, state = room.budget.epsilon, room.state
-    guesses: list[float] = [whole * max(1.0 - room.share(), 1e-3) ** 0.5]
-    if isinstance(state, FilterState):
-        if state.mu is not None and delta > 0:
-            guesses = [float(PrivacyProfile(OSGT.gaussian(1.0), state.mu).epsilon(delta))]
-        if state.unbounded == 0:
-            guesses.append(whole - float(state.pure))
-        if state.few is not None:
-            guesses.append(whole - float(state.few))
-    return min(max(*guesses, 1e-6 * whole, _SMALLEST), 1e6)
+    """About the ε that is left, by the filter that leaves most."""
+    state, epsilon = room.state, room.budget.epsilon
+    guesses = [epsilon * max(1.0 - room.share(), 1e-3)]
+    if isinstance(state, Planned):
+        guesses.append(epsilon * max(1.0 - room.share(), 1e-3) ** 0.5)
+    elif state.mu is not None and delta > 0:
+        guesses.append(float(PrivacyProfile(OSGT.gaussian(1.0 / state.mu)).epsilon(delta)))
+    return max(guesses)
 
 
-def _least_log_factor(
-    room: Room, charge: Charge, *, accuracy: float, step: float = 0.5, enough: float = 0.0
-) -> float | None:
-    """log of the least factor of the noise with which a charge fits, from above; None if no factor helps.
+def _four_digits(value: float) -> float:
+    return float(Decimal(value).normalize(_DOWN_FOUR))
 
-    If the charge fits as it is, and does not with noise that is smaller by the part `enough`, the answer is 0.
-    """
+
+def how_many(room: Room, charge: Charge, most: int) -> int:
+    """How many more releases with this charge fit, one after the other; counted up to `most`."""
+    if room.lost is not None:
+        return 0
+    if not isinstance(room.state, Planned):
+        assert room.budget.shares is not None
+        return filters.how_many(room.state, room.budget.shares, charge, most)
+    # In a plan, many equal releases are one with as many times the coordinates.
+    low, high = 0, 1
+    while high <= most and room.fits(_times(charge, high)):
+        low, high = high, 2 * high
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if room.fits(_times(charge, middle)) else (low, middle)
+    return low
+
+
+def _times(charge: Charge, n: int) -> Charge:
+    parts = (ProfilePart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
+    # Rounded up, as the sum of their exact values is compared with the budget.
+    selection = min(math.nextafter(n * charge.selection_delta, 1.0), 1.0 - 2.0**-53) if charge.selection_delta else 0.0
+    return Charge(PrivacyProfile.of(parts), selection)
+
+
+def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
+    """log of the least factor of the noise with which a charge fits, from above; None if no factor helps."""
 
     def fits(log_factor: float) -> bool:
         scaled = Charge(_scaled(charge.profile, math.exp(log_factor)), charge.selection_delta)
@@ -205,8 +229,6 @@ def _least_log_factor(
 
     low = high = 0.0
     if fits(0.0):
-        if enough and not fits(-enough):
-            return 0.0
         while fits(low):
             low, high, step = low - step, low, 2 * step
             if low < -_LARGEST_LOG_FACTOR:

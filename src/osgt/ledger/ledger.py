@@ -7,23 +7,25 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
 from osgt.calibrate import Part
-from osgt.ledger import book, copies, headroom, schema, verification
+from osgt.ledger import book, copies, filters, headroom, schema, verification
 from osgt.ledger.account import Account
 from osgt.ledger.book import Head
 from osgt.ledger.budget import Budget, new_budget
 from osgt.ledger.chain import Entry
 from osgt.ledger.database import Database
 from osgt.ledger.errors import BudgetExceeded, LostAnswerError, NoLedgerError
+from osgt.ledger.events import Event, events
 from osgt.ledger.filters import FilterState
 from osgt.ledger.headroom import Room
 from osgt.ledger.lost import Again, nothing_charged, written_once
-from osgt.ledger.planned import Planned, rounded_up
-from osgt.ledger.records import BudgetChange, Release, Spending, budget_changes, releases
+from osgt.ledger.overview import overview
+from osgt.ledger.planned import Planned
+from osgt.ledger.records import Overview, Release, Spending, releases, spending
 from osgt.ledger.reservation import Reservation, end_of
 from osgt.ledger.schema import datasets
 from osgt.ledger.subject import Owners, Subject, Table
@@ -32,6 +34,9 @@ from osgt.ledger.verification import Verification
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
 from osgt.sampling.entropy import token
+
+if TYPE_CHECKING:
+    from osgt.tables.query import Query
 
 #: What a change of the budget means for the promise, wherever one is made.
 AFTER_OUTPUTS = (
@@ -309,7 +314,8 @@ class Ledger:
             if isinstance(state, Planned):
                 after = {"state": None, "share": min(state.figures()[0] / account.budget.epsilon, 1.0)}
             else:
-                after = {"state": state.to_dict()}
+                assert account.budget.shares is not None
+                after = {"state": state.to_dict(), "share": filters.spent(state, account.budget.shares).share}
             return book.append(connection, head, "charge", {**values, **after}, actor=actor), state
 
         def reserved(lost: LostAnswerError | None = None) -> Reservation:
@@ -407,58 +413,76 @@ class Ledger:
         with self._lock:
             account = self._account(name)
             room, owners = Room.of(account), account.owners
-        epsilon, delta = room.figures()
-        return Spending(
-            dataset=name,
-            epsilon=epsilon,
-            delta=delta,
-            share=room.share(),
-            selection_delta=rounded_up(room.selection),
-            budget_epsilon=room.budget.epsilon,
-            budget_delta=room.budget.delta,
-            composition=room.budget.composition,
-            releases=room.releases,
-            unit=owners.unit,
-            neighbours=owners.neighbours,
-            tables=tuple(table.name for table in owners.tables),
-        )
+        return spending(name, room, owners)
 
     def remaining(
         self,
         dataset: str,
         *,
+        query: "Query | None" = None,
         delta: float | None = None,
         shift: float = 1,
         coordinates: int = 1,
         parts: Sequence[Part] | None = None,
         selection_share: float = 0.0,
     ) -> float:
-        """The largest ε that one more release of this shape may use; 0 if none fits.
+        """The largest ε that one more release may use, to about half a percent; 0 if none fits.
 
         Parameters
         ----------
         dataset
             Name of the data set.
+        query
+            The query of that release, as `Dataset.group_by` begins it. Its plan says the rest.
         delta
             δ of that release; by default the whole δ of the budget.
         shift, coordinates, parts
-            The shape, as for `calibrate`: the noise is calibrated to it.
+            Instead of a query the shape, as for `calibrate`: the noise is calibrated to it.
         selection_share
-            The share of that δ that the choice of the groups to be shown takes.
+            With a shape, the share of that δ that the choice of the groups to be shown takes.
         """
         name = name_of(dataset)
-        shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
+        if query is not None and (parts is not None or (shift, coordinates, selection_share) != (1, 1, 0)):
+            raise ValueError("query has a shape of its own: leave out shift, coordinates, parts and selection_share")
         with self._lock:
-            room = Room.of(self._account(name))
-        return headroom.largest_epsilon(room, shape, delta=delta, selection_share=selection_share)
+            account = self._account(name)
+            if query is not None:
+                data = query.dataset
+                account.owners.check(name, Subject.of(data.privacy_unit, data.neighbours, data.identity))
+            room = Room.of(account)
+        budget_delta = room.budget.delta if delta is None else real_number("delta", delta, positive=False)
+        if budget_delta >= 1:
+            raise ValueError(f"delta must be below 1, got {delta!r}")
+        if query is not None:
+            planned = query
+            return headroom.largest_epsilon(
+                room, lambda epsilon: planned.plan(epsilon=epsilon, delta=budget_delta).charge, budget_delta
+            )
+        shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
+        charge_at = headroom.charge_of(shape, budget_delta, selection_share)
+        return headroom.largest_epsilon(room, charge_at, budget_delta)
+
+    def how_many(self, dataset: str, charge: Charge, *, most: int = 1000) -> int:
+        """How many more releases with this charge fit, one after the other; counted up to `most`."""
+        with self._lock:
+            room = Room.of(self._account(name_of(dataset)))
+        return headroom.how_many(room, charge, most)
 
     def history(self, dataset: str) -> list[Release]:
         """The releases that were charged, in the order in which they were."""
         return releases(self._entries(name_of(dataset)))
 
-    def budgets(self, dataset: str) -> list[BudgetChange]:
-        """The opening of a data set and all changes of its budget, with their reasons."""
-        return budget_changes(self._entries(name_of(dataset)))
+    def events(self, dataset: str) -> list[Event]:
+        """What else happened: the opening, changes of the budget and of the tables, restored backups."""
+        return events(self._entries(name_of(dataset)))
+
+    def overview(self, dataset: str) -> Overview:
+        """What `spent`, `history` and `events` tell, all from one look at the ledger, and as it is written there.
+
+        Only the chain of hashes is checked: `verify` checks the decisions.
+        """
+        name = name_of(dataset)
+        return overview(self._database.read(lambda c: book.fetch(c, self._known(book.find(c, name), c, name))))
 
     def datasets(self) -> list[str]:
         """The names of the data sets, in the order in which they were opened."""

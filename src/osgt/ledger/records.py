@@ -1,14 +1,17 @@
 """What a ledger tells about a data set."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from osgt.ledger import filters
 from osgt.ledger.account import stored_charge
-from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry, many_records
+from osgt.ledger.events import Event
+from osgt.ledger.headroom import Room
+from osgt.ledger.planned import rounded_up
+from osgt.ledger.subject import Owners
 from osgt.privacy import Charge
 
 _STATUS = {"settle": "settled", "cancel": "cancelled"}
@@ -61,19 +64,6 @@ class Release:
 
 
 @dataclass(frozen=True)
-class BudgetChange:
-    """The opening of a data set, or a change of its budget, with its reason."""
-
-    sequence: int
-    time: str
-    actor: str
-    session_user: str
-    epsilon: float
-    delta: float
-    reason: str | None
-
-
-@dataclass(frozen=True)
 class Spending:
     """How much of a budget is used.
 
@@ -95,6 +85,15 @@ class Spending:
     tables: tuple[str | None, ...]
 
 
+@dataclass(frozen=True)
+class Overview:
+    """A data set at one moment: its budget and what is used of it, all releases and all other events."""
+
+    spending: Spending
+    releases: list[Release]
+    events: list[Event]
+
+
 @many_records()
 def releases(entries: Iterable[Entry]) -> list[Release]:
     """The releases among the entries of a data set, in order."""
@@ -110,15 +109,11 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
         else:
             ends[entry.refers_to] = entry.values
     found = []
-    budget: Budget | None = None
     for entry in entries:
-        if entry.kind in ("open", "budget"):
-            budget = Budget.from_dict(entry.values["budget"])
         if entry.kind != "charge":
             continue
         values, end, subject = entry.values, ends.get(entry.sequence, {}), entry.values["subject"]
         table = subject["table"] or {}
-        assert budget is not None
         found.append(
             Release(
                 sequence=entry.sequence,
@@ -142,30 +137,31 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
                 output_hashes=tuple(end.get("output_hashes", ())),
                 notes=tuple(notes.get(entry.sequence, ())),
                 software=values["software"],
-                share_after=_share(values, budget),
+                share_after=_share(values["share"]),
             )
         )
     return found
 
 
-def budget_changes(entries: Iterable[Entry]) -> list[BudgetChange]:
-    """The opening of a data set and the changes of its budget."""
-    return [
-        BudgetChange(
-            sequence=entry.sequence,
-            time=entry.values["time"],
-            actor=entry.values["actor"],
-            session_user=entry.values["session_user"],
-            epsilon=entry.values["budget"]["epsilon"],
-            delta=entry.values["budget"]["delta"],
-            reason=entry.values.get("reason"),
-        )
-        for entry in entries
-        if entry.kind in ("open", "budget")
-    ]
+def _share(told: object) -> float:
+    """A share as an entry tells it; what cannot be one counts as all."""
+    return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) and math.isfinite(told) else 1.0
 
 
-def _share(values: dict[str, Any], budget: Budget) -> float:
-    if budget.shares is None:
-        return float(values["share"])
-    return filters.share(values["state"], budget.shares)
+def spending(name: str, room: Room, owners: Owners) -> Spending:
+    """How much of a budget is used, from what stands against it."""
+    epsilon, delta = room.figures()
+    return Spending(
+        dataset=name,
+        epsilon=epsilon,
+        delta=delta,
+        share=room.share(),
+        selection_delta=rounded_up(room.selection),
+        budget_epsilon=room.budget.epsilon,
+        budget_delta=room.budget.delta,
+        composition=room.budget.composition,
+        releases=room.releases,
+        unit=owners.unit,
+        neighbours=owners.neighbours,
+        tables=tuple(table.name for table in owners.tables),
+    )

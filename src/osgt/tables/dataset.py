@@ -87,9 +87,12 @@ class Dataset:
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
         check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
-        if privacy_unit in self._source.objects:
+        if privacy_unit in self._source.mixed:
             # Of a person who is named by a number among texts, all rows would be ignored.
-            raise UndeclaredTypeError("privacy_unit", privacy_unit, "string")
+            raise TypeError(
+                f"privacy_unit: column {privacy_unit!r} has mixed types, of which text alone would count; declare what "
+                f'they mean: types={{"{privacy_unit}": "string"}} in Dataset(…)'
+            )
 
     def close(self) -> None:
         """Close the connection if this object has opened it: for files and database URLs."""

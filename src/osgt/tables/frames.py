@@ -2,6 +2,8 @@
 
 A column of Python objects says nothing about what it holds, and guessing would look at the values. It is a column of
 text, in which everything else is missing; with a declared type, the values are written as text and read by its rules.
+Only the privacy unit is looked at, before anything is charged: of a person whose name is no text, all rows would be
+missing.
 """
 
 import datetime
@@ -17,15 +19,18 @@ _DIGITS = 400
 
 
 def arrow_table(frame: Any, declared: Iterable[str]) -> tuple[pa.Table, frozenset[str]]:
-    """The frame as Arrow, and the names of its columns of objects; those that are declared are text to be read."""
+    """The frame as Arrow, and the columns in which something else than text is missing now.
+
+    Columns of objects that are declared are text to be read.
+    """
     library, names, written = _library(frame), names_of(frame), set(declared)
     check_names(names)
-    columns, objects = {}, set()
+    columns, mixed = {}, set()
     for place, name in enumerate(names):
-        columns[name], is_object = _READERS[library](frame, place, written=name in written)
-        if is_object:
-            objects.add(name)
-    return pa.table(columns), frozenset(objects)
+        columns[name], is_mixed = _READERS[library](frame, place, written=name in written)
+        if is_mixed:
+            mixed.add(name)
+    return pa.table(columns), frozenset(mixed)
 
 
 def names_of(frame: Any) -> list[str]:
@@ -54,18 +59,20 @@ def _of_arrow(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
 def _of_polars(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
     series = frame.to_series(place)
     if str(series.dtype) == "Object":
-        return _texts(series.to_list(), written=written), True
+        values = series.to_list()
+        return _texts(values, written=written), not written and _is_mixed(values, [value is None for value in values])
     return _plain(pa.chunked_array([series.to_arrow()])), False
 
 
 def _of_pandas(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
     series = frame.iloc[:, place]
     if series.dtype == object:
-        return _texts(series.tolist(), written=written), True
+        values = series.tolist()
+        return _texts(values, written=written), not written and _is_mixed(values, series.isna())
     if hasattr(series, "cat"):
         codes = np.asarray(series.cat.codes)
-        categories, is_object = _of_pandas(series.cat.categories.to_frame(index=False), 0, written=written)
-        return categories.take(pa.array(codes, mask=codes < 0)), is_object
+        categories, is_mixed = _of_pandas(series.cat.categories.to_frame(index=False), 0, written=written)
+        return categories.take(pa.array(codes, mask=codes < 0)), is_mixed
     if getattr(series.dtype, "storage", None) == "python":
         return _texts(series.tolist(), written=False), False
     try:
@@ -92,6 +99,11 @@ def _texts(values: list[Any], *, written: bool) -> pa.Array:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError:  # halves of characters, which are no text
         return pa.array([text if text is not None and _is_whole(text) else None for text in texts], pa.large_string())
+
+
+def _is_mixed(values: Iterable[Any], missing: Iterable[bool]) -> bool:
+    """Whether a value is neither text nor missing."""
+    return any(not (absent or isinstance(value, str)) for value, absent in zip(values, missing, strict=True))
 
 
 def _text(value: Any) -> str | None:

@@ -32,14 +32,14 @@ class Source:
         The declared types.
     declarable
         Whether the types of columns of text can be declared: for CSV files and frames. Others have types of their own.
-    objects
-        Columns of Python objects whose type is not declared.
+    mixed
+        Columns of Python objects of which some are no text, and whose type is not declared.
     """
 
     table: ir.Table
     types: dict[str, str] = field(default_factory=dict)
     declarable: bool = False
-    objects: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def _callers_duckdb(connection: Any) -> Any:
 def _on_duckdb(frame: Any, options: Options) -> Source:
     """A frame on a DuckDB of its own."""
     declared = checked_types(options.types, names_of(frame))
-    table, objects = arrow_table(frame, declared)
+    table, mixed = arrow_table(frame, declared)
     for name in declared:
         dtype = table.schema.field(name).type
         if str(dtype) not in _TEXTS:
@@ -207,7 +207,7 @@ def _on_duckdb(frame: Any, options: Options) -> Source:
     shown_columns = [read_by_duckdb(name, declared.get(name, TEXT)) for name in table.column_names]
     connection.con.execute(f"CREATE TEMP VIEW {view} AS SELECT {', '.join(shown_columns)} FROM osgt_frame")
     types = {name: dtype.name for name, dtype in declared.items()}
-    return Source(connection.table(view), types, declarable=True, objects=objects - set(types))
+    return Source(connection.table(view), types, declarable=True, mixed=mixed)
 
 
 #: Text in Arrow.

@@ -35,23 +35,32 @@ def _duckdb(backend: Any, names: list[str]) -> list[str]:
 
 
 def _postgres(backend: Any, names: list[str]) -> list[str]:
-    # Objects with numbers from 16384 on were made after the database was.
+    # Objects with numbers from 16384 on were made after the database was. What an extension does for its own types is
+    # its affair; but anybody can make text(mood) for an enumeration, or = for a domain.
     query = """
+        WITH extended AS (SELECT classid, objid FROM pg_catalog.pg_depend WHERE deptype = 'e')
         SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc
-        WHERE oid >= 16384 AND proname = ANY (%(names)s) AND NOT EXISTS (
+        WHERE oid >= 16384 AND proname = ANY (%(names)s) AND NOT (EXISTS (
             SELECT 1 FROM pg_catalog.unnest(proargtypes) AS argument(type) WHERE argument.type >= 16384
-        ) AND pronamespace IN (
+        ) AND EXISTS (
+            SELECT 1 FROM extended WHERE objid = oid AND classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+        )) AND pronamespace IN (
             SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY (pg_catalog.current_schemas(true))
         ) AND EXISTS (
             SELECT 1 FROM pg_catalog.pg_proc AS other WHERE other.oid < 16384 AND other.proname = pg_proc.proname
         )
         UNION SELECT oprname::pg_catalog.text FROM pg_catalog.pg_operator
-        WHERE oid >= 16384 AND oprname = ANY (%(operators)s) AND oprleft < 16384 AND oprright < 16384
-        AND oprnamespace IN (
+        WHERE oid >= 16384 AND oprname = ANY (%(operators)s) AND NOT (
+            (oprleft >= 16384 OR oprright >= 16384) AND EXISTS (
+            SELECT 1 FROM extended WHERE objid = oid AND classid = 'pg_catalog.pg_operator'::pg_catalog.regclass
+        )) AND oprnamespace IN (
             SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY (pg_catalog.current_schemas(true))
         )
         UNION SELECT pg_catalog.format_type(castsource, NULL) || ' AS ' || pg_catalog.format_type(casttarget, NULL)
-        FROM pg_catalog.pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384
+        FROM pg_catalog.pg_cast WHERE oid >= 16384 AND (castsource < 16384 AND casttarget < 16384 OR (
+            castmethod = 'f' AND (castsource < 16384 OR casttarget < 16384) AND NOT EXISTS (
+            SELECT 1 FROM extended WHERE objid = oid AND classid = 'pg_catalog.pg_cast'::pg_catalog.regclass
+        )))
         ORDER BY 1
     """
     with backend.con.transaction(), backend.con.cursor() as cursor:

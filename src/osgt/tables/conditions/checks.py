@@ -6,18 +6,17 @@ Such a conversion fails for some values and not for others. Whether a release su
 from collections.abc import Iterator
 
 from osgt.tables.conditions.dialect import Dialect
+from osgt.tables.conditions.growth import whole_number
 from osgt.tables.conditions.tree import (
     Between,
     Binary,
     Call,
     Case,
-    Cast,
     Extract,
     In,
     Is,
     Like,
     Node,
-    Number,
     Text,
     Typed,
     Unary,
@@ -128,7 +127,7 @@ def _check_operator(node: Binary | Unary, dialect: Dialect) -> None:
         if node.operator not in ("+", "-"):
             raise TypeError(f"where: {node.operator} is for numbers")
         time = isinstance(node.right, Typed) or (node.operator == "-" and dialect.kind(node.right) in _KINDS["d"])
-        if not time and not (dialect.kind(node.left) == "date" and _whole(node.right) is not None):
+        if not time and not (dialect.kind(node.left) == "date" and whole_number(node.right) is not None):
             raise TypeError("where: to a date, add INTERVAL '…' or a whole number of days, written out")
 
 
@@ -193,23 +192,11 @@ def _is_written(letter: str, node: Node, dialect: Dialect) -> bool:
     if letter in "PT":
         return isinstance(node, Text)
     if letter == "W":
-        return _whole(node) is not None
+        return whole_number(node) is not None
     if letter in "NZ":
-        number = _whole(node)
+        number = whole_number(node)
         return number is not None and (letter == "N" or number >= 1) and 0 <= number <= _LARGEST
     return True
-
-
-def _whole(node: Node) -> int | None:
-    """The whole number that is written."""
-    if isinstance(node, Unary) and node.operator in "+-" and isinstance(node.value, Number):
-        number = _whole(node.value)
-        return number if number is None or node.operator == "+" else -number
-    if isinstance(node, Cast):
-        return _whole(node.value)
-    if isinstance(node, Number) and node.text.isdigit() and len(node.text) <= 7:
-        return int(node.text)
-    return None
 
 
 def _check_arguments(node: Call, dialect: Dialect) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from osgt.tables.conditions.functions import by_name
 from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.growth import longest
 from osgt.tables.conditions.tokens import Lexicon
 from osgt.tables.conditions.tree import (
     Between,
@@ -154,6 +155,15 @@ class Dialect(ABC):
     def listed(self, nodes: tuple[Node, ...]) -> str:
         """Several nodes."""
         return ", ".join(self.written(node) for node in nodes)
+
+    def grown(self, node: Call, called: str) -> str:
+        """A call of a function that makes text longer; NULL where it might be so long that an engine fails."""
+        tests = [f"{self.size(self.written(text))} <= {most}" for text, most in longest(node)]
+        return f"(CASE WHEN {' AND '.join(tests)} THEN {called} END)" if tests else called
+
+    @abstractmethod
+    def size(self, text: str) -> str:
+        """The number of bytes of a text."""
 
     @abstractmethod
     def _cast(self, node: Cast) -> str: ...

@@ -108,7 +108,10 @@ class DuckDB(Dialect):
         if node.name == "position":  # POSITION(part IN whole)
             arguments = self.listed(node.arguments[::-1])
         name = "trim" if node.name == "btrim" else node.name
-        return f'TRY(system.main."{name}"({arguments}))'
+        return self.grown(node, f'TRY(system.main."{name}"({arguments}))')
+
+    def size(self, text: str) -> str:
+        return f"system.main.strlen({text})"
 
     def _cast(self, node: Cast) -> str:
         return f"TRY_CAST({self.written(node.value)} AS {node.type})"
@@ -139,8 +142,11 @@ class DuckDB(Dialect):
         return text if self._same_type(parts) else f"TRY{text}"
 
     def _same_type(self, parts: tuple[Node, ...]) -> bool:
-        """Whether parts are compared as they are: decimals become one type first, for which they may be too long."""
-        kinds = {self.kind(part) for part in parts if not isinstance(part, Text)} - {"null", "unknown"}
+        """Whether parts are compared as they are: decimals and times become one type first, which may not hold them."""
+        known = {self.types[part] for part in parts if part in self.types and not isinstance(part, Text)}
+        kinds = {dtype.kind for dtype in known} - {"null"}
+        if kinds == {"timestamp"}:
+            return len({dtype.name for dtype in known if dtype.kind == "timestamp"}) == 1
         return len(kinds) <= 1 and "decimal" not in kinds
 
 

@@ -2,7 +2,8 @@
 
 It has no form of an operation that gives NULL instead of an error. Each one that a value can make impossible stands
 behind a test of that value; where no test is as exact as the operation itself, the operation is refused. Operators and
-functions are named with their schema, so that none of a user's own is found in their place.
+functions are named with their schema, so that none of a user's own is found in their place; IN, BETWEEN and the like
+have no such form, and are left to the check of the catalogue before a release (`builtins.py`).
 """
 
 import re
@@ -12,7 +13,21 @@ from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
 from osgt.tables.conditions.functions import POSTGRES, by_name
 from osgt.tables.conditions.grammar import Grammar
 from osgt.tables.conditions.tokens import Lexicon, standard_string
-from osgt.tables.conditions.tree import Between, Binary, Call, Cast, Extract, In, Like, Node, Number, Text, Typed, Unary
+from osgt.tables.conditions.tree import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Extract,
+    In,
+    Like,
+    Node,
+    Number,
+    Text,
+    Typed,
+    Unary,
+)
 
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 _MATCHES = frozenset({"~", "~*", "!~", "!~*"})
@@ -148,6 +163,22 @@ class PostgreSQL(Dialect):
             for part in parts
         ]  # fmt: skip
 
+    def _one_type(self, parts: tuple[Node, ...]) -> list[str]:
+        """The parts of which one is chosen: dates and times become one type as well, which may not hold them."""
+        times = {self._name(part) for part in parts if self.kind(part) in ("date", "timestamp")}
+        target = next((name for name in ("timestamptz", "timestamp", "date") if name in times), "")
+        return [
+            _when(self._near(text), f"CAST({text} AS pg_catalog.{target})")
+            if self._name(part) in times - {target} else text
+            for part, text in zip(parts, self._one_kind(parts), strict=True)
+        ]  # fmt: skip
+
+    def _case(self, node: Case) -> str:
+        *values, otherwise = self._one_type((*(value for _, value in node.branches), node.otherwise))
+        tests = [self.written(test) for test, _ in node.branches]
+        branches = " ".join(f"WHEN {test} THEN {value}" for test, value in zip(tests, values, strict=True))
+        return f"(CASE {branches} ELSE {otherwise} END)"
+
     def _like(self, node: Like) -> str:
         operator = "~~" if node.operator == "LIKE" else "~~*"
         pattern = self.string(node.pattern)
@@ -253,7 +284,8 @@ class PostgreSQL(Dialect):
 
     def _call(self, node: Call) -> str:
         if node.name in _BUILT_IN:
-            return f"{node.name}({', '.join(self._one_kind(node.arguments))})"
+            parts = (self._one_kind if node.name == "nullif" else self._one_type)(node.arguments)
+            return f"{node.name}({', '.join(parts)})"
         if node.name in ("date_trunc", "date_part"):
             field, value = node.arguments
             return self._part_of_date(node.name, field.value.upper() if isinstance(field, Text) else "", value)
@@ -267,7 +299,10 @@ class PostgreSQL(Dialect):
         name = {"trim": "btrim", "position": "strpos"}.get(node.name, node.name)
         called = f'pg_catalog."{name}"({", ".join(arguments)})'
         test = self._test(node, arguments) if self.types else None
-        return called if test is None else _when(test, called)
+        return self.grown(node, called) if test is None else _when(test, called)
+
+    def size(self, text: str) -> str:
+        return f"pg_catalog.octet_length({text})"
 
     def _test(self, node: Call, arguments: list[str]) -> str | None:
         """Where a function has an answer, if not everywhere."""
@@ -340,7 +375,8 @@ class PostgreSQL(Dialect):
                 raise TypeError("where: cast a float to numeric without digits on PostgreSQL")
             most = f"1e{int(digits) - places}"
             decimal = f"CAST({text} AS pg_catalog.numeric)"
-            return _when(f"pg_catalog.abs(pg_catalog.round({decimal}, {places})) < {most}", cast)
+            nan = f"{decimal} = CAST('NaN' AS pg_catalog.numeric)"
+            return _when(f"pg_catalog.abs(pg_catalog.round({decimal}, {places})) < {most} OR {nan}", cast)
         if name == "float8" and source == "decimal":
             return self._float(text)
         if name == "float4" and source != "integer":

@@ -196,7 +196,10 @@ class Spark(Dialect):
             if written is not None:
                 return written
         name = "locate" if node.name == "position" else node.name
-        return f"{name}({', '.join(arguments)})"
+        return self.grown(node, f"{name}({', '.join(arguments)})")
+
+    def size(self, text: str) -> str:
+        return f"octet_length({text})"
 
     def _total(self, node: Call, arguments: list[str]) -> str | None:
         """The functions that can fail, in a form that does not."""
