@@ -11,6 +11,7 @@ ROOT = Path(osgt.__file__).parent
 ROOMS = [
     "limits",
     "locations",
+    "shown_text",
     "files",
     "noise",
     "sampling",

@@ -2,6 +2,11 @@
 
 import unicodedata
 
+#: The beginning of text that a spreadsheet may take for a formula: =, +, - or @, after blanks and in the wide forms of
+#: East Asian text too; a tab or the end of a line; and the apostrophe that CSV puts before these, so that the way back
+#: is unambiguous. For Python and for Arrow alike.
+FORMULA = "^(?:['\\t\\r\\n]|[\\x00-\\x20\u00a0\u3000\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20])"
+
 
 def printable(text: object) -> str:
     """The text with a mark in place of each character that is not printed; lines and tabs stay."""

@@ -15,17 +15,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from osgt.ledger import Event, Overview, Release
-from osgt.ledger.wording import about, figure, left, owners, rounded_up, used, what, when, who
-from osgt.shown_text import one_line, shortened
+from osgt.ledger.wording import about, figure, left, outcome, owners, rounded_up, used, what, when, who
+from osgt.shown_text import FORMULA, one_line, shortened
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 
 #: Characters of a title, a place or a note on a terminal.
 _LONGEST = 200
-
-#: What a spreadsheet may take for a formula, and the apostrophe that stands before it in CSV.
-_FORMULA = re.compile("['\t\r\n]|[\x00-\x20\xa0\u3000\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20]")
 
 _CSV = (
     "dataset",
@@ -104,7 +101,7 @@ def _releases(releases: Sequence[Release], of: int) -> Table:
     for release in releases:
         lines = [f"[bold]{escape(shortened(what(release), _LONGEST))}[/]"]
         lines.append(escape(", ".join(filter(None, (f"by {who(release)}", about(release))))))
-        lines += [f"→ {escape(shortened(release.output, _LONGEST))}"] if release.output else []
+        lines += [escape(shortened(outcome(release), _LONGEST))] if outcome(release) else []
         lines += [f"note: {escape(shortened(note, _LONGEST))}" for note in release.notes]
         table.add_row(
             f"{release.sequence}",
@@ -178,4 +175,4 @@ def _cell(value: object) -> object:
     if value is None or isinstance(value, int | float):
         return "" if value is None else value
     text = one_line(value)
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if re.match(FORMULA, text) else text

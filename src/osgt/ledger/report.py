@@ -15,7 +15,7 @@ from osgt.ledger.events import Event
 from osgt.ledger.records import Overview, Release
 from osgt.ledger.report_picture import spending_picture
 from osgt.ledger.verification import Verification
-from osgt.ledger.wording import about, figure, left, owners, promise, rounded_up, used, what, when, who
+from osgt.ledger.wording import about, figure, left, outcome, owners, promise, rounded_up, used, what, when, who
 from osgt.shown_text import one_line
 
 _STYLE = """
@@ -110,7 +110,7 @@ def _releases(releases: Sequence[Release]) -> str:
         return "<p>Nothing was released.</p>"
     rows = []
     for release in releases:
-        more = [about(release), f"→ {release.output}" if release.output else ""]
+        more = [about(release), outcome(release)]
         more += [f"note: {note}" for note in release.notes]
         told = "".join(f"<p>{_safe(text)}</p>" for text in more if text)
         rows.append(

@@ -36,6 +36,13 @@ def about(release: Release) -> str:
     return ", ".join(filter(None, (unit, table)))
 
 
+def outcome(release: Release) -> str:
+    """Where the output of a release went; that it may be out where nobody has told the ledger."""
+    if release.output:
+        return f"→ {one_line(release.output)}"
+    return "no output is known: it may be out" if release.status == "reserved" else ""
+
+
 def when(record: Release | Event) -> str:
     """The date and the time, to the second."""
     return one_line(record.time)[:19].replace("T", " ")

@@ -15,16 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from osgt.shown_text import FORMULA
+
 if TYPE_CHECKING:
     from osgt.tables.query import Query
     from osgt.tables.statement import Statement
 
 #: What the names of the files must end in.
 SUFFIXES = {"out": (".parquet", ".csv"), "report": (".html",)}
-
-#: What a spreadsheet may take for a formula: =, +, - or @, after blanks and in the wide forms of East Asian text too; a
-#: tab or the end of a line; and the apostrophe, so that the way back is unambiguous.
-_ESCAPED = r"^(['\t\r\n]|[\x00-\x20\x{a0}\x{3000}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
 
 
 def used_files(query: "Query") -> tuple[str, ...]:
@@ -57,7 +55,7 @@ def write_parquet(table: pa.Table, statement: "Statement", path: Path) -> None:
 def has_escaped_text(table: pa.Table) -> bool:
     """Whether CSV of this table holds text with an apostrophe before it."""
     texts = [_names(table), *(column for column in table.columns if _is_text(column.type))]
-    return any(pc.any(pc.match_substring_regex(text.cast(pa.string()), _ESCAPED)).as_py() for text in texts)
+    return any(pc.any(pc.match_substring_regex(text.cast(pa.string()), FORMULA)).as_py() for text in texts)
 
 
 def _names(table: pa.Table) -> pa.ChunkedArray:
@@ -72,4 +70,4 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 def _escaped(column: pa.ChunkedArray) -> pa.ChunkedArray:
     texts = column.cast(pa.string())
-    return pc.if_else(pc.match_substring_regex(texts, _ESCAPED), pc.binary_join_element_wise("'", texts, ""), texts)
+    return pc.if_else(pc.match_substring_regex(texts, FORMULA), pc.binary_join_element_wise("'", texts, ""), texts)
