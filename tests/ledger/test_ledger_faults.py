@@ -86,6 +86,14 @@ class TestPermissions:
         with Ledger(path) as ledger:
             assert ledger.spent("flights").releases == 1
 
+    def test_a_folder_that_nobody_may_enter(self, path):
+        """The ledger is neither gone nor damaged, and the message says neither."""
+        path.parent.chmod(0o600)
+        text = as_nobody(lambda: Ledger(path).verify())
+        path.parent.chmod(0o755)
+        assert text.startswith("LedgerError")
+        assert "cannot be reached: Permission denied" in text
+
     def test_whoever_may_only_read_can_look_and_check(self, path):
         path.chmod(0o444)
         path.parent.chmod(0o555)

@@ -178,8 +178,10 @@ class Database:
         """The file must be there, and the same as before: charges to one that was moved away would be lost."""
         try:
             found = self.path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             found = None
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.name} cannot be reached: {error.strerror}") from None
         if found is None and self._file is None:
             if create:
                 return
