@@ -1,8 +1,8 @@
 """How long does one charge take when many releases went before, and how long do writers wait for each other?
 
-Claims: one charge to an SQLite ledger takes at most 15 ms of CPU whatever came before; a refusal and `remaining` take
-at most 0.3 s; the history of 10,000 releases is read in half a second; and of eight processes that charge without a
-pause none waits long. The peer is SQLite's own way to wait, without the queue before it.
+Aims, printed below what was measured: one charge to an SQLite ledger takes at most 15 ms of CPU whatever came before; a
+refusal and `remaining` take at most 0.3 s; the history of 10,000 releases is read in half a second; and of eight
+processes that charge without a pause none waits long. The peer is SQLite's own way to wait, without the queue.
 
 The earlier releases are written in one transaction, by the code that writes them one by one: with a commit for each it
 would take half an hour. They are not part of any figure. `--sizes 100,1000` measures less.
