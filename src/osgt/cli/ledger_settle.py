@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osgt.cli.ledger import DatasetName, Location
+from osgt.cli.ledger import DatasetName, Location, ledger_at
 from osgt.cli.shared import Overwrite, clear_errors, command_target
 from osgt.files import written
 
@@ -42,7 +42,7 @@ def settle(
 
     Example: osgt ledger settle budget.db flights 7 --out release.parquet
     """
-    with clear_errors(), _at(location) as book:
+    with clear_errors(), ledger_at(location) as book:
         files = out or []
         if kept is not None and len(files) != 1:
             raise ValueError("--kept needs one --out: the file that it becomes")
@@ -84,15 +84,9 @@ def note(
 
     Example: osgt ledger note budget.db flights 7 "sent to the press office"
     """
-    with clear_errors(), _at(location) as book:
+    with clear_errors(), ledger_at(location) as book:
         book.note(dataset, entry, text, actor=actor)
         typer.echo(f"{dataset}: noted at entry {entry}")
-
-
-def _at(location: str) -> "Ledger":
-    from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
-
-    return Ledger(location)
 
 
 def _check_entry(book: "Ledger", dataset: str, entry: int) -> None:
