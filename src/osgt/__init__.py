@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from osgt.calibrate import calibrate, compare
+from osgt.calibration import calibrate, compare
 from osgt.mechanism import Mechanism
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.privacy import PrivacyProfile

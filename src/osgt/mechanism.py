@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.calibrate import calibrate
+from osgt.calibration import calibrate
 from osgt.limits import (
     LARGEST_EXACT_FLOAT,
     LARGEST_FLOAT_SHIFT,
@@ -30,7 +30,7 @@ _STEPS_PER_SHIFT_BITS = 14
 
 
 @dataclass(frozen=True)
-class Grid:
+class FloatGrid:
     """Numbers that are whole multiples of `step`, a power of two; shift and noise are counted in steps."""
 
     step: float
@@ -97,7 +97,7 @@ class Mechanism:
         step, steps = (1.0, int(self.shift)) if self.values == "integers" else _steps(self.shift)
         noise = calibrate(self.epsilon, self.delta, shift=steps, coordinates=coordinates, objective=objective)
         assert isinstance(noise, DiscreteOSGT)
-        self._grid = Grid(step, steps, noise)
+        self._grid = FloatGrid(step, steps, noise)
 
     @classmethod
     def of(cls, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> "Mechanism":
@@ -108,11 +108,11 @@ class Mechanism:
         mechanism.values = "integers" if isinstance(noise, DiscreteOSGT) else "floats"
         mechanism.shift, mechanism.coordinates = _shift(shift, mechanism.values), coordinates
         if isinstance(noise, DiscreteOSGT):
-            mechanism._grid = Grid(1.0, int(shift), noise)
+            mechanism._grid = FloatGrid(1.0, int(shift), noise)
         else:
             step, steps = _steps(mechanism.shift)
             in_steps = DiscreteOSGT.from_rates(noise.slope * step, noise.curvature * step * step)
-            mechanism._grid = Grid(step, steps, in_steps)
+            mechanism._grid = FloatGrid(step, steps, in_steps)
         return mechanism
 
     @property

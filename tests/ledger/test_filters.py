@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.ledger import few, filters, gauss, release_loss, renyi_order, residue
 from osgt.ledger.filters import FilterState, Shares, charged, shares_for
-from osgt.privacy import Charge, Part
+from osgt.privacy import Charge, NoisyPart
 
 BUDGETS = [(1.0, 1e-6), (3.0, 1e-6), (10.0, 1e-8), (0.1, 1e-9)]
 
@@ -152,7 +152,7 @@ class TestRenyi:
 
     def test_the_discrete_gaussian_by_the_continuous_formula(self):
         """It bounds the sum over the integers from above, at a σ where they differ."""
-        part = Part(DiscreteOSGT.gaussian(0.4), 1, 1)
+        part = NoisyPart(DiscreteOSGT.gaussian(0.4), 1, 1)
         y = np.arange(-60.0, 61.0)
         log_p, log_q = -(y**2) / 0.32, -((y + 1) ** 2) / 0.32
         exact = float(logsumexp(5.5 * log_p - 4.5 * log_q) - logsumexp(log_p)) / 4.5

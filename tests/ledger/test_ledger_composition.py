@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osgt import OSGT, DiscreteOSGT, Ledger, PrivacyProfile
-from osgt.calibrate import Part
+from osgt.calibration import Part
 from osgt.ledger import BudgetExceeded, planned, running
 from osgt.ledger.budget import new_budget
 from osgt.ledger.planned import Planned

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.ledger import gauss, release_loss, residue
-from osgt.privacy import Part
+from osgt.privacy import NoisyPart
 
 EPSILON, DELTA = 3.0, 8e-7
 
@@ -30,7 +30,7 @@ RELEASES = {
 
 
 def profile_parts(release):
-    return tuple(Part(*part) for part in release)
+    return tuple(NoisyPart(*part) for part in release)
 
 
 def excess(release, mu, left):
@@ -86,7 +86,7 @@ class TestReleaseLoss:
 
     def test_masses_are_right_far_out(self):
         """Relative to themselves: 64 coordinates, at masses of 1e-25, against a sum of logarithms."""
-        loss = release_loss.loss_of((Part(DiscreteOSGT.from_rates(0.05, 0.0), 1, 64),), 1e-40)
+        loss = release_loss.loss_of((NoisyPart(DiscreteOSGT.from_rates(0.05, 0.0), 1, 64),), 1e-40)
         # Two-valued losses: binomial. All are ±0.05, and the sum is 0.05·(2·ups - 64).
         for ups in (60, 62, 64):
             log_tail = [
@@ -98,8 +98,8 @@ class TestReleaseLoss:
             assert exact * 0.99 < above < exact * 3.0
 
     def test_none_for_losses_beyond_any_budget(self):
-        assert release_loss.loss_of((Part(DiscreteOSGT.gaussian(0.02), 1, 1),), 1e-22) is None
-        assert release_loss.loss_of((Part(DiscreteOSGT.from_rates(1.0, 0.0), 1, 400),), 1e-22) is None
+        assert release_loss.loss_of((NoisyPart(DiscreteOSGT.gaussian(0.02), 1, 1),), 1e-22) is None
+        assert release_loss.loss_of((NoisyPart(DiscreteOSGT.from_rates(1.0, 0.0), 1, 400),), 1e-22) is None
 
 
 class TestStart:
@@ -137,7 +137,7 @@ class TestAfter:
     def test_random_releases(self, shape, scale, discrete, coordinates, share):
         noise = (DiscreteOSGT if discrete else OSGT)(shape * scale, scale)
         mu = residue.start(EPSILON, DELTA) * share
-        left = residue.after(mu, (Part(noise, 1, coordinates),), EPSILON, DELTA)
+        left = residue.after(mu, (NoisyPart(noise, 1, coordinates),), EPSILON, DELTA)
         if left is None:
             return
         price = mu**2 - left**2
@@ -147,7 +147,7 @@ class TestAfter:
     @pytest.mark.parametrize("coordinates", [1, 7])
     def test_gaussian_noise_takes_exactly_its_own(self, coordinates):
         mu = residue.start(EPSILON, DELTA)
-        part = Part(OSGT.gaussian(20.0), 3.0, coordinates)
+        part = NoisyPart(OSGT.gaussian(20.0), 3.0, coordinates)
         left = residue.after(mu, (part,), EPSILON, DELTA)
         assert left**2 == pytest.approx(mu**2 - coordinates * 9 / 400, rel=1e-15)
         assert residue.after(0.05, (part,), EPSILON, DELTA) is None

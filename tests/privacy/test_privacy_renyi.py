@@ -10,7 +10,7 @@ from privacy_oracles import gaussian_delta, renyi_by_quadrature, renyi_exactly
 from scipy.stats import norm
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
-from osgt.privacy import Part
+from osgt.privacy import NoisyPart
 
 SIGMA = math.sqrt(630)
 
@@ -215,7 +215,7 @@ def test_a_profile_is_its_parts():
     profile = PrivacyProfile(OSGT(3, 6), 2, 5) + PrivacyProfile(DiscreteOSGT(3, 6), 1, 4)
     rows = [(type(p.noise).__name__, p.noise.slope, p.noise.curvature, p.shift, p.coordinates) for p in profile.parts]
     kinds = {"OSGT": OSGT, "DiscreteOSGT": DiscreteOSGT}
-    again = PrivacyProfile.of(Part(kinds[k].from_rates(a, c), shift, n) for k, a, c, shift, n in rows)
+    again = PrivacyProfile.of(NoisyPart(kinds[k].from_rates(a, c), shift, n) for k, a, c, shift, n in rows)
     assert again == profile
     assert hash(again) == hash(profile)
 

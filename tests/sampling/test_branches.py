@@ -7,9 +7,9 @@ from flint import arb
 from scripted import ScriptedBytes, words
 
 from osgt import DiscreteOSGT
-from osgt.sampling.cells import UNDECIDED, CellTable, Weights, _leading_bits
 from osgt.sampling.certified import tail_sum, working_precision
 from osgt.sampling.fast import BlockSampler, TableSampler
+from osgt.sampling.lookup import UNDECIDED, CellTable, Weights, _leading_bits
 from osgt.sampling.pool import Sampler
 
 mp.mp.dps = 60
@@ -259,7 +259,7 @@ def test_the_tolerance_of_the_float_comparison():
 
 def test_a_tie_steps_through_cuts_that_agree(monkeypatch):
     """Listed further out than usual, the last cuts share their first 64 bits; a tie must pass them in their order."""
-    monkeypatch.setattr("osgt.sampling.cells._LISTED_EXPONENT", 60.0)
+    monkeypatch.setattr("osgt.sampling.lookup._LISTED_EXPONENT", 60.0)
     cells = TableSampler(LAW.potential, ScriptedBytes())._cells
     same = np.flatnonzero(cells._cuts[1:] == cells._cuts[:-1])
     first, word = int(same[0]), int(cells._cuts[same[0]])

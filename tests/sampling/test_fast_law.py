@@ -127,7 +127,7 @@ def test_the_tail_beyond_the_table(law, step, start):
 @pytest.mark.parametrize("law", [DiscreteOSGT(3, 6), DiscreteOSGT(300, 900)], ids=repr)
 def test_all_tail(law, monkeypatch):
     """With most of the law left to the tail, tail and table still make one law."""
-    monkeypatch.setattr("osgt.sampling.cells._LISTED_EXPONENT", 1.0)
+    monkeypatch.setattr("osgt.sampling.lookup._LISTED_EXPONENT", 1.0)
     draws = draw(Sampler(law.potential)._sampler, 8_000)
     assert chi_square(draws, law) > FALSE_ALARM
     assert chi_square(draws, DiscreteOSGT.from_rates(law.slope / 1.25, law.curvature / 1.25**2)) < FALSE_ALARM

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from osgt.tables.measures import Bins, Centred, Rows, Squares, Steps, Units, Values
+from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.tables.values import grid_of
 
 SCHEMA = pa.schema(
@@ -76,16 +76,16 @@ def made_measures(dataset):
         Rows(),
         Values("real"),
         Values("price"),
-        Steps("small", grid("small", (-200, 200))),
-        Steps("whole", grid("whole", (-1000, 1000))),
-        Steps("whole", grid("whole", (3, 2**40))),
-        Steps("real", grid("real", (-1.5, 10))),
-        Steps("real", grid("real", (2, 3))),
-        Steps("real", grid("real", (-1e270, 1e270))),
-        Steps("price", grid("price", (-5, 10))),
-        Steps("flag", grid("flag", (0, 1))),
-        Centred("whole", grid("whole", (-10, 1000))),
-        Centred("real", grid("real", (0, 10))),
+        ClippedSum("small", grid("small", (-200, 200))),
+        ClippedSum("whole", grid("whole", (-1000, 1000))),
+        ClippedSum("whole", grid("whole", (3, 2**40))),
+        ClippedSum("real", grid("real", (-1.5, 10))),
+        ClippedSum("real", grid("real", (2, 3))),
+        ClippedSum("real", grid("real", (-1e270, 1e270))),
+        ClippedSum("price", grid("price", (-5, 10))),
+        ClippedSum("flag", grid("flag", (0, 1))),
+        CentredSum("whole", grid("whole", (-10, 1000))),
+        CentredSum("real", grid("real", (0, 10))),
         Squares("real", grid("real", (-2, 2), squares=True)),
         Squares("whole", grid("whole", (400, 600), squares=True)),
         Bins("real", (-1, 0, 0.5, 2)),

@@ -13,7 +13,7 @@ import pytest
 from engines import sums
 
 from osgt import Dataset
-from osgt.tables.measures import Rows, Steps, Units, Values
+from osgt.tables.measures import ClippedSum, Rows, Units, Values
 from osgt.tables.plan import measured_parts
 from osgt.tables.reading import fetched
 from osgt.tables.release import exact_sums
@@ -389,5 +389,5 @@ def test_texts_and_categories_of_pandas():
         "maybe": {(1,): [[1]], (None,): [[1]], (2**62 + 1,): [[1]]},
     }.items():
         assert sums(data.group_by(by, max_groups=1), [Units()], order=None) == expected, by
-    steps = Steps("maybe", data.group_by(max_rows_per_group=1).sum("maybe", (0, 5)).aggregates[0].grid)
+    steps = ClippedSum("maybe", data.group_by(max_rows_per_group=1).sum("maybe", (0, 5)).aggregates[0].grid)
     assert sums(data.group_by(max_rows_per_group=1), [steps], order=None) == {(): [[6]]}

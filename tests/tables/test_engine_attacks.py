@@ -8,7 +8,7 @@ from engines import new_name, sums
 from psycopg import sql
 
 from osgt import Dataset
-from osgt.tables.measures import Bins, Rows, Steps, Units, Values
+from osgt.tables.measures import Bins, ClippedSum, Rows, Units, Values
 from osgt.tables.values import grid_of
 
 LIKE = ["a", "A", "á", "Á", "a\u0301", "A\u0301"]
@@ -107,7 +107,7 @@ def test_no_number_is_too_large_for_a_sum(postgres_rows):
     dataset = postgres_rows("int", "int", [f"{i}, {i}, {value}" for i, value in enumerate(HUGE)], value="numeric")
     grid = grid_of("value", dataset.type_of("column", "value"), (-3, 5))
     query = dataset.group_by("key", max_groups=1, max_rows_per_group=1)
-    found = sums(query, [Steps("value", grid), Values("value"), Bins("value", (0, 1, 2))], order=None)
+    found = sums(query, [ClippedSum("value", grid), Values("value"), Bins("value", (0, 1, 2))], order=None)
     assert [found[(i,)] for i in range(len(HUGE))] == [
         [[grid.high], [1], [0, 0]],
         [[grid.low], [1], [0, 0]],

@@ -13,8 +13,8 @@ from engines import ROW, UNIT, sums
 from goodness import FALSE_ALARM, equal_cells
 
 from osgt.tables.bounding import fresh_salt
-from osgt.tables.measures import Steps, Units
-from osgt.tables.values import Grid
+from osgt.tables.measures import ClippedSum, Units
+from osgt.tables.values import ValueGrid
 
 PEOPLE, TOWNS = 4000, 8
 
@@ -49,7 +49,7 @@ def test_no_row_is_favoured(engine, everywhere):
     """All rows of a unit are in one group and one is kept: which one is drawn anew in every run."""
     dataset = engine.put(everywhere)
     query = dataset.group_by("country", max_groups=1, max_rows_per_group=1)
-    marks = [Steps(f"row_{i}", Grid("integer", 1, 0, 1)) for i in range(TOWNS)]
+    marks = [ClippedSum(f"row_{i}", ValueGrid("integer", 1, 0, 1)) for i in range(TOWNS)]
     counts, again = (np.array(sums(query, marks, salt=1, order=None)[("x",)])[:, 0] for _ in range(2))
     assert counts.sum() == again.sum() == PEOPLE
     assert equal_cells(counts) > FALSE_ALARM
@@ -70,7 +70,7 @@ def test_every_unit_chooses_on_its_own(engine):
     rows[ROW] = np.arange(4 * people)
     rows |= {f"bits_{c}": np.where(rows[UNIT] // BITS == c, 1 << rows[UNIT] % BITS, 0) for c in range(COLUMNS)}
     query = engine.put(pa.table(rows)).group_by("town", max_groups=2, max_rows_per_group=1)
-    measures = [Steps(f"bits_{c}", Grid("integer", 1, 0, 2**BITS)) for c in range(COLUMNS)]
+    measures = [ClippedSum(f"bits_{c}", ValueGrid("integer", 1, 0, 2**BITS)) for c in range(COLUMNS)]
     found = sums(query, measures, salt=fresh_salt())
     pairs = [
         tuple(town for town in range(4) if found[(town,)][person // BITS][0] >> person % BITS & 1)

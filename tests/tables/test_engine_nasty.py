@@ -7,15 +7,15 @@ from engines import ROW, UNIT, fetched_queries, sums
 
 from osgt import Dataset
 from osgt.tables.bounding import fresh_salt
-from osgt.tables.measures import Rows, Steps, Units, Values
-from osgt.tables.values import Grid
+from osgt.tables.measures import ClippedSum, Rows, Units, Values
+from osgt.tables.values import ValueGrid
 
-GRID = Grid("integer", 1, 0, 10)
+GRID = ValueGrid("integer", 1, 0, 10)
 
 
 def answer(dataset, by=("key",), max_groups=2, max_rows=2, column="value"):
     query = dataset.group_by(*by, max_groups=max_groups, max_rows_per_group=max_rows)
-    return sums(query, [Units(), Rows(), Values(column), Steps(column, GRID)], fresh_salt(), order=None)
+    return sums(query, [Units(), Rows(), Values(column), ClippedSum(column, GRID)], fresh_salt(), order=None)
 
 
 def test_one_unit_in_every_group_and_one_group_with_every_unit(engine):
@@ -38,7 +38,7 @@ def test_nothing_there(engine, rows):
     assert answer(dataset) == {}
     if engine.name == "duckdb":
         query = dataset.group_by(max_rows_per_group=2)
-        assert sums(query, [Units(), Rows(), Steps("value", GRID)], order=None) == {(): [[0], [0], [0]]}
+        assert sums(query, [Units(), Rows(), ClippedSum("value", GRID)], order=None) == {(): [[0], [0], [0]]}
         release = dataset.group_by("key", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6)
         assert release.to_arrow().num_rows == 0
         assert len(dataset.group_by(max_rows_per_group=2).count().release(1, 1e-6)) == 1

@@ -1,7 +1,8 @@
 """Values are rounded to their grid exactly: ⌊value/step + ½⌋, within the bounds, on every engine and for every type.
 
-The oracle is `reference.in_steps`, in fractions. Values are chosen to be hard: halves between two steps and the values
-of the type next to them, bounds and their neighbours, the ends of the type, numbers that floats cannot tell apart.
+The oracle is `plain_tables.in_steps`, in fractions. Values are chosen to be hard: halves between two steps and the
+values of the type next to them, bounds and their neighbours, the ends of the type, numbers that floats cannot tell
+apart.
 """
 
 import decimal
@@ -14,19 +15,19 @@ from typing import Any
 
 import duckdb
 import ibis
+import plain_tables
 import psycopg
 import pyarrow as pa
 import pytest
-import reference
 from engines import ROW, UNIT, new_name
 
 from osgt import Dataset
-from osgt.tables.measures import Centred, Squares, Steps
+from osgt.tables.measures import CentredSum, ClippedSum, Squares
 from osgt.tables.reading import fetched
 from osgt.tables.values import grid_of
 
 #: What is summed for each aggregate, and the options of its grid.
-SUM, MEAN, VARIANCE = (Steps, {}), (Centred, {"centred": True}), (Squares, {"squares": True})
+SUM, MEAN, VARIANCE = (ClippedSum, {}), (CentredSum, {"centred": True}), (Squares, {"squares": True})
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def wrong_steps(dataset, measures, values):
     for name, measure in names.items():
         rows = itertools.zip_longest(found[name], values[measure.column])
         for number, value in rows:
-            (expected,) = reference.numbers(measure, [{measure.column: value}], UNIT)
+            (expected,) = plain_tables.numbers(measure, [{measure.column: value}], UNIT)
             if number != expected:
                 wrong.append(f"{measure}: {value} gives {number}, not {expected}")
     return wrong
@@ -161,7 +162,7 @@ def test_the_values_are_hard():
             for value in hard_values(column):
                 if (value / grid.step).denominator == 2 and grid.low < value / grid.step < grid.high:
                     ties.add(name)
-                if reference.in_steps(float(value), grid) != reference.in_steps(value, grid):
+                if plain_tables.in_steps(float(value), grid) != plain_tables.in_steps(value, grid):
                     astray.add(name)
     assert len(ties) >= 16, set(COLUMNS) - ties
     assert len(astray) >= 13, set(COLUMNS) - astray

@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 import made_tables
+import plain_tables
 import pyarrow as pa
 import pytest
-import reference
 from engines import ROW, UNIT, sums
 
-from osgt.tables.measures import Rows, Steps, Units
-from osgt.tables.values import Grid
+from osgt.tables.measures import ClippedSum, Rows, Units
+from osgt.tables.values import ValueGrid
 
 BY = ("table", "town", "number")
 
@@ -27,8 +27,8 @@ def test_sums_equal_the_reference_where_groups_are_not_cut(engine, max_rows):
     dataset = engine.put(table)
     query = dataset.group_by(*BY, max_groups=100, max_rows_per_group=max_rows)
     measures = made_tables.made_measures(dataset)
-    kept = reference.bounded(table.to_pylist(), UNIT, BY, ROW, 100, max_rows)
-    assert reference.differences(sums(query, measures), reference.sums(kept, UNIT, measures), measures) == []
+    kept = plain_tables.bounded(table.to_pylist(), UNIT, BY, ROW, 100, max_rows)
+    assert plain_tables.differences(sums(query, measures), plain_tables.sums(kept, UNIT, measures), measures) == []
 
 
 def marked_rows(seed, people=6, towns=5):
@@ -52,7 +52,7 @@ def test_kept_rows_are_as_many_as_the_bounds_allow(engine, max_groups, max_rows,
     rows, columns = marked_rows(7)
     dataset = engine.put(pa.Table.from_pylist(rows))
     query = dataset.group_by("town", max_groups=max_groups, max_rows_per_group=max_rows)
-    bits = [Steps(column, Grid("integer", Fraction(1), 0, 2**30)) for column in columns]
+    bits = [ClippedSum(column, ValueGrid("integer", Fraction(1), 0, 2**30)) for column in columns]
     found = sums(query, [Rows(), Units(), *bits], order=order)
     kept = {
         group: [row for row in rows if numbers[2 + row[ROW] // 30][0] >> row[ROW] % 30 & 1]
@@ -80,8 +80,8 @@ def test_one_group_without_keys(engine):
     dataset = engine.put(table)
     measures = made_tables.made_measures(dataset)
     query = dataset.group_by(max_rows_per_group=2)
-    kept = reference.bounded(table.to_pylist(), UNIT, (), ROW, 1, 2)
-    assert reference.differences(sums(query, measures), reference.sums(kept, UNIT, measures), measures) == []
+    kept = plain_tables.bounded(table.to_pylist(), UNIT, (), ROW, 1, 2)
+    assert plain_tables.differences(sums(query, measures), plain_tables.sums(kept, UNIT, measures), measures) == []
 
 
 def test_three_engines_give_the_same(engine_of):

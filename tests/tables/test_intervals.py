@@ -206,8 +206,8 @@ class TestCoverage:
                 "Rows": len(z),
                 "Units": len(z),
                 "Values": len(z),
-                "Steps": int(np.clip(values, -3, 9).sum()),
-                "Centred": int(z.sum()),
+                "ClippedSum": int(np.clip(values, -3, 9).sum()),
+                "CentredSum": int(z.sum()),
                 "Squares": int((2 * z * z - 64).sum()),
             }[type(measure).__name__]
             exact[measure] = np.full((GROUPS, 1), number)
@@ -264,7 +264,7 @@ class TestCoverage:
         gradients = {"rides_mean": np.array(first) / 2}
         gradients["rides_variance"] = (np.array([-mean_square / n, 0, 1 / n]) / 2 - 2 * mean * np.array(first)) / 4
         for name, most in (("rides_mean", 1.3), ("rides_variance", 3)):
-            stds = np.array([laws[kind].std() for kind in ("Values", "Centred", "Squares")])
+            stds = np.array([laws[kind].std() for kind in ("Values", "CentredSum", "Squares")])
             delta_method = stats.norm.isf(0.025) * math.sqrt(np.sum((gradients[name] * stds) ** 2))
             half = np.mean(columns[f"{name}_high"] - columns[f"{name}_low"]) / 2
             assert half <= most * delta_method, name

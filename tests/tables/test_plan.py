@@ -12,7 +12,7 @@ from spies import SpyLedger, people
 
 from osgt import DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.privacy import Charge
-from osgt.tables.measures import Bins, Centred, Rows, Squares, Steps, Units, Values
+from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.tables.plan import measured_parts
 
 FIVE = ["a", "b", "c", "d", "e"]
@@ -37,24 +37,28 @@ class TestShifts:
             (lambda q: q.count(), {Rows: (3, 4)}, {Rows: (3, 8)}),
             (lambda q: q.count_units(), {Units: (1, 4)}, {Units: (1, 8)}),
             # All values on one side of zero: taken away in 4 groups, brought in 4 others.
-            (lambda q: q.sum("rides", (0, 5)), {Steps: (3 * 5, 4)}, {Steps: (15, 8)}),
-            (lambda q: q.sum("rides", (10, 20)), {Steps: (3 * 20, 4)}, {Steps: (60, 8)}),
-            (lambda q: q.sum("rides", (-9, -2)), {Steps: (3 * 9, 4)}, {Steps: (27, 8)}),
+            (lambda q: q.sum("rides", (0, 5)), {ClippedSum: (3 * 5, 4)}, {ClippedSum: (15, 8)}),
+            (lambda q: q.sum("rides", (10, 20)), {ClippedSum: (3 * 20, 4)}, {ClippedSum: (60, 8)}),
+            (lambda q: q.sum("rides", (-9, -2)), {ClippedSum: (3 * 9, 4)}, {ClippedSum: (27, 8)}),
             # Values of both signs: -7·3 taken away and 2·3 brought in one group move it further than either.
-            (lambda q: q.sum("rides", (-7, 2)), {Steps: (3 * 7, 4)}, {Steps: (42, 4)}),
+            (lambda q: q.sum("rides", (-7, 2)), {ClippedSum: (3 * 7, 4)}, {ClippedSum: (42, 4)}),
             # Cents; powers of two; truth values.
-            (lambda q: q.sum("tip", (0, 30)), {Steps: (3 * 3000, 4)}, {Steps: (9000, 8)}),
-            (lambda q: q.sum("fare", (0, 100)), {Steps: (3 * 100 * 2**14, 4)}, {Steps: (3 * 100 * 2**14, 8)}),
-            (lambda q: q.sum("member", (0, 1)), {Steps: (3, 4)}, {Steps: (3, 8)}),
+            (lambda q: q.sum("tip", (0, 30)), {ClippedSum: (3 * 3000, 4)}, {ClippedSum: (9000, 8)}),
+            (lambda q: q.sum("fare", (0, 100)), {ClippedSum: (3 * 100 * 2**14, 4)}, {ClippedSum: (3 * 100 * 2**14, 8)}),
+            (lambda q: q.sum("member", (0, 1)), {ClippedSum: (3, 4)}, {ClippedSum: (3, 8)}),
             # A mean is a sum of distances from the middle, here in half rides: half as far to move as the sum.
-            (lambda q: q.mean("rides", (0, 5)), {Values: (3, 4), Centred: (15, 4)}, {Values: (3, 8), Centred: (30, 4)}),
-            (lambda q: q.mean("rides", (100, 105)), {Values: (3, 4), Centred: (15, 4)}, None),
-            (lambda q: q.mean("rides", (0, 5), missing="centre"), {Rows: (3, 4), Centred: (15, 4)}, None),
+            (
+                lambda q: q.mean("rides", (0, 5)),
+                {Values: (3, 4), CentredSum: (15, 4)},
+                {Values: (3, 8), CentredSum: (30, 4)},
+            ),
+            (lambda q: q.mean("rides", (100, 105)), {Values: (3, 4), CentredSum: (15, 4)}, None),
+            (lambda q: q.mean("rides", (0, 5), missing="centre"), {Rows: (3, 4), CentredSum: (15, 4)}, None),
             # z from -4 to 4 half rides, 2z² - 16 from -16 to 16.
             (
                 lambda q: q.variance("rides", (0, 4)),
-                {Values: (3, 4), Centred: (12, 4), Squares: (48, 4)},
-                {Values: (3, 8), Centred: (24, 4), Squares: (96, 4)},
+                {Values: (3, 4), CentredSum: (12, 4), Squares: (48, 4)},
+                {Values: (3, 8), CentredSum: (24, 4), Squares: (96, 4)},
             ),
             # However many bins: as one count.
             (lambda q: q.histogram("fare", [0, 1]), {Bins: (3, 4)}, {Bins: (3, 8)}),
@@ -82,20 +86,20 @@ class TestShifts:
         data = people(neighbours="change_one")
         query = data.group_by("city", max_groups=4, max_rows_per_group=3, public_keys=FIVE)
         assert parts_of(query.count()) == {Rows: (3, 5)}
-        assert parts_of(query.sum("rides", (-1, 2))) == {Steps: (12, 4)}
+        assert parts_of(query.sum("rides", (-1, 2))) == {ClippedSum: (12, 4)}
         assert parts_of(query.histogram("fare", [0, 1, 2])) == {Bins: (3, 8)}
 
     def test_no_groups_at_all(self):
         query = people().group_by(max_rows_per_group=3)
-        assert parts_of(query.count().sum("rides", (0, 5))) == {Rows: (3, 1), Steps: (15, 1)}
+        assert parts_of(query.count().sum("rides", (0, 5))) == {Rows: (3, 1), ClippedSum: (15, 1)}
         query = people(neighbours="change_one").group_by(max_rows_per_group=3)
-        assert parts_of(query.count().sum("rides", (-5, 5))) == {Rows: (3, 1), Steps: (30, 1)}
+        assert parts_of(query.count().sum("rides", (-5, 5))) == {Rows: (3, 1), ClippedSum: (30, 1)}
         assert parts_of(query.histogram("fare", [0, 1, 2])) == {Bins: (3, 2)}
 
     def test_with_one_row_in_a_group_rows_are_units(self):
         query = people().group_by("city", max_groups=4, max_rows_per_group=1).count().count_units()
         assert parts_of(query) == {Units: (1, 4)}
-        assert parts_of(query.mean("rides", (0, 5), missing="centre")) == {Units: (1, 4), Centred: (5, 4)}
+        assert parts_of(query.mean("rides", (0, 5), missing="centre")) == {Units: (1, 4), CentredSum: (5, 4)}
 
     @pytest.mark.parametrize(
         ("ask", "chosen_by"),
@@ -119,7 +123,7 @@ class TestShifts:
     def test_measures_are_shared(self):
         """Mean and variance of a column need one count and one sum of it between them."""
         query = people().group_by(max_rows_per_group=3).mean("rides", (0, 4)).variance("rides", (0, 4))
-        assert parts_of(query) == {Values: (3, 1), Centred: (12, 1), Squares: (48, 1)}
+        assert parts_of(query) == {Values: (3, 1), CentredSum: (12, 1), Squares: (48, 1)}
 
 
 #: Queries of different kinds, small enough in scale for an accounting that goes through all outcomes.

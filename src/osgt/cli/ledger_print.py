@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from osgt.ledger import Event, Overview, Release
+from osgt.ledger import Event, Overview, ReleaseRecord
 from osgt.ledger.wording import about, figure, left, outcome, owners, rounded_up, used, what, when, who
 from osgt.shown_text import FORMULA, one_line, shortened
 
@@ -89,7 +89,7 @@ def print_overview(whole: Overview, chosen: Overview) -> None:
         console.print(_events(chosen.events))
 
 
-def _releases(releases: Sequence[Release], of: int) -> Table:
+def _releases(releases: Sequence[ReleaseRecord], of: int) -> Table:
     many = f"{len(releases):,} of {of:,} releases" if len(releases) < of else "All releases"
     table = Table(title=many, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("entry", justify="right")
@@ -129,7 +129,7 @@ def _events(events: Sequence[Event]) -> Table:
     return table
 
 
-def sparkline(releases: Sequence[Release]) -> str:
+def sparkline(releases: Sequence[ReleaseRecord]) -> str:
     """The share used after each release as a row of bars, full at 100 %; where there are many, several share a bar."""
     values = [release.share_after for release in releases]
     width = min(_WIDTH, len(values))
@@ -159,10 +159,10 @@ def as_csv(overviews: Sequence[Overview]) -> str:
     writer = csv.DictWriter(file, _CSV, lineterminator="\n")
     writer.writeheader()
     for overview in overviews:
-        records: list[Release | Event] = [*overview.releases, *overview.events]
+        records: list[ReleaseRecord | Event] = [*overview.releases, *overview.events]
         for record in sorted(records, key=lambda record: record.sequence):
             row = {"dataset": overview.spending.dataset, "entry": record.sequence, **vars(record)}
-            if isinstance(record, Release):
+            if isinstance(record, ReleaseRecord):
                 row |= {"kind": "release", "notes": "; ".join(map(str, record.notes))}
                 row["left_after"] = left(record.share_after)
             else:

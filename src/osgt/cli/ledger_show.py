@@ -12,7 +12,7 @@ from osgt.cli.shared import PICTURES, Overwrite, clear_errors, command_target
 from osgt.files import written
 
 if TYPE_CHECKING:
-    from osgt.ledger import Event, Overview, Release
+    from osgt.ledger import Event, Overview, ReleaseRecord
 
 #: Releases that a terminal shows, unless told otherwise.
 _PRINTED = 20
@@ -91,7 +91,7 @@ class Choice:
             releases = releases[max(len(releases) - last, 0) :]
         return replace(overview, releases=releases, events=[event for event in overview.events if self._has(event)])
 
-    def _has(self, record: "Release | Event") -> bool:
+    def _has(self, record: "ReleaseRecord | Event") -> bool:
         from osgt.ledger.events import moment  # noqa: PLC0415 - SQLAlchemy is an extra
 
         time = moment(record.time)

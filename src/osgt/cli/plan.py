@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from osgt.calibrate import Comparison, calibrate_epsilon, compare
+from osgt.calibration import Comparison, calibrate_epsilon, compare
 from osgt.cli.shared import (
     PICTURES,
     DeltaUnlessQuery,

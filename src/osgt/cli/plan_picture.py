@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from osgt.calibrate import Comparison, compare
+from osgt.calibration import Comparison, compare
 
 _COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
 _LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}

@@ -8,7 +8,7 @@ except ModuleNotFoundError as error:
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
 from osgt.ledger.events import Event
 from osgt.ledger.ledger import Ledger
-from osgt.ledger.records import Overview, Release, Spending
+from osgt.ledger.records import Overview, ReleaseRecord, Spending
 from osgt.ledger.reservation import Reservation
 from osgt.ledger.verification import Verification
 
@@ -21,7 +21,7 @@ __all__ = [
     "LostAnswerError",
     "OtherSubjectError",
     "Overview",
-    "Release",
+    "ReleaseRecord",
     "Reservation",
     "Spending",
     "Verification",

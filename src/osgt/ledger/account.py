@@ -19,7 +19,7 @@ from osgt.ledger.planned import Planned
 from osgt.ledger.plausible import plausible, possible_sum
 from osgt.ledger.subject import Owners, Subject, Table
 from osgt.noise.parameters import real_number
-from osgt.privacy import Charge, Part, PrivacyProfile
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 from osgt.sampling.entropy import token
 
 #: Different noises up to which what stands is composed exactly, only to be told.
@@ -285,7 +285,7 @@ def profile_of(charges: Iterable[Charge]) -> PrivacyProfile | None:
             return None
     if not counts:
         return None
-    return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
+    return PrivacyProfile.of(NoisyPart(noise, shift, n) for (noise, shift), n in counts.items())
 
 
 def _forged(sequence: int) -> Fault:

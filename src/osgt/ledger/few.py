@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from osgt.ledger.release_loss import loss_of
-from osgt.privacy import Charge, Part, PrivacyProfile
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 
 #: Releases after which this filter is of no use any more.
 MOST = 20
@@ -30,7 +30,7 @@ _LEAST_MARGIN = 1e-13
 
 
 @lru_cache(maxsize=4096)
-def epsilon(parts: tuple[Part, ...], delta: float, tail: float, earlier: int) -> float:
+def epsilon(parts: tuple[NoisyPart, ...], delta: float, tail: float, earlier: int) -> float:
     """ε of a release at δ/2 if it is the first, at δ/4 if one came earlier, …; rounded up, or infinite."""
     share = math.ldexp(delta, -1 - earlier)
     loss = loss_of(parts, tail) if earlier < MOST else None

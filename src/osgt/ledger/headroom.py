@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from osgt.calibrate import Part, calibrate
+from osgt.calibration import Part, calibrate
 from osgt.ledger import filters
 from osgt.ledger.account import Account
 from osgt.ledger.budget import Budget
@@ -15,8 +15,7 @@ from osgt.ledger.filters import FilterState
 from osgt.ledger.planned import Planned, rounded_up
 from osgt.noise import OSGT
 from osgt.noise.parameters import real_number
-from osgt.privacy import Charge, PrivacyProfile
-from osgt.privacy import Part as ProfilePart
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
@@ -33,7 +32,7 @@ _DOWN_FOUR = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
-class Room:
+class Headroom:
     """A budget and what stands against it at one moment: all that decides what still fits."""
 
     budget: Budget
@@ -43,7 +42,7 @@ class Room:
     lost: str | None
 
     @classmethod
-    def of(cls, account: Account) -> "Room":
+    def of(cls, account: Account) -> "Headroom":
         """The room in an account as it is now."""
         state = account.planned if account.state is None else account.state
         return cls(account.budget, state, account.profile(), account.releases, account.lost)
@@ -94,7 +93,7 @@ class Room:
         return epsilon, min(delta, 1.0)
 
 
-def noise_factor(room: Room, charge: Charge) -> float | None:
+def noise_factor(room: Headroom, charge: Charge) -> float | None:
     """How many times as large the noise of a refused release must be for it to fit; None if that does not help."""
     log_factor = _least_log_factor(room, charge, accuracy=0.02)
     if log_factor is None:
@@ -104,7 +103,7 @@ def noise_factor(room: Room, charge: Charge) -> float | None:
     return math.ceil(factor * 10.0**digits) / 10.0**digits  # up, to two digits
 
 
-def refusal(name: str, room: Room, charge: Charge, factor: float | None) -> str:
+def refusal(name: str, room: Headroom, charge: Charge, factor: float | None) -> str:
     """Why a release was refused, what is left and what would fit."""
     budget = room.budget
     text = f"Refused, nothing was charged. Budget of {name!r}: ε = {budget.epsilon:g} at δ = {budget.delta:g}; spent: "
@@ -154,7 +153,7 @@ def charge_of(shape: Sequence[Part], delta: float, selection_share: float) -> Ca
     return charge_at
 
 
-def largest_epsilon(room: Room, charge_at: Callable[[float], Charge], delta: float) -> float:
+def largest_epsilon(room: Headroom, charge_at: Callable[[float], Charge], delta: float) -> float:
     """The largest ε at δ, to about half a percent, with which one more release fits; 0 if there is none.
 
     It has four digits, and a release with exactly this ε was found to fit.
@@ -180,7 +179,7 @@ def largest_epsilon(room: Room, charge_at: Callable[[float], Charge], delta: flo
     return epsilon
 
 
-def _guess(room: Room, delta: float) -> float:
+def _guess(room: Headroom, delta: float) -> float:
     """About the ε that is left, by the filter that leaves most."""
     state, epsilon = room.state, room.budget.epsilon
     guesses = [epsilon * max(1.0 - room.share(), 1e-3)]
@@ -195,7 +194,7 @@ def _four_digits(value: float) -> float:
     return float(Decimal(value).normalize(_DOWN_FOUR))
 
 
-def how_many(room: Room, charge: Charge, most: int) -> int:
+def how_many(room: Headroom, charge: Charge, most: int) -> int:
     """How many more releases with this charge fit, one after the other; counted up to `most`."""
     if room.lost is not None:
         return 0
@@ -214,13 +213,13 @@ def how_many(room: Room, charge: Charge, most: int) -> int:
 
 
 def _times(charge: Charge, n: int) -> Charge:
-    parts = (ProfilePart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
+    parts = (NoisyPart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
     # Rounded up, as the sum of their exact values is compared with the budget.
     selection = min(math.nextafter(n * charge.selection_delta, 1.0), 1.0 - 2.0**-53) if charge.selection_delta else 0.0
     return Charge(PrivacyProfile.of(parts), selection)
 
 
-def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
+def _least_log_factor(room: Headroom, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
     """log of the least factor of the noise with which a charge fits, from above; None if no factor helps."""
 
     def fits(log_factor: float) -> bool:
@@ -247,7 +246,7 @@ def _least_log_factor(room: Room, charge: Charge, *, accuracy: float, step: floa
 def _scaled(profile: PrivacyProfile, factor: float) -> PrivacyProfile:
     """The profile with noise so many times as large."""
     return PrivacyProfile.of(
-        ProfilePart(
+        NoisyPart(
             type(part.noise).from_rates(part.noise.slope / factor, part.noise.curvature / factor**2),
             part.shift,
             part.coordinates,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
-from osgt.calibrate import Part
+from osgt.calibration import Part
 from osgt.ledger import book, copies, filters, headroom, schema, verification
 from osgt.ledger.account import Account
 from osgt.ledger.book import Head
@@ -21,11 +21,11 @@ from osgt.ledger.database import Database
 from osgt.ledger.errors import BudgetExceeded, LostAnswerError, NoLedgerError
 from osgt.ledger.events import Event, events
 from osgt.ledger.filters import FilterState
-from osgt.ledger.headroom import Room
+from osgt.ledger.headroom import Headroom
 from osgt.ledger.lost import Again, nothing_charged, written_once
 from osgt.ledger.overview import overview
 from osgt.ledger.planned import Planned
-from osgt.ledger.records import Overview, Release, Spending, releases, spending
+from osgt.ledger.records import Overview, ReleaseRecord, Spending, releases, spending
 from osgt.ledger.reservation import Reservation, end_of
 from osgt.ledger.schema import datasets
 from osgt.ledger.subject import Owners, Subject, Table
@@ -300,7 +300,7 @@ class Ledger:
             "subject": subject.to_dict(),
             "token_hash": _hashed(secret),
         }
-        refused: list[Room] = []
+        refused: list[Headroom] = []
 
         def work(
             connection: sa.Connection, head: Head, account: Account
@@ -308,7 +308,7 @@ class Ledger:
             account.owners.check(name, subject)
             state = account.charged(charge)
             if state is None:
-                refused.append(Room.of(account))
+                refused.append(Headroom.of(account))
                 return None
             after: dict[str, Any]
             if isinstance(state, Planned):
@@ -412,7 +412,7 @@ class Ledger:
         name = name_of(dataset)
         with self._lock:
             account = self._account(name)
-            room, owners = Room.of(account), account.owners
+            room, owners = Headroom.of(account), account.owners
         return spending(name, room, owners)
 
     def remaining(
@@ -449,7 +449,7 @@ class Ledger:
             if query is not None:
                 data = query.dataset
                 account.owners.check(name, Subject.of(data.privacy_unit, data.neighbours, data.identity))
-            room = Room.of(account)
+            room = Headroom.of(account)
         budget_delta = room.budget.delta if delta is None else real_number("delta", delta, positive=False)
         if budget_delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta!r}")
@@ -465,10 +465,10 @@ class Ledger:
     def how_many(self, dataset: str, charge: Charge, *, most: int = 1000) -> int:
         """How many more releases with this charge fit, one after the other; counted up to `most`."""
         with self._lock:
-            room = Room.of(self._account(name_of(dataset)))
+            room = Headroom.of(self._account(name_of(dataset)))
         return headroom.how_many(room, charge, most)
 
-    def history(self, dataset: str) -> list[Release]:
+    def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""
         return releases(self._entries(name_of(dataset)))
 

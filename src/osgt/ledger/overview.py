@@ -10,9 +10,9 @@ from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry, damaged
 from osgt.ledger.events import events
 from osgt.ledger.filters import FilterState
-from osgt.ledger.headroom import Room
+from osgt.ledger.headroom import Headroom
 from osgt.ledger.planned import Planned
-from osgt.ledger.records import Overview, Release, releases, spending
+from osgt.ledger.records import Overview, ReleaseRecord, releases, spending
 from osgt.ledger.subject import Owners, Subject, Table
 
 #: Entries that say what the filters are left with.
@@ -33,7 +33,7 @@ def overview(fetched: book.Fetched) -> Overview:
         raise damaged(head.name, f"an entry cannot be read: {error!r}") from None
 
 
-def _room(entries: list[Entry], found: list[Release]) -> Room:
+def _room(entries: list[Entry], found: list[ReleaseRecord]) -> Headroom:
     """The budget and what stands against it, as the last entries say."""
     budget = next(Budget.from_dict(e.values["budget"]) for e in reversed(entries) if e.kind in ("open", "budget"))
     charges = [release.charge for release in found if release.status != "cancelled"]
@@ -42,10 +42,10 @@ def _room(entries: list[Entry], found: list[Release]) -> Room:
     else:
         state = FilterState.from_dict(next(e.values["state"] for e in reversed(entries) if e.kind in _WITH_STATE))
     lost = [str(e.values["time"]) for e in entries if e.kind == "restore" and e.values["charges_unknown"]]
-    return Room(budget, state, profile_of(charges), len(charges), lost[-1] if lost else None)
+    return Headroom(budget, state, profile_of(charges), len(charges), lost[-1] if lost else None)
 
 
-def _owners(entries: list[Entry], found: list[Release]) -> Owners:
+def _owners(entries: list[Entry], found: list[ReleaseRecord]) -> Owners:
     """Whose budget it is: what was declared, and what the standing releases have said."""
     owners = Owners.from_dict(entries[0].values["owners"])
     standing = {release.sequence for release in found if release.status != "cancelled"}

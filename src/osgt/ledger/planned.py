@@ -13,8 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from osgt.ledger.budget import Budget
-from osgt.ledger.running import Grid, TooCoarseError, add, epsilon_at, from_parts, grid_for
-from osgt.privacy import Charge, Part, PrivacyProfile
+from osgt.ledger.running import LossGrid, TooCoarseError, add, epsilon_at, from_parts, grid_for
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 from osgt.privacy.engine import Composed
 
 #: Different parts up to which an exact composition is made where the running loss cannot decide.
@@ -53,14 +53,14 @@ class Planned:
         grid = made.grid
         if grid is None or not made.counts:
             return made
-        parts = [(Part(noise, shift, 1), n) for (noise, shift), n in made.counts.items()]
+        parts = [(NoisyPart(noise, shift, 1), n) for (noise, shift), n in made.counts.items()]
         try:
             return replace(made, running=from_parts(parts, grid))
         except TooCoarseError:
             return made
 
     @property
-    def grid(self) -> Grid | None:
+    def grid(self) -> LossGrid | None:
         """The grid of the running loss, where the budget has use for one."""
         return grid_for(self.budget.epsilon, self.budget.delta) if self.budget.delta > 0 else None
 
@@ -107,7 +107,7 @@ class Planned:
     @cached_property
     def profile(self) -> PrivacyProfile:
         """All that stands, as a profile."""
-        return PrivacyProfile.of(Part(noise, shift, n) for (noise, shift), n in self.counts.items())
+        return PrivacyProfile.of(NoisyPart(noise, shift, n) for (noise, shift), n in self.counts.items())
 
     def figures(self) -> tuple[float, float]:
         """Upper bounds on ε at the declared δ and on δ at the declared ε: exact where that does not take long."""

@@ -9,7 +9,7 @@ from typing import Any
 from osgt.ledger.account import stored_charge
 from osgt.ledger.chain import Entry, many_records
 from osgt.ledger.events import Event
-from osgt.ledger.headroom import Room
+from osgt.ledger.headroom import Headroom
 from osgt.ledger.planned import rounded_up
 from osgt.ledger.subject import Owners
 from osgt.privacy import Charge
@@ -18,7 +18,7 @@ _STATUS = {"settle": "settled", "cancel": "cancelled"}
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRecord:
     """A release that was charged, and what became of it.
 
     `status` is "reserved" (charged, no output known), "settled" (its output is durable) or "cancelled" (nothing was
@@ -90,12 +90,12 @@ class Overview:
     """A data set at one moment: its budget and what is used of it, all releases and all other events."""
 
     spending: Spending
-    releases: list[Release]
+    releases: list[ReleaseRecord]
     events: list[Event]
 
 
 @many_records()
-def releases(entries: Iterable[Entry]) -> list[Release]:
+def releases(entries: Iterable[Entry]) -> list[ReleaseRecord]:
     """The releases among the entries of a data set, in order."""
     entries = list(entries)
     ends: dict[int, dict[str, Any]] = {}
@@ -115,7 +115,7 @@ def releases(entries: Iterable[Entry]) -> list[Release]:
         values, end, subject = entry.values, ends.get(entry.sequence, {}), entry.values["subject"]
         table = subject["table"] or {}
         found.append(
-            Release(
+            ReleaseRecord(
                 sequence=entry.sequence,
                 time=values["time"],
                 actor=values["actor"],
@@ -148,7 +148,7 @@ def _share(told: object) -> float:
     return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) and math.isfinite(told) else 1.0
 
 
-def spending(name: str, room: Room, owners: Owners) -> Spending:
+def spending(name: str, room: Headroom, owners: Owners) -> Spending:
     """How much of a budget is used, from what stands against it."""
     epsilon, delta = room.figures()
     return Spending(

@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 
 from osgt.noise.mills import Floats
-from osgt.privacy import Part
-from osgt.privacy.cells import UNIT, split
+from osgt.privacy import NoisyPart
 from osgt.privacy.grid import GridLaw, coarsen
+from osgt.privacy.loss_cells import UNIT, split
 from osgt.privacy.pair import POSITION_ERROR, Pair, pair_of
 
-#: Grid steps in the standard deviation of the loss of the release, and of one coordinate.
+#: LossGrid steps in the standard deviation of the loss of the release, and of one coordinate.
 _STEPS = 32.0
 _STEPS_OF_ONE = 20.0
 
@@ -35,7 +35,7 @@ _LARGEST_LOSS = 300.0
 #: Points on each side at which a coordinate is looked at first.
 _POINTS = 128
 
-#: Relative error of a tail probability, as `osgt.privacy.cells` has it, with room to spare.
+#: Relative error of a tail probability, as `osgt.privacy.loss_cells` has it, with room to spare.
 _TAIL_ERROR = 1e-12
 
 
@@ -66,7 +66,7 @@ class ReleaseLoss:
 
 
 @lru_cache(maxsize=1024)
-def loss_of(parts: tuple[Part, ...], tail: float) -> ReleaseLoss | None:
+def loss_of(parts: tuple[NoisyPart, ...], tail: float) -> ReleaseLoss | None:
     """The loss of a release, with a P-mass of about `tail` beyond the row; None if it is too large for one."""
     pairs = [pair_of(part.noise, part.shift) for part in parts]
     counts = [part.coordinates for part in parts]

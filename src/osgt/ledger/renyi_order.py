@@ -9,7 +9,7 @@ import math
 import sys
 from functools import lru_cache
 
-from osgt.privacy import Part, renyi
+from osgt.privacy import NoisyPart, renyi
 from osgt.privacy.conversion import log_delta
 
 #: Rényi divergences, and the conversion to δ, are computed to far better than this, relative.
@@ -20,13 +20,13 @@ _LARGEST = 2.0**40
 
 
 @lru_cache(maxsize=4096)
-def divergence(parts: tuple[Part, ...], order: float) -> float:
+def divergence(parts: tuple[NoisyPart, ...], order: float) -> float:
     """D_α of a release, rounded up."""
     total = math.fsum(part.coordinates * _of_one(part, order) for part in parts) * (1.0 + _MARGIN)
     return min(max(total, sys.float_info.min), _LARGEST) if not math.isnan(total) else _LARGEST
 
 
-def _of_one(part: Part, order: float) -> float:
+def _of_one(part: NoisyPart, order: float) -> float:
     noise = part.noise
     if noise.slope == 0:
         # Exact on the reals; on the integers an upper bound for integer shifts (Canonne, Kamath and Steinke 2020).

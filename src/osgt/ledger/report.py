@@ -12,7 +12,7 @@ from html import escape
 
 from osgt.ledger.book import software
 from osgt.ledger.events import Event
-from osgt.ledger.records import Overview, Release
+from osgt.ledger.records import Overview, ReleaseRecord
 from osgt.ledger.report_picture import spending_picture
 from osgt.ledger.verification import Verification
 from osgt.ledger.wording import about, figure, left, outcome, owners, promise, rounded_up, used, what, when, who
@@ -105,7 +105,7 @@ def _budget(overview: Overview, now: datetime) -> str:
     )
 
 
-def _releases(releases: Sequence[Release]) -> str:
+def _releases(releases: Sequence[ReleaseRecord]) -> str:
     if not releases:
         return "<p>Nothing was released.</p>"
     rows = []

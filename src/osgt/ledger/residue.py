@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from osgt.ledger import gauss
 from osgt.ledger.comparison import MOST, ROUNDING, Comparison
 from osgt.ledger.release_loss import loss_of
-from osgt.privacy import Part
+from osgt.privacy import NoisyPart
 from osgt.privacy.closed_forms import is_gaussian
 
 #: Share of δ₁ for what lies beyond the windows. Releases use it in proportion to their prices: it is never exceeded.
@@ -78,7 +78,7 @@ def is_valid_start(mu: float | None, epsilon: float, delta: float) -> bool:
     return mu is None or (first is not None and 0 < mu <= first * (1.0 + 0.1 * _START_MARGIN))
 
 
-def after(mu: float, parts: tuple[Part, ...], epsilon: float, delta: float) -> float | None:
+def after(mu: float, parts: tuple[NoisyPart, ...], epsilon: float, delta: float) -> float | None:
     """The μ' that is left of μ with a release of these parts, for a budget that began at `start(ε, δ)`; None: dead."""
     square = _less_gaussian(mu, parts)
     others = _others(parts)
@@ -88,7 +88,7 @@ def after(mu: float, parts: tuple[Part, ...], epsilon: float, delta: float) -> f
     return _root(square) if square > 0 else None
 
 
-def is_valid(mu: float, left: float, parts: tuple[Part, ...], epsilon: float, delta: float) -> bool:
+def is_valid(mu: float, left: float, parts: tuple[NoisyPart, ...], epsilon: float, delta: float) -> bool:
     """Whether μ' = `left` is proved to be valid after μ: by the price that `after` takes, or by a proof of its own."""
     square = _less_gaussian(mu, parts)
     others = _others(parts)
@@ -102,11 +102,11 @@ def is_valid(mu: float, left: float, parts: tuple[Part, ...], epsilon: float, de
     return comparison is not None and left > 0 and comparison.proves(float(taken) * (1.0 - 1e-12))
 
 
-def _others(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _others(parts: tuple[NoisyPart, ...]) -> tuple[NoisyPart, ...]:
     return tuple(part for part in parts if not is_gaussian(part.noise))
 
 
-def _less_gaussian(mu: float, parts: tuple[Part, ...]) -> Fraction:
+def _less_gaussian(mu: float, parts: tuple[NoisyPart, ...]) -> Fraction:
     """μ² less that of the Gaussian parts, exactly."""
     square = Fraction(mu) ** 2
     for part in parts:
@@ -123,7 +123,7 @@ def _root(square: Fraction) -> float:
     return root
 
 
-def _anchor(square: Fraction, parts: tuple[Part, ...], epsilon: float, delta: float) -> float:
+def _anchor(square: Fraction, parts: tuple[NoisyPart, ...], epsilon: float, delta: float) -> float:
     """The μ, not above the one with this square, at which a release is priced; 0 where nothing is allowed any more."""
     first = start(epsilon, delta)
     loss = loss_of(parts, TAIL * delta)
@@ -138,12 +138,12 @@ def _anchor(square: Fraction, parts: tuple[Part, ...], epsilon: float, delta: fl
     return float(first * 2.0 ** (-place / _PER_OCTAVE))
 
 
-def _price_at(square: Fraction, parts: tuple[Part, ...], epsilon: float, delta: float) -> float | None:
+def _price_at(square: Fraction, parts: tuple[NoisyPart, ...], epsilon: float, delta: float) -> float | None:
     return price(parts, epsilon, delta, _anchor(square, parts, epsilon, delta))
 
 
 @lru_cache(maxsize=65536)
-def price(parts: tuple[Part, ...], epsilon: float, delta: float, mu: float) -> float | None:
+def price(parts: tuple[NoisyPart, ...], epsilon: float, delta: float, mu: float) -> float | None:
     """What a release takes of μ²: proved, and close to the least; None if it is too much."""
     comparison = _comparison(parts, epsilon, delta, mu)
     if comparison is None:
@@ -167,7 +167,7 @@ def price(parts: tuple[Part, ...], epsilon: float, delta: float, mu: float) -> f
 
 
 @lru_cache(maxsize=64)
-def _comparison(parts: tuple[Part, ...], epsilon: float, delta: float, mu: float) -> Comparison | None:
+def _comparison(parts: tuple[NoisyPart, ...], epsilon: float, delta: float, mu: float) -> Comparison | None:
     first, loss = start(epsilon, delta), loss_of(parts, TAIL * delta)
     if first is None or loss is None or mu <= 0:
         return None

@@ -21,14 +21,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise import OSGT
-from osgt.privacy import Part, engine, single
-from osgt.privacy.cells import UNIT
+from osgt.privacy import NoisyPart, engine, single
 from osgt.privacy.cumulant import Cumulant
 from osgt.privacy.engine import Composed
 from osgt.privacy.grid import compose
+from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import Pair, pair_of
 
-#: Grid steps in the standard deviation of a loss that just meets the budget.
+#: LossGrid steps in the standard deviation of a loss that just meets the budget.
 STEPS = 2400.0
 
 #: Tilted mass that one release, or one convolution, may leave outside its window.
@@ -49,7 +49,7 @@ class TooCoarseError(ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Grid:
+class LossGrid:
     """Step of the grid and tilt of the masses; the same for all losses that are to be added."""
 
     step: float
@@ -57,7 +57,7 @@ class Grid:
 
 
 @lru_cache(maxsize=256)
-def grid_for(epsilon: float, delta: float) -> Grid:
+def grid_for(epsilon: float, delta: float) -> LossGrid:
     """The grid for a budget with δ > 0: as if the budget were met by very many small releases."""
 
     def excess(log_mu: float) -> float:
@@ -68,11 +68,11 @@ def grid_for(epsilon: float, delta: float) -> Grid:
     low, high = math.log(epsilon) - 9.0, math.log(4.0 * math.sqrt(epsilon) + 2.0 * epsilon + 10.0)
     mu = math.exp(brentq(excess, low, high, xtol=1e-6)) if excess(low) < 0 < excess(high) else math.sqrt(epsilon)
     theta = brentq(lambda x: (math.exp(x) + 0.5) * mu**2 - math.exp(-x) - 1 / (1 + math.exp(x)) - epsilon, -60.0, 60.0)
-    return Grid(mu / STEPS, math.exp(theta))
+    return LossGrid(mu / STEPS, math.exp(theta))
 
 
 @lru_cache(maxsize=512)
-def loss_of(parts: tuple[Part, ...], grid: Grid) -> Composed:
+def loss_of(parts: tuple[NoisyPart, ...], grid: LossGrid) -> Composed:
     """The loss of one release on the grid."""
     pairs = [pair_of(part.noise, part.shift) for part in parts]
     counts = [part.coordinates for part in parts]
@@ -120,7 +120,7 @@ def together(losses: Sequence[tuple[Composed, int]]) -> Composed:
     )
 
 
-def add(running: Composed | None, releases: Iterable[tuple[Part, ...]], grid: Grid) -> Composed | None:
+def add(running: Composed | None, releases: Iterable[tuple[NoisyPart, ...]], grid: LossGrid) -> Composed | None:
     """The running loss with these releases on top; None if there is neither."""
     counted = Counter(releases)
     losses = [(loss_of(parts, grid), n) for parts, n in counted.items()]
@@ -129,11 +129,11 @@ def add(running: Composed | None, releases: Iterable[tuple[Part, ...]], grid: Gr
     return together(losses) if losses else None
 
 
-def from_parts(counts: Iterable[tuple[Part, int]], grid: Grid) -> Composed | None:
+def from_parts(counts: Iterable[tuple[NoisyPart, int]], grid: LossGrid) -> Composed | None:
     """The loss of these parts, each with its number of coordinates in all: built anew, more closely than by `add`."""
     losses: list[tuple[Composed, int]] = []
     for part, coordinates in counts:
-        losses.append((loss_of((Part(part.noise, part.shift, coordinates),), grid), 1))
+        losses.append((loss_of((NoisyPart(part.noise, part.shift, coordinates),), grid), 1))
         if len(losses) >= _BATCH:
             losses = [(together(losses), 1)]
     return together(losses) if losses else None

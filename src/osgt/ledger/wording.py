@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context, Decimal
 
 from osgt.ledger.events import Event, moment
-from osgt.ledger.records import Release, Spending
+from osgt.ledger.records import ReleaseRecord, Spending
 from osgt.shown_text import one_line, shortened
 
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
@@ -18,32 +18,32 @@ _LONGEST = 120
 _LARGEST_FACTOR = 14.0
 
 
-def who(record: Release | Event) -> str:
+def who(record: ReleaseRecord | Event) -> str:
     """Who it says it was, and who it was for the database or the operating system where that is somebody else."""
     actor, user = one_line(record.actor), one_line(record.session_user)
     return actor if actor == user or actor.startswith(f"{user}@") else f"{actor} (signed in as {user})"
 
 
-def what(release: Release) -> str:
+def what(release: ReleaseRecord) -> str:
     """The title of a release, or its query."""
     return one_line(release.title) if release.title else shortened(release.query, _LONGEST)
 
 
-def about(release: Release) -> str:
+def about(release: ReleaseRecord) -> str:
     """The privacy unit and the table of a release, as far as they are known."""
     unit = "" if release.unit is None else f"unit {one_line(release.unit)}"
     table = "" if release.table is None else f"table {one_line(release.table)}"
     return ", ".join(filter(None, (unit, table)))
 
 
-def outcome(release: Release) -> str:
+def outcome(release: ReleaseRecord) -> str:
     """Where the output of a release went; that it may be out where nobody has told the ledger."""
     if release.output:
         return f"→ {one_line(release.output)}"
     return "no output is known: it may be out" if release.status == "reserved" else ""
 
 
-def when(record: Release | Event) -> str:
+def when(record: ReleaseRecord | Event) -> str:
     """The date and the time, to the second."""
     return one_line(record.time)[:19].replace("T", " ")
 
@@ -72,7 +72,7 @@ def _percent(share: float) -> float:
     return min(math.ceil(share * 1000) / 10, 100)
 
 
-def times(releases: Iterable[Release]) -> list[datetime]:
+def times(releases: Iterable[ReleaseRecord]) -> list[datetime]:
     """When the releases were charged. Clocks may be wrong: the order of the chain is the one that counts."""
     found: list[datetime] = []
     for release in releases:

@@ -30,7 +30,7 @@ class DiscreteOSGT(OffsetLaw, IntegerLaw):
         size
             Number of draws or shape; None for a single `int`.
         """
-        # The one look down the house: noise/ knows no randomness, but users ask the law itself for draws.
+        # The one import from a lower layer: noise/ knows no randomness, but users ask the law itself for draws.
         from osgt.sampling import sampler_for  # noqa: PLC0415
 
         return sampler_for(self.potential).sample(size)

@@ -1,4 +1,4 @@
-"""Pictures as PNG and SVG. The only module of this room that needs matplotlib."""
+"""Pictures as PNG and SVG. The only module of this package that needs matplotlib."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
 """What a law gives away: exact privacy accounting."""
 
 from osgt.privacy.charge import Charge
-from osgt.privacy.profile import Part, PrivacyProfile
+from osgt.privacy.profile import NoisyPart, PrivacyProfile
 
-__all__ = ["Charge", "Part", "PrivacyProfile"]
+__all__ = ["Charge", "NoisyPart", "PrivacyProfile"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from osgt.noise.mills import Floats
-from osgt.privacy.cells import UNIT
+from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Error of the logarithm of a probability p, up to a factor 1 - log p.

@@ -6,7 +6,7 @@ from typing import Any
 
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.parameters import real_number
-from osgt.privacy.profile import SLACK, Part, PrivacyProfile
+from osgt.privacy.profile import SLACK, NoisyPart, PrivacyProfile
 
 _LAWS: Mapping[str, Any] = {"OSGT": OSGT, "DiscreteOSGT": DiscreteOSGT}
 
@@ -73,7 +73,7 @@ class Charge:
         """The charge that `to_dict` wrote."""
         try:
             parts = [
-                Part(_LAWS[p["law"]].from_rates(p["slope"], p["curvature"]), p["shift"], p["coordinates"])
+                NoisyPart(_LAWS[p["law"]].from_rates(p["slope"], p["curvature"]), p["shift"], p["coordinates"])
                 for p in plain["parts"]
             ]
             selection = plain["selection_delta"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from osgt.privacy.cells import UNIT
 from osgt.privacy.grid import GridLaw, dot
+from osgt.privacy.loss_cells import UNIT
 
 #: Upper bounds below this are returned as this: the smallest normal float.
 TINY = float(np.finfo(np.float64).tiny)

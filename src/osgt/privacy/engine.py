@@ -12,10 +12,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise.mills import Floats
-from osgt.privacy.cells import UNIT
 from osgt.privacy.composed import TINY, Composed
 from osgt.privacy.cumulant import Cumulant
 from osgt.privacy.grid import GridLaw, coarsen, compose, cut
+from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import POSITION_ERROR, Pair
 from osgt.privacy.sums import Enumerated, enumerated
 

@@ -15,7 +15,7 @@ from scipy import fft
 
 from osgt.noise.mills import Floats
 from osgt.privacy.atoms import atoms, integers
-from osgt.privacy.cells import UNIT, split
+from osgt.privacy.loss_cells import UNIT, split
 from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from osgt.privacy.cells import split
+from osgt.privacy.loss_cells import split
 from osgt.privacy.pair import Pair, pair_of
 
 if TYPE_CHECKING:
-    from osgt.privacy.profile import Part
+    from osgt.privacy.profile import NoisyPart
 
 _LOG_TAIL = math.log(1e-15)  # P-mass beyond the grid, taken as infinite loss
 _MOST_CELLS = 10**7
 
 
-def privacy_loss_distribution(parts: "Sequence[Part]", interval: float) -> Any:
+def privacy_loss_distribution(parts: "Sequence[NoisyPart]", interval: float) -> Any:
     """A pessimistic `PrivacyLossDistribution` with losses at multiples of `interval`."""
     try:
         from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from osgt.noise import OSGT, DiscreteOSGT
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, closed_forms, conversion, renyi
-from osgt.privacy.profile import Part, PrivacyProfile
+from osgt.privacy.profile import NoisyPart, PrivacyProfile
 
 _CELLS_PER_FACTOR = 200  # cells for each factor e of the change: charge and credit differ by 1 %
 _MOST_INTEGERS = 400
@@ -94,7 +94,7 @@ class EuclideanProfile:
             return PrivacyProfile(self.noise, self.radius)
         if self.dimensions == 1:
             whole = math.floor(self.radius) if isinstance(self.noise, DiscreteOSGT) else self.radius
-            return PrivacyProfile.of([Part(self.noise, whole, 1)])
+            return PrivacyProfile.of([NoisyPart(self.noise, whole, 1)])
         return None
 
     def _log_moment(self, s: float) -> float:

@@ -22,7 +22,7 @@ SLACK = 1e-4
 
 
 @dataclass(frozen=True)
-class Part:
+class NoisyPart:
     """Equal coordinates of a release: a law, the most by which a person moves one of them, and how many move.
 
     A profile is a tuple of these; they are all that needs to be stored.
@@ -65,10 +65,10 @@ class PrivacyProfile:
     0.73
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[NoisyPart, ...]
 
     def __init__(self, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> None:
-        object.__setattr__(self, "parts", (Part(noise, shift, coordinates),))
+        object.__setattr__(self, "parts", (NoisyPart(noise, shift, coordinates),))
 
     @classmethod
     def compose(cls, profiles: Iterable["PrivacyProfile"]) -> "PrivacyProfile":
@@ -82,10 +82,10 @@ class PrivacyProfile:
                 counts[key] = counts.get(key, 0) + part.coordinates
         if not counts:
             raise ValueError("profiles must hold at least one PrivacyProfile, got none")
-        return cls.of(Part(noise, shift, n) for (noise, shift), n in counts.items())
+        return cls.of(NoisyPart(noise, shift, n) for (noise, shift), n in counts.items())
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> "PrivacyProfile":
+    def of(cls, parts: Iterable[NoisyPart]) -> "PrivacyProfile":
         """The profile with these parts, put into one order so that equal compositions are equal."""
         profile = cls.__new__(cls)
         ordered = sorted(parts, key=_order)
@@ -237,7 +237,7 @@ class PrivacyProfile:
         return " + ".join(texts)
 
 
-def _order(part: Part) -> tuple[str, float, float, float]:
+def _order(part: NoisyPart) -> tuple[str, float, float, float]:
     return type(part.noise).__name__, part.noise.slope, part.noise.curvature, part.shift
 
 
@@ -246,4 +246,4 @@ def _rounded_up(value: Fraction) -> float:
     return number if Fraction(number) >= value else math.nextafter(number, math.inf)
 
 
-__all__ = ["SLACK", "Floats", "Part", "PrivacyProfile"]
+__all__ = ["SLACK", "Floats", "NoisyPart", "PrivacyProfile"]

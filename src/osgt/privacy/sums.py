@@ -17,7 +17,7 @@ import numpy as np
 
 from osgt.noise.mills import Floats
 from osgt.privacy.atoms import atoms, integers
-from osgt.privacy.cells import UNIT
+from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import POSITION_ERROR, Pair
 
 #: Coordinates beyond which a grid is quicker.

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from osgt.limits import LARGEST_NOISE_SCALE, can_be_drawn
 from osgt.noise.potential import Potential
-from osgt.sampling.cells import UNDECIDED, CellTable, Integers, Weights
 from osgt.sampling.certified import Uniform, working_precision
 from osgt.sampling.entropy import ByteSource
+from osgt.sampling.lookup import UNDECIDED, CellTable, Integers, Weights
 
 #: Draws are made this many at a time: enough to make NumPy's calls cheap, few enough for the processor's cache.
 _BATCH = 1 << 17

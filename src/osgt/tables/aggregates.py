@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from osgt.noise import DiscreteOSGT
 from osgt.tables.intervals import half_width, ratio_interval, variance_interval
-from osgt.tables.measures import Bins, Centred, Measure, Rows, Squares, Steps, Units, Values
-from osgt.tables.values import Grid
+from osgt.tables.measures import Bins, CentredSum, ClippedSum, Measure, Rows, Squares, Units, Values
+from osgt.tables.values import ValueGrid
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Number(Aggregate):
         return (self.measure,)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> ValueGrid:
         """The grid of a sum; whole numbers from 0 for counts."""
-        return self.measure.grid if isinstance(self.measure, Steps) else Grid("integer", Fraction(1), 0, 1)
+        return self.measure.grid if isinstance(self.measure, ClippedSum) else ValueGrid("integer", Fraction(1), 0, 1)
 
     @property
     def names(self) -> list[str]:
@@ -91,7 +91,7 @@ class Number(Aggregate):
         plain: dict[str, Any] = {"kind": self.kind}
         if isinstance(self.measure, Bins):
             plain |= {"column": self.measure.column, "edges": list(self.measure.edges)}
-        if isinstance(self.measure, Steps):
+        if isinstance(self.measure, ClippedSum):
             plain |= {"column": self.measure.column, "bounds": bounds_of(self.measure.grid)}
         return plain | {"name": self.name, "weight": self.weight}
 
@@ -101,12 +101,12 @@ class Mean(Aggregate):
     """The mean: a centred sum over a count, both with noise; missing values are left out or count as the centre."""
 
     column: str
-    grid: Grid
+    grid: ValueGrid
     count: Measure
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        return self.count, Centred(self.column, self.grid)
+        return self.count, CentredSum(self.column, self.grid)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total = (noisy.values[measure][:, 0] for measure in self.measures)
@@ -134,11 +134,11 @@ class Variance(Aggregate):
     """The variance of the values around their mean: the mean square less the squared mean, all centred."""
 
     column: str
-    grid: Grid
+    grid: ValueGrid
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        return Values(self.column), Centred(self.column, self.grid), Squares(self.column, self.grid)
+        return Values(self.column), CentredSum(self.column, self.grid), Squares(self.column, self.grid)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         sums = tuple(noisy.values[measure][:, 0] for measure in self.measures)
@@ -163,13 +163,13 @@ class Variance(Aggregate):
         }
 
 
-def bounds_of(grid: Grid) -> list[float]:
+def bounds_of(grid: ValueGrid) -> list[float]:
     """The bounds in the units of the column, as they are kept."""
     ends = [grid.low * grid.step, grid.high * grid.step]
     return [int(end) if end.denominator == 1 else float(end) for end in ends]
 
 
-def in_units(steps: NDArray[np.int64], grid: Grid) -> pa.Array:
+def in_units(steps: NDArray[np.int64], grid: ValueGrid) -> pa.Array:
     """Whole steps as numbers of the column's kind: int64, decimal or float64."""
     if grid.kind == "float":
         return pa.array(steps * float(grid.step))

@@ -6,7 +6,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from osgt.tables.values import Grid, as_float, one_if, present
+from osgt.tables.values import ValueGrid, as_float, one_if, present
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class Values(Measure):
 
 
 @dataclass(frozen=True)
-class Steps(Measure):
+class ClippedSum(Measure):
     """The sum of a column, in steps of its grid."""
 
     column: str
-    grid: Grid
+    grid: ValueGrid
 
     @property
     def low(self) -> int:
@@ -120,7 +120,7 @@ class Steps(Measure):
 
 
 @dataclass(frozen=True)
-class Centred(Steps):
+class CentredSum(ClippedSum):
     """The sum of a column's distances from the middle of its bounds, in half steps: half as far to move."""
 
     @property
@@ -136,7 +136,7 @@ class Centred(Steps):
 
 
 @dataclass(frozen=True)
-class Squares(Centred):
+class Squares(CentredSum):
     """The sum of 2·z² - w², z being the distance from the middle and w its largest value, in half steps.
 
     The squares lie between 0 and w²; like this they are centred as well.

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from osgt.calibrate import calibrate
-from osgt.calibrate.compare import ends_of_family
-from osgt.calibrate.family import Part, probability
+from osgt.calibration import calibrate
+from osgt.calibration.compare import ends_of_family
+from osgt.calibration.family import Part, probability
 from osgt.limits import LARGEST_SHIFT, can_be_drawn
 from osgt.noise import DiscreteOSGT
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.cautions import budget_warnings
-from osgt.privacy.profile import Part as ChargedPart
+from osgt.privacy.profile import NoisyPart
 from osgt.tables import keys
 from osgt.tables.aggregates import Aggregate, Noisy, Number
 from osgt.tables.groups import Groups, Neighbours
@@ -85,7 +85,7 @@ class Plan:
     def charge(self) -> Charge:
         """What a release would take out of a budget."""
         profile = PrivacyProfile.compose(
-            PrivacyProfile.of([ChargedPart(self.laws[measure], part.shift, part.coordinates)])
+            PrivacyProfile.of([NoisyPart(self.laws[measure], part.shift, part.coordinates)])
             for measure, part in self.parts.items()
         )
         return Charge(profile, self.selection_delta)

@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 
 from osgt.tables.aggregates import bounds_of
 from osgt.tables.bounding import UNIT
-from osgt.tables.measures import Bins, Steps
+from osgt.tables.measures import Bins, ClippedSum
 from osgt.tables.plan import measured_parts
 from osgt.tables.query import Query
 from osgt.tables.release import prepared_rows
@@ -109,7 +109,7 @@ def _values(backend: Any, rows: ir.Table, query: Query, columns: Mapping[str, st
     limits: dict[tuple[str, float, float], None] = {}
     for aggregate in query.aggregates:
         for measure in aggregate.measures:
-            if isinstance(measure, Steps):
+            if isinstance(measure, ClippedSum):
                 low, high = bounds_of(measure.grid)
                 limits[measure.column, low, high] = None
             elif isinstance(measure, Bins):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Mean, Number, Variance, checked_edges
 from osgt.tables.groups import Groups
-from osgt.tables.measures import Bins, Measure, Rows, Steps, Units, Values
+from osgt.tables.measures import Bins, ClippedSum, Measure, Rows, Units, Values
 from osgt.tables.plan import Plan, epsilon_for, make_plan, measured_parts
 from osgt.tables.values import grid_of
 
@@ -52,7 +52,7 @@ class Query:
     ) -> "Query":
         """The sum of a column, each value clipped to `bounds`. Missing values and NaN add nothing."""
         grid = grid_of(column, self.dataset.number_type_of(column), bounds)
-        return self._with_number("sum", Steps(column, grid), _name(name, f"{column}_sum"), weight)
+        return self._with_number("sum", ClippedSum(column, grid), _name(name, f"{column}_sum"), weight)
 
     def mean(
         self,

@@ -39,7 +39,7 @@ _MANY_DIGITS = 2000
 
 
 @dataclass(frozen=True)
-class Grid:
+class ValueGrid:
     """Multiples of `step` from `low` to `high` steps; `kind` is "integer", "decimal" or "float"."""
 
     kind: str
@@ -99,7 +99,7 @@ class Grid:
         return (halves + 1) >> 1
 
 
-def _on_duckdb(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+def _on_duckdb(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
     """Seen from the lower bound values are not negative, so that the engine's rounding of halves away from 0 is up."""
     scale, digits = column.type().scale, _digits(grid.step)
     low, high = grid.low * grid.step, grid.high * grid.step
@@ -125,7 +125,7 @@ def _within_decimals(column: ir.DecimalValue) -> ir.DecimalValue:
     return ibis.coalesce(column.cast("string").try_cast(column.type()), far)
 
 
-def _on_spark(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+def _on_spark(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
     """Rounded down to one more digit than a step has: ⌊y + ½⌋ = ⌊(⌊10·y⌋ + 5)/10⌋. Nothing is added to decimals."""
     dtype, digits = column.type(), _digits(grid.step) + 1
     low, high = grid.low * grid.step, grid.high * grid.step
@@ -140,7 +140,7 @@ def _on_spark(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
     return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
 
 
-def _on_postgres(grid: Grid, column: ir.DecimalValue) -> ir.IntegerValue:
+def _on_postgres(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
     """Numbers of any size are multiplied and added exactly."""
     dtype = dt.Decimal()
     low, high, half = (
@@ -237,7 +237,9 @@ def _is_finite(number: Any) -> bool:
         return True  # an integer beyond the largest float
 
 
-def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = False, squares: bool = False) -> Grid:
+def grid_of(
+    name: str, dtype: dt.DataType, bounds: object, *, centred: bool = False, squares: bool = False
+) -> ValueGrid:
     """The grid for a column of this type: as fine as exact sums allow, chosen from type and bounds, never from data.
 
     Integers step by 1 and decimals by their last digit unless the bounds are too far apart for that; floats step by a
@@ -272,7 +274,7 @@ def grid_of(name: str, dtype: dt.DataType, bounds: object, *, centred: bool = Fa
     return grid
 
 
-def _check_distance(name: str, dtype: dt.Decimal, grid: Grid) -> None:
+def _check_distance(name: str, dtype: dt.Decimal, grid: ValueGrid) -> None:
     """Raise if the lower bound, or the distance of a value from it, might have more digits than decimals have."""
     if dtype.precision is None:
         return
@@ -293,8 +295,8 @@ def _check_digits(name: str, step: Fraction) -> None:
         )
 
 
-def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> Grid:
-    return Grid(kind, step, math.floor(low / step + Fraction(1, 2)), math.floor(high / step + Fraction(1, 2)))
+def _grid(kind: str, step: Fraction, low: Fraction, high: Fraction) -> ValueGrid:
+    return ValueGrid(kind, step, math.floor(low / step + Fraction(1, 2)), math.floor(high / step + Fraction(1, 2)))
 
 
 def _power(base: int, least: Fraction) -> Fraction:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate, compare
-from osgt.calibrate import calibrate_delta, calibrate_epsilon
+from osgt.calibration import calibrate_delta, calibrate_epsilon
 
 
 class TestReverse:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import overload
 
-from osgt.calibrate.allocation import allocated
-from osgt.calibrate.family import Part, budget, family_of
-from osgt.calibrate.scale import ScaleSearch, first_guess, pure_scale
-from osgt.calibrate.shapes import costs_over_shapes
+from osgt.calibration.allocation import allocated
+from osgt.calibration.family import Part, budget, family_of
+from osgt.calibration.scale import ScaleSearch, first_guess, pure_scale
+from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise.error import Law, Objective
 
 #: Standard deviation from which on the shape is searched on the reals.

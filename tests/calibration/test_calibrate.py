@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate, compare
-from osgt.calibrate import Part
-from osgt.calibrate.family import family_of
-from osgt.calibrate.scale import ScaleSearch, pure_scale
+from osgt.calibration import Part
+from osgt.calibration.family import family_of
+from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.noise.error import absolute_quantile, expected_maximum, measure
 
 #: Variances on the reals at their optimum, computed with a contour integral and a residue sum.

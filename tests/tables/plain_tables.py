@@ -9,7 +9,7 @@ from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
-from osgt.tables.measures import Bins, Centred, Rows, Squares, Steps, Units, Values
+from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 
 
 def bounded(rows, unit, keys, order, max_groups, max_rows, choose=None):
@@ -57,10 +57,10 @@ def numbers(measure, rows, unit):
 
 
 def _added(measure, steps):
-    if type(measure) is Steps:
+    if type(measure) is ClippedSum:
         return steps
     distance = 2 * steps - measure.grid.low - measure.grid.high
-    if type(measure) is Centred:
+    if type(measure) is CentredSum:
         return distance
     assert type(measure) is Squares
     return 2 * distance**2 - measure.grid.width**2

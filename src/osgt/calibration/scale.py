@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from scipy.special import logit
 
-from osgt.calibrate.family import Family
+from osgt.calibration.family import Family
 
 #: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
 COARSE_SLACK = 5e-3

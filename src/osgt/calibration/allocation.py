@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from osgt.calibrate.scale import ScaleSearch
+from osgt.calibration.scale import ScaleSearch
 from osgt.noise.error import Objective
 
 

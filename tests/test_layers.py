@@ -1,4 +1,4 @@
-"""The house: a room imports only from rooms above it, and the package's front door holds the public names alone."""
+"""The layers: each imports only from those above it, and `osgt/__init__.py` holds the public names alone."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import osgt
 
 ROOT = Path(osgt.__file__).parent
-ROOMS = [
+LAYERS = [
     "limits",
     "locations",
     "shown_text",
@@ -16,24 +16,24 @@ ROOMS = [
     "noise",
     "sampling",
     "privacy",
-    "calibrate",
+    "calibration",
     "mechanism",
     "tables",
     "ledger",
-    "audit",
+    "auditing",
     "paper",
     "cli",
 ]
 
 
-def room_of(module):
-    """The room of `osgt.room.…`; None for the front door itself."""
+def layer_of(module):
+    """The layer of `osgt.layer.…`; None for the package itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
 
 
 def imported_modules(path):
-    """Modules of the package imported at the top level of a file (a function may look down the house when called)."""
+    """Modules of the package imported at the top level of a file; functions may import others when called."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -44,15 +44,15 @@ def imported_modules(path):
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_imports_go_up_only(path):
-    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if room == "__init__":
+    layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if layer == "__init__":
         return
-    assert room in ROOMS, f"{room} is not in the list of rooms"
+    assert layer in LAYERS, f"{layer} is not in the list of layers"
     for module in imported_modules(path):
         if module.split(".")[0] == "osgt":
-            other = room_of(module)
-            assert other is not None, f"{path} imports from the front door"
-            assert ROOMS.index(other) <= ROOMS.index(room), f"{room} imports from {other}"
+            other = layer_of(module)
+            assert other is not None, f"{path} imports from the package itself"
+            assert LAYERS.index(other) <= LAYERS.index(layer), f"{layer} imports from {other}"
 
 
 def test_public_names():

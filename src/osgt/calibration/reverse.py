@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from osgt.calibrate.family import Family, Part, family_of, probability
-from osgt.calibrate.shapes import costs_over_shapes
+from osgt.calibration.family import Family, Part, family_of, probability
+from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise.error import Law
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from osgt.calibrate.allocation import allocated
-from osgt.calibrate.family import Part, family_of
-from osgt.calibrate.scale import ScaleSearch, pure_scale
-from osgt.calibrate.search import calibrate
+from osgt.calibration.allocation import allocated
+from osgt.calibration.family import Part, family_of
+from osgt.calibration.scale import ScaleSearch, pure_scale
+from osgt.calibration.search import calibrate
 from osgt.noise.error import Law, Objective, expected_maximum
 
 
