@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw
 from osgt.tables.intervals import half_width, ratio_interval, variance_interval
 from osgt.tables.measures import Bins, CentredSum, ClippedSum, Measure, Rows, Squares, Units, Values
 from osgt.tables.values import ValueGrid
@@ -22,7 +22,7 @@ class Noisy:
     """The measures of a release with their noise: integers, one row for each group, and the laws of the noise."""
 
     values: Mapping[Measure, NDArray[np.int64]]
-    laws: Mapping[Measure, DiscreteOSGT]
+    laws: Mapping[Measure, IntegerLaw]
     confidence: float
     clamp: bool
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from osgt.calibration import calibrate
+from osgt.calibration import calibrate_parts
 from osgt.calibration.compare import ends_of_family
-from osgt.calibration.family import Part, probability
+from osgt.calibration.joint import Part, probability
 from osgt.limits import LARGEST_SHIFT, can_be_drawn
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw, on_integers
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.cautions import budget_warnings
@@ -69,7 +69,7 @@ class Plan:
     epsilon: float
     delta: float
     confidence: float
-    laws: Mapping[Measure, DiscreteOSGT]
+    laws: Mapping[Measure, IntegerLaw]
     parts: Mapping[Measure, Part]
     selector: Measure | None
     threshold: int | None
@@ -143,7 +143,7 @@ class Plan:
         found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()))
         return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
 
-    def _columns(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT]) -> list[Column]:
+    def _columns(self, aggregate: Aggregate, laws: Mapping[Measure, IntegerLaw]) -> list[Column]:
         if isinstance(aggregate, Number):
             law, step = laws[aggregate.measure], float(aggregate.grid.step)
             half = half_width(law, self.confidence) * step
@@ -152,7 +152,7 @@ class Plan:
         kind = str(aggregate.to_dict()["kind"])
         return [Column(aggregate.name, kind, None, None, by_size)]
 
-    def _typical(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT], size: int) -> float:
+    def _typical(self, aggregate: Aggregate, laws: Mapping[Measure, IntegerLaw], size: int) -> float:
         """Half the length of the interval for a group with so many values, all sums in the middle."""
         numbers = [np.array([[size]])] + [np.array([[0]])] * (len(aggregate.measures) - 1)
         noisy = Noisy(dict(zip(aggregate.measures, numbers, strict=True)), laws, self.confidence, clamp=False)
@@ -233,8 +233,8 @@ def make_plan(
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
     parts = measured_parts(groups, aggregates, neighbours)
-    laws = calibrate(epsilon, delta - selection, parts=list(parts.values()))
-    named = {measure: law for measure, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteOSGT)}
+    laws = calibrate_parts(epsilon, delta - selection, list(parts.values()))
+    named = {measure: on_integers(law) for measure, law in zip(parts, laws, strict=True)}
     if not all(can_be_drawn(law.potential) for law in named.values()):
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
