@@ -122,6 +122,8 @@ def written(law: Law) -> dict[str, Any]:
 
 def read(plain: Mapping[str, Any]) -> Law:
     """The distribution that `written` wrote."""
+    if not isinstance(plain, Mapping):
+        raise TypeError(f"this is no noise distribution that was written down: {plain!r}")
     parameters = dict(plain)
     family, discrete = family_of(parameters.pop("family")), parameters.pop("discrete")
     if not isinstance(discrete, bool):
