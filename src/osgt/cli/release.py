@@ -32,6 +32,15 @@ _PRINTED = 20
 #: Seconds between looks at how far the engine is.
 _LOOK = 0.2
 
+
+def _engine_names() -> str:
+    try:
+        from osgt.tables.engines import engine_names  # noqa: PLC0415 - not without the extra "tables"
+    except ImportError:
+        return "none is installed"
+    return ", ".join(engine_names())
+
+
 _OPTIONS = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
 
 
@@ -63,7 +72,10 @@ def release(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="duckdb (the default for files), spark or postgres.", rich_help_panel=_OPTIONS[0]),
+        typer.Option(
+            help=f"What reads files, if not the first of these: {_engine_names()}.",
+            rich_help_panel=_OPTIONS[0],
+        ),
     ] = None,
     master: Annotated[
         str | None,
@@ -397,26 +409,24 @@ def _digits(length: float) -> int:
 
 @contextmanager
 def _progress(query: "Query", title: str) -> Iterator[None]:
-    """A bar while the engine works: DuckDB says how far it is, the others move only the clock."""
-    backend = query.dataset.table.get_backend()
+    """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
+    engine, backend = query.dataset.engine, query.dataset.table.get_backend()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     done = threading.Event()
 
     def watch(task: Any) -> None:
         while not done.wait(_LOOK):
-            percent = backend.con.query_progress()
-            if percent >= 0:
+            percent = engine.progress(backend)
+            if percent is not None:
                 bar.update(task, total=100, completed=percent)
 
     with bar:
         task = bar.add_task(title, total=None)
         watcher = threading.Thread(target=watch, args=(task,), daemon=True)
-        if backend.name == "duckdb":
-            watcher.start()
+        watcher.start()
         try:
             yield
         finally:
             done.set()
-            if backend.name == "duckdb":
-                watcher.join()
+            watcher.join()
