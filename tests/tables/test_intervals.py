@@ -10,7 +10,7 @@ from spies import people
 
 from osgt import DiscreteOSGT
 from osgt.tables.aggregates import Noisy
-from osgt.tables.intervals import half_width, ratio_interval, variance_interval
+from osgt.tables.intervals import Numbers, half_width, ratio_interval, variance_interval
 from osgt.tables.release import _noisy
 
 GROUPS = 20_000
@@ -50,7 +50,7 @@ class TestRatios:
                 total = round(part * largest * count)
                 top = np.repeat(total + y1, len(y2))
                 bottom = np.tile(count + y2, len(y1))
-                low, high = ratio_interval(top, bottom, (first, second), largest, confidence)
+                low, high = ratio_interval(Numbers(top, first), Numbers(bottom, second), largest, confidence)
                 assert np.all(low <= high)
                 ratio = total / count
                 covered = probabilities[(low <= ratio + 1e-9) & (ratio - 1e-9 <= high)].sum()
@@ -61,7 +61,7 @@ class TestRatios:
         first, second, largest = DiscreteOSGT.laplace(20), DiscreteOSGT.laplace(4), 5
         rng = np.random.default_rng(1)
         top, bottom = rng.integers(-120, 121, 60), rng.integers(-25, 26, 60)
-        low, high = ratio_interval(top, bottom, (first, second), largest, 0.9)
+        low, high = ratio_interval(Numbers(top, first), Numbers(bottom, second), largest, 0.9)
         ratios = np.linspace(-largest, largest, 501)
         y2 = np.arange(-40, 41)
         p2 = second.pmf(y2)
@@ -85,7 +85,7 @@ class TestRatios:
         first, second, largest = DiscreteOSGT(3000, 2000), DiscreteOSGT(3, 2), 1000
         for part in (0.0, 0.5, 0.9):
             count, total = np.array([100_000]), np.array([int(part * largest * 100_000)])
-            low, high = ratio_interval(total, count, (first, second), largest, 0.95)
+            low, high = ratio_interval(Numbers(total, first), Numbers(count, second), largest, 0.95)
             std = math.sqrt(first.var() + (part * largest) ** 2 * second.var())
             assert (high - low)[0] / 2 <= 1.3 * stats.norm.isf(0.025) * std / 100_000
 
@@ -124,7 +124,8 @@ class TestVariances:
     def measured(self, groups, confidence):
         """For each shape and size how often the interval holds the variance, and its mean length."""
         sums, truth = groups
-        low, high = (end.reshape(-1, self.DRAWS) for end in variance_interval(sums, self.LAWS, 8, confidence))
+        ends = variance_interval(*map(Numbers, sums, self.LAWS), 8, confidence)
+        low, high = (end.reshape(-1, self.DRAWS) for end in ends)
         assert np.all((low >= 0) & (low <= high) & (high <= 64))
         hits = np.sum((low <= truth[:, None] + 1e-9) & (truth[:, None] - 1e-9 <= high), axis=1)
         form = len(SHAPES), len(self.SIZES)
@@ -167,13 +168,13 @@ class TestVariances:
         return float(np.mean(np.max(corners, axis=0) - np.min(corners, axis=0)))
 
     def test_nothing_is_known_of_a_group_that_may_be_empty(self):
-        low, high = variance_interval((np.array([2]), np.array([0]), np.array([0])), self.LAWS, 6, 0.95)
+        low, high = variance_interval(*map(Numbers, map(np.array, ([2], [0], [0])), self.LAWS), 6, 0.95)
         assert (low[0], high[0]) == (0.0, 36.0)
 
     def test_large_groups_get_narrow_intervals(self):
         z = np.array([-6, 6] * 50_000)
         sums = tuple(np.array([int(n)]) for n in (len(z), z.sum(), (2 * z * z - 36).sum()))
-        low, high = variance_interval(sums, self.LAWS, 6, 0.95)
+        low, high = variance_interval(*map(Numbers, sums, self.LAWS), 6, 0.95)
         assert high[0] == 36
         assert low[0] > 35.9
 

@@ -6,7 +6,7 @@ from typing import Literal
 import pyarrow as pa
 
 from osgt.calibration.family import Part
-from osgt.tables.measures import Bins, Measure, Rows, Units
+from osgt.tables.measures import Measure, Rows, Units
 
 Neighbours = Literal["add_remove", "change_one"]
 
@@ -60,7 +60,7 @@ class Groups:
         if measure.low < 0 < measure.high:
             return Part(2 * shift, self.most, weight)
         twice = 2 * self.most
-        if self.known is not None and not isinstance(measure, Bins):
+        if self.known is not None and measure.numbers == 1:
             twice = min(twice, self.known)
         return Part(shift, twice, weight)
 

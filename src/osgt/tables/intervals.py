@@ -1,5 +1,7 @@
 """Noise intervals of means and variances: sound for ratios of noisy numbers, whatever the true ones are."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,18 +17,20 @@ _CELLS, _RATIOS, _HALVINGS = 200, 64, 40
 _FAR_TAIL = 1e-3
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """A whole number for each group, with noise, and the distribution of the noise."""
+
+    values: Integers
+    noise: DiscreteOSGT
+
+
 def half_width(law: DiscreteOSGT, confidence: float) -> int:
     """The least h with P[|Y| ≤ h] ≥ confidence."""
     return int(law.isf((1.0 - confidence) / 2))
 
 
-def ratio_interval(
-    numerator: Integers,
-    denominator: Integers,
-    noise: tuple[DiscreteOSGT, DiscreteOSGT],
-    largest: int,
-    confidence: float,
-) -> tuple[Floats, Floats]:
+def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confidence: float) -> tuple[Floats, Floats]:
     """Fieller's interval for a ratio between -largest and largest of two numbers that both carry noise.
 
     It holds the ratios ρ with |numerator - ρ·denominator| ≤ q(ρ), q(ρ) being the quantile of |Y₁ - ρ·Y₂| at this
@@ -36,9 +40,9 @@ def ratio_interval(
     """
     ratios = np.linspace(0.0, float(largest), _RATIOS + 1)
     # Quantiles grow with the ratio: between two ratios that of the larger one holds. So each stands one place before.
-    quantiles = _quantiles(noise, ratios[1:], confidence)
+    quantiles = _quantiles((numerator.noise, denominator.noise), ratios[1:], confidence)
     quantiles = np.append(quantiles, 2.0 * quantiles[-1] - quantiles[-2])
-    top, bottom = numerator.astype(np.float64), denominator.astype(np.float64)
+    top, bottom = numerator.values.astype(np.float64), denominator.values.astype(np.float64)
     furthest = largest * np.abs(bottom)
     top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
     # But for the steps of the noise q is convex, so that for each sign the ratios with
@@ -89,21 +93,17 @@ def _spread_cdf(law: DiscreteOSGT, x: Floats) -> Floats:
 
 
 def variance_interval(
-    sums: tuple[Integers, Integers, Integers],
-    noise: tuple[DiscreteOSGT, DiscreteOSGT, DiscreteOSGT],
-    largest: int,
-    confidence: float,
+    count: Numbers, first: Numbers, second: Numbers, largest: int, confidence: float
 ) -> tuple[Floats, Floats]:
     """The least and largest variance for all means and mean squares within Fieller's intervals for these.
 
-    Sums and squares are centred, with distances between -largest and largest: `sums` are the count n, the sum of the
-    distances z, and the sum of 2z² - largest². Mean and mean square are both within their intervals with at least the
+    Sums and squares are centred, with distances between -largest and largest: `first` is the sum of the distances z,
+    and `second` that of 2z² - largest². Mean and mean square are both within their intervals with at least the
     confidence asked for: each misses with at most half the probability that is left.
     """
-    count, first, second = sums
     each, square = (1.0 + confidence) / 2, float(largest) ** 2
-    mean_low, mean_high = ratio_interval(first, count, (noise[1], noise[0]), largest, each)
-    square_low, square_high = ratio_interval(second, count, (noise[2], noise[0]), largest**2, each)
+    mean_low, mean_high = ratio_interval(first, count, largest, each)
+    square_low, square_high = ratio_interval(second, count, largest**2, each)
     away = np.maximum(np.abs(mean_low), np.abs(mean_high))
     near = np.maximum(np.maximum(mean_low, -mean_high), 0.0)
     return (

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from osgt.tables.aggregates import AGGREGATES
 from osgt.tables.dataset import Dataset
 from osgt.tables.engines import engine_named
 from osgt.tables.query import Query
@@ -52,14 +53,6 @@ _DATA = {
 _GROUPS = {"by", "max_groups", "max_rows_per_group", "public_keys"}
 _BUDGET = {"epsilon", "delta"}
 _OUTPUT = {"out", "report", "confidence", "clamp"}
-_AGGREGATES = {
-    "count": {"name", "weight"},
-    "count_units": {"name", "weight"},
-    "sum": {"column", "bounds", "name", "weight"},
-    "mean": {"column", "bounds", "missing", "name", "weight"},
-    "variance": {"column", "bounds", "name", "weight"},
-    "histogram": {"column", "edges", "name", "weight"},
-}
 _PARTS = {"data": _DATA, "groups": _GROUPS, "budget": _BUDGET, "output": _OUTPUT}
 
 
@@ -89,9 +82,9 @@ class Job:
             raise TypeError("aggregates must be a list of tables, [[aggregates]] in TOML")
         for aggregate in aggregates:
             kind = aggregate.get("kind")
-            if kind not in _AGGREGATES:
-                raise ValueError(f"kind of an aggregate must be one of {', '.join(_AGGREGATES)}; got {kind!r}")
-            _known(f"the aggregate {kind}", aggregate, {"kind", *_AGGREGATES[kind]})
+            if kind not in AGGREGATES:
+                raise ValueError(f"kind of an aggregate must be one of {', '.join(AGGREGATES)}; got {kind!r}")
+            _known(f"the aggregate {kind}", aggregate, set(AGGREGATES[kind].arguments.model_fields))
         parts = {part: dict(plain.get(part, {})) for part in _PARTS}
         return cls(aggregates=tuple(aggregates), **parts)
 
@@ -117,11 +110,11 @@ class Job:
         query = dataset.group_by(*([by] if isinstance(by, str) else by), **groups)
         for aggregate in self.aggregates:
             arguments = {name: value for name, value in aggregate.items() if name != "kind"}
-            if "column" not in arguments and "column" in _AGGREGATES[aggregate["kind"]]:
+            if "column" not in arguments and "column" in AGGREGATES[aggregate["kind"]].arguments.model_fields:
                 raise ValueError(f"column must be given for the aggregate {aggregate['kind']}")
             if aggregate["kind"] == "histogram":
                 arguments.setdefault("edges", None)
-            query = getattr(query, aggregate["kind"])(**arguments)
+            query = AGGREGATES[aggregate["kind"]].method(query, **arguments)
         return query
 
 

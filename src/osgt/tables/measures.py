@@ -13,7 +13,8 @@ from osgt.tables.values import ValueGrid, as_float, one_if, present
 class Measure:
     """What each kept row adds to its group: an integer between `low` and `high`.
 
-    `per_unit` measures count a unit once in a group, however many of its rows are kept there.
+    `per_unit` measures count a unit once in a group, however many of its rows are kept there. A measure may have
+    several `numbers`, as the bins of a histogram: each row then adds to one of them at most.
     """
 
     @property
@@ -24,6 +25,11 @@ class Measure:
     @property
     def high(self) -> int:
         """The most that a row adds."""
+        return 1
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it has for each group."""
         return 1
 
     @property
@@ -165,6 +171,10 @@ class Bins(Measure):
 
     column: str
     edges: tuple[float, ...]
+
+    @property
+    def numbers(self) -> int:
+        return len(self.edges) - 1
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from osgt.calibration import calibrate
@@ -19,9 +20,8 @@ from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.cautions import budget_warnings
 from osgt.privacy.profile import NoisyPart
 from osgt.tables import keys
-from osgt.tables.aggregates import Aggregate, Noisy, Number
+from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
-from osgt.tables.intervals import half_width
 from osgt.tables.measures import Measure, Units, Values
 
 #: Part of δ that is set aside for choosing groups, where they are not public. The threshold grows slowly as it
@@ -31,32 +31,11 @@ SELECTION_SHARE = 0.1
 #: A group must be this large to be shown with this probability: said in plans and statements.
 SHOWN = 0.99
 
-#: Sizes of a group for which intervals of means and variances are told.
-_SIZES = (100, 1_000, 10_000)
-
 #: No table is about more people than there are.
 _MOST_PEOPLE = 8e9
 
 #: Beyond, a logarithm of chances says no more than "far off".
 _STEEP = 60.0
-
-
-@dataclass(frozen=True)
-class Column:
-    """What is known beforehand about a column: the half-width of its noise interval, for ratios by group size."""
-
-    name: str
-    kind: str
-    std: float | None
-    half_width: float | None
-    by_size: Mapping[int, float]
-
-    def width_in_words(self) -> str:
-        """The half-width, for ratios that in a large group."""
-        if self.half_width is not None:
-            return f"±{self.half_width:,.6g}"
-        size, half = max(self.by_size.items())
-        return f"±{half:,.4g} with {size:,} values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +101,12 @@ class Plan:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the release and their noise."""
-        return tuple(column for aggregate in self.aggregates for column in self._columns(aggregate, self.laws))
+        return self._columns(self.laws)
 
     @cached_property
     def alternatives(self) -> dict[str, tuple[Column, ...]]:
         """The same columns with Gaussian and with Laplace noise at the same budget, accounted for as tightly."""
-        return {
-            name: tuple(column for aggregate in self.aggregates for column in self._columns(aggregate, laws))
-            for name, laws in self._ends.items()
-        }
+        return {name: self._columns(laws) for name, laws in self._ends.items()}
 
     @property
     def gains(self) -> dict[str, float]:
@@ -143,22 +119,13 @@ class Plan:
         found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()))
         return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
 
-    def _columns(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT]) -> list[Column]:
-        if isinstance(aggregate, Number):
-            law, step = laws[aggregate.measure], float(aggregate.grid.step)
-            half = half_width(law, self.confidence) * step
-            return [Column(name, aggregate.kind, law.std() * step, half, {}) for name in aggregate.names]
-        by_size = {size: self._typical(aggregate, laws, size) for size in _SIZES}
-        kind = str(aggregate.to_dict()["kind"])
-        return [Column(aggregate.name, kind, None, None, by_size)]
+    def _columns(self, laws: Mapping[Measure, DiscreteOSGT]) -> tuple[Column, ...]:
+        noisy = Noisy({}, laws, self.confidence, clamp=False)
+        return tuple(column for aggregate in self.aggregates for column in aggregate.planned(noisy))
 
-    def _typical(self, aggregate: Aggregate, laws: Mapping[Measure, DiscreteOSGT], size: int) -> float:
-        """Half the length of the interval for a group with so many values, all sums in the middle."""
-        numbers = [np.array([[size]])] + [np.array([[0]])] * (len(aggregate.measures) - 1)
-        noisy = Noisy(dict(zip(aggregate.measures, numbers, strict=True)), laws, self.confidence, clamp=False)
-        columns = aggregate.columns(noisy)
-        low, high = (float(columns[f"{aggregate.name}_{end}"][0].as_py()) for end in ("low", "high"))
-        return (high - low) / 2
+    def noisy(self, measured: Mapping[Measure, NDArray[np.int64]], *, clamp: bool) -> Noisy:
+        """What aggregates see of a release: the numbers that they ask for, out of those measured with noise."""
+        return Noisy(measured, self.laws, self.confidence, clamp)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -174,8 +141,10 @@ class Plan:
             "chosen_by": self.chosen_by,
             "shown_size": self.shown_size,
             "confidence": self.confidence,
-            "columns": [_plain(column) for column in self.columns],
-            "alternatives": {name: [_plain(c) for c in columns] for name, columns in self.alternatives.items()},
+            "columns": [column.to_dict() for column in self.columns],
+            "alternatives": {
+                name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
+            },
             "gains": self.gains,
             "charge": self.charge.to_dict(),
             "bounds_cut_off": list(self.cuts),
@@ -184,8 +153,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
-        for column in self.columns:
-            lines.append(f"  {column.name}: {_in_words(column, self.confidence)}")
+        lines += [f"  {column.name}: {column.in_words()}" for column in self.columns]
         others = ", ".join(f"{percent(gain)} of the variance of {name}" for name, gain in self.gains.items())
         lines.append(f"  saved: {others} noise at the same budget")
         if self.threshold is not None:
@@ -196,18 +164,6 @@ class Plan:
         lines += [f"  {cut}" for cut in self.cuts]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
-
-
-def _plain(column: Column) -> dict[str, Any]:
-    plain = {"name": column.name, "kind": column.kind, "std": column.std, "half_width": column.half_width}
-    return plain | {"half_width_by_size": {str(size): half for size, half in column.by_size.items()}}
-
-
-def _in_words(column: Column, confidence: float) -> str:
-    if column.half_width is not None:
-        return f"±{column.half_width:,.6g} ({confidence:.15g} of the time; standard deviation {column.std:,.4g})"
-    sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in column.by_size.items())
-    return f"{sizes} ({confidence:.15g} of the time)"
 
 
 def percent(part: float) -> str:

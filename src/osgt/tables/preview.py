@@ -6,9 +6,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from osgt.tables.aggregates import bounds_of
 from osgt.tables.bounding import UNIT
-from osgt.tables.measures import Bins, ClippedSum
 from osgt.tables.plan import measured_parts
 from osgt.tables.query import Query
 from osgt.tables.release import prepared_rows
@@ -106,16 +104,9 @@ def _distribution(backend: Any, column: ir.IntegerColumn) -> dict[str, float]:
 
 def _values(backend: Any, rows: ir.Table, query: Query, columns: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """For each column with bounds or edges: how many values are missing, below and above."""
-    limits: dict[tuple[str, float, float], None] = {}
-    for aggregate in query.aggregates:
-        for measure in aggregate.measures:
-            if isinstance(measure, ClippedSum):
-                low, high = bounds_of(measure.grid)
-                limits[measure.column, low, high] = None
-            elif isinstance(measure, Bins):
-                limits[measure.column, measure.edges[0], measure.edges[-1]] = None
     found: dict[str, dict[str, int]] = {}
-    for name, low, high in limits:
+    every = (limits for aggregate in query.aggregates for limits in aggregate.limits)
+    for name, low, high in dict.fromkeys((limits.column, limits.low, limits.high) for limits in every):
         column = rows[columns[name]]
         there = present(column)
         counts = found.setdefault(name, {"missing": _number(backend, (~there).sum())})

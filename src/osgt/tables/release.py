@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from osgt.files import Target, words_of, written_together
 from osgt.mechanism import Mechanism
-from osgt.tables.aggregates import Noisy
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
@@ -147,7 +146,7 @@ def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clam
     measures = list(plan.parts)
     carried_keys, exact = _exact(query, measures, fetched(sums))
     chosen, noisy = _noisy(plan, measures, exact)
-    answers = Noisy(noisy, plan.laws, plan.confidence, clamp)
+    answers = plan.noisy(noisy, clamp=clamp)
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
     keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
     table = pa.table([*keys.columns, *columns.values()], names=[*keys.column_names, *columns])
@@ -245,10 +244,8 @@ def _reserved(query: Query, plan: Plan) -> Any:
 
 def _title(query: Query) -> str:
     """What is published, in a few words: "count, mean(delay) by month"."""
-    plain = (aggregate.to_dict() for aggregate in query.aggregates)
-    names = [f"{each['kind']}({each['column']})" if "column" in each else each["kind"] for each in plain]
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
-    title = ", ".join(names) + by
+    title = ", ".join(aggregate.title for aggregate in query.aggregates) + by
     return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
 
 
@@ -256,8 +253,7 @@ def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Ta
     """The keys of the groups, and for each measure its exact numbers, one row for each group."""
     exact = {}
     for i, measure in enumerate(measures):
-        names = [name for name in sums.column_names if name.startswith(f"sum_{i}_")]
-        exact[measure] = np.stack([_integers(sums[f"sum_{i}_{j}"]) for j in range(len(names))], axis=1)
+        exact[measure] = np.stack([_integers(sums[f"sum_{i}_{j}"]) for j in range(measure.numbers)], axis=1)
     groups = query.groups
     if groups.public is not None:
         at = _integers(sums[KEY])

@@ -1,0 +1,178 @@
+"""What every aggregate can tell: the whole numbers it needs, its columns, their noise, and what its bounds cut off."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from osgt.noise import DiscreteOSGT
+from osgt.tables.intervals import Numbers, half_width
+from osgt.tables.measures import Measure
+
+#: Sizes of a group for which intervals of means and variances are told.
+_SIZES = (100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The whole numbers that aggregates ask for, with noise: one row for each group, and the noise of each.
+
+    This is all that an aggregate sees of a release. How the numbers came about, and what is measured for them, is the
+    plan's business.
+    """
+
+    values: Mapping[Measure, NDArray[np.int64]]
+    laws: Mapping[Measure, DiscreteOSGT]
+    confidence: float
+    clamp: bool
+
+    def noise(self, asked: Measure) -> DiscreteOSGT:
+        """The distribution of the noise on each number of a measure."""
+        return self.laws[asked]
+
+    def numbers(self, asked: Measure) -> list[Numbers]:
+        """The numbers of a measure, in order: most measures have one, bins have several."""
+        values = self.values[asked]
+        return [Numbers(values[:, i], self.noise(asked)) for i in range(values.shape[1])]
+
+    def number(self, asked: Measure) -> Numbers:
+        """The one number of a measure."""
+        [one] = self.numbers(asked)
+        return one
+
+    def in_a_group(self, values: Mapping[Measure, int]) -> "Noisy":
+        """The same noise around the numbers of one group."""
+        return replace(self, values={measure: np.array([[number]]) for measure, number in values.items()}, clamp=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known beforehand about a column: its noise in steps of `step`, or the half-widths by group size."""
+
+    name: str
+    kind: str
+    confidence: float
+    noise: DiscreteOSGT | None = None
+    step: Fraction = Fraction(1)
+    by_size: Mapping[int, float] | None = None
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation of the noise; None if it depends on the size of the group."""
+        return None if self.noise is None else self.noise.std() * float(self.step)
+
+    @property
+    def half_width(self) -> float | None:
+        """The half-width of the noise interval; None if it depends on the size of the group."""
+        return None if self.noise is None else half_width(self.noise, self.confidence) * float(self.step)
+
+    def log_chance_beyond(self, distance: float) -> float:
+        """The logarithm of P[noise > distance], where that is the same in all groups."""
+        if self.noise is None:
+            raise TypeError(f"the noise of {self.name} depends on the size of the group")
+        return float(self.noise.logsf(math.floor(Fraction(distance) / self.step)))
+
+    def width_in_words(self) -> str:
+        """The half-width, for ratios that in a large group."""
+        if self.by_size is None:
+            return f"±{self.half_width:,.6g}"
+        size, half = max(self.by_size.items())
+        return f"±{half:,.4g} with {size:,} values"
+
+    def in_words(self) -> str:
+        """The half-widths, and the standard deviation if there is one."""
+        often = f"{self.confidence:.15g} of the time"
+        if self.by_size is None:
+            return f"{self.width_in_words()} ({often}; standard deviation {self.std:,.4g})"
+        sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in self.by_size.items())
+        return f"{sizes} ({often})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "std": self.std,
+            "half_width": self.half_width,
+            "half_width_by_size": {str(size): half for size, half in (self.by_size or {}).items()},
+        }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The least and the largest value of a column that an aggregate takes as it is, and what becomes of the others."""
+
+    column: str
+    low: float
+    high: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One or more columns of a release. A larger `weight` means less noise here and more elsewhere."""
+
+    kind: ClassVar[str]
+
+    name: str
+    weight: float
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that it is made of."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> list[str]:
+        """Its columns, without the ends of the intervals."""
+        return [self.name]
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """The values that its bounds cut off: named in plans and statements, counted by previews."""
+        return ()
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        """Its columns: for each name the value and both ends of the noise interval."""
+        raise NotImplementedError
+
+    def planned(self, noisy: Noisy) -> list[Column]:
+        """What is known of its columns before there are any numbers: `noisy` has noise alone."""
+        raise NotImplementedError
+
+    def arguments(self) -> dict[str, Any]:
+        """What was asked for beside name and weight, in plain values, as in a query file."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a query file."""
+        return {"kind": self.kind, **self.arguments(), "name": self.name, "weight": self.weight}
+
+    @property
+    def title(self) -> str:
+        """In a word: `count`, `mean(delay)`."""
+        column = self.arguments().get("column")
+        return self.kind if column is None else f"{self.kind}({column})"
+
+    def with_interval(self, value: Any, low: Any, high: Any) -> dict[str, pa.Array]:
+        """A column and the ends of its interval, under their names."""
+        named = {self.name: value, f"{self.name}_low": low, f"{self.name}_high": high}
+        return {name: pa.array(array) for name, array in named.items()}
+
+    def planned_by_size(self, noisy: Noisy) -> list[Column]:
+        """For ratios: half the length of the interval in groups of several sizes.
+
+        The first measure is a count and is as large as the group; all others are 0, as in the middle of the bounds.
+        """
+        by_size = {}
+        for size in _SIZES:
+            numbers = dict.fromkeys(self.measures, 0) | {self.measures[0]: size}
+            columns = self.columns(noisy.in_a_group(numbers))
+            low, high = (float(columns[f"{self.name}_{end}"][0].as_py()) for end in ("low", "high"))
+            by_size[size] = (high - low) / 2
+        return [Column(self.name, self.kind, noisy.confidence, by_size=by_size)]

@@ -1,0 +1,98 @@
+"""Numbers of rows between edges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from osgt.tables.aggregates.base import Limits
+from osgt.tables.aggregates.kinds import (
+    Arguments,
+    Asking,
+    ColumnName,
+    Kind,
+    Option,
+    PlainNumber,
+    named,
+    number,
+    weighted,
+)
+from osgt.tables.aggregates.plain import PlainNumbers
+from osgt.tables.measures import Bins
+
+
+@dataclass(frozen=True)
+class Histogram(PlainNumbers):
+    """The number of rows in each bin."""
+
+    kind = "histogram"
+
+    measure: Bins
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}_{i}" for i in range(1, len(self.measure.edges))]
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        column, first, last = self.measure.column, self.measure.edges[0], self.measure.edges[-1]
+        words = f"edges of {column}: values below {first:,} or above {last:,} are in no bin"
+        return (Limits(column, first, last, words),)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"column": self.measure.column, "edges": list(self.measure.edges)}
+
+
+class HistogramMethod(Asking):
+    """`query.histogram(…)`."""
+
+    def histogram(self, column: str, edges: Sequence[float], *, name: str | None = None, weight: float = 1) -> Self:
+        """The number of rows between each two neighbouring edges: columns `…_bin_1`, `…_bin_2` and so on.
+
+        A bin holds its lower edge, the last one both. Values outside the edges and missing ones are in no bin. All
+        bins of a group together cost as much as one count.
+        """
+        dtype = self.dataset.number_type_of(column)
+        if not dtype.is_numeric() or dtype.is_boolean():
+            raise TypeError(f"column {column!r} must hold numbers, got {dtype}")
+        bins = Bins(column, _checked(column, edges))
+        return self.with_aggregate(Histogram(named(name, f"{column}_bin"), weighted(weight), bins))
+
+
+class HistogramArguments(Arguments):
+    """Numbers of rows between edges."""
+
+    kind: Literal["histogram"]
+    column: ColumnName
+    edges: list[PlainNumber] = Field(min_length=2, description="Ascending numbers: a bin lies between each two.")
+
+
+def _checked(column: str, edges: object) -> tuple[float, ...]:
+    """The edges of a histogram: at least two finite numbers, ascending."""
+    if isinstance(edges, str) or not isinstance(edges, Sequence | np.ndarray):
+        raise TypeError(f"edges of {column!r} must be a list of ascending numbers, got {edges!r}")
+    numbers = list(edges)
+    if not all(isinstance(edge, Real | Decimal) and not isinstance(edge, bool) for edge in numbers):
+        raise TypeError(f"edges of {column!r} must be numbers, got {edges!r}")
+    values = np.array([float(edge) for edge in numbers])
+    if len(values) < 2 or not np.all(np.isfinite(values)) or not np.all(np.diff(values) > 0):
+        raise ValueError(f"edges of {column!r} must be at least two finite, ascending numbers, got {edges!r}")
+    return tuple(int(edge) if edge.is_integer() and abs(edge) < 2**53 else float(edge) for edge in values)
+
+
+def _column_and_edges(text: str) -> dict[str, Any]:
+    column, *edges = text.split(":")
+    return {"column": column, "edges": [number(edge) for edge in edges]}
+
+
+HISTOGRAM = Kind(
+    "histogram",
+    "The number of rows between each two neighbouring edges.",
+    HistogramMethod.histogram,
+    HistogramArguments,
+    Option("COLUMN:EDGE:EDGE:…", _column_and_edges),
+)

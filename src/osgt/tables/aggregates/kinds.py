@@ -1,0 +1,130 @@
+"""Kinds of aggregates: how one is asked for in Python, in a query file and on the command line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from osgt.noise.parameters import real_number
+from osgt.tables.aggregates.base import Aggregate
+from osgt.tables.groups import Groups
+
+if TYPE_CHECKING:
+    from osgt.tables.dataset import Dataset
+
+#: Whole numbers stay whole: a bound may be larger than floats tell apart.
+PlainNumber = Annotated[int | float, WithJsonSchema({"type": "number"})]
+ColumnName = Annotated[str, Field(description="The column of numbers.")]
+Bounds = Annotated[
+    list[PlainNumber],
+    Field(min_length=2, max_length=2, description="The least and the largest value that a row may count as."),
+]
+
+
+class Arguments(BaseModel):
+    """What a query file says about an aggregate. Which values make sense is checked where they are used."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    kind: str
+    name: str | None = Field(None, description="The name of the column in the release, if not the usual one.")
+    weight: PlainNumber = Field(1, description="More than 1: less noise here, and more in the other columns.")
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """A query as far as aggregates know it: what they are asked of, and where they go."""
+
+    dataset: "Dataset"
+    groups: Groups
+    aggregates: tuple[Aggregate, ...] = ()
+
+    def with_aggregate(self, aggregate: Aggregate) -> Self:
+        """The same query with one more aggregate."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Option:
+    """The value of an option on the command line: how it is written, and the arguments that it stands for.
+
+    `parse` raises ValueError for a text of another form.
+    """
+
+    metavar: str
+    parse: Callable[[str], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """All that is known of an aggregate before anybody has asked for one.
+
+    Parameters
+    ----------
+    name
+        As in a query file; also the name of the method, and of the option with - for _.
+    summary
+        One line for help, docs and editors.
+    method
+        The method of a query that asks for one.
+    arguments
+        What a query file may say; the same names as the arguments of the method.
+    option
+        The value of its option on the command line; None for an option without one.
+    """
+
+    name: str
+    summary: str
+    method: Callable[..., Any]
+    arguments: type[Arguments]
+    option: Option | None = None
+
+    @property
+    def flag(self) -> str:
+        """Its option on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    def parsed(self, text: str) -> dict[str, Any]:
+        """The arguments that the value of its option stands for."""
+        if self.option is None:
+            raise TypeError(f"{self.flag} takes no value")
+        try:
+            return self.option.parse(text)
+        except ValueError as error:
+            raise ValueError(f"{self.flag} must be {self.option.metavar}, got {text!r}: {error}") from None
+
+
+def named(name: object, usual: str) -> str:
+    """The name of a column in the release."""
+    if name is not None and not (isinstance(name, str) and name):
+        raise TypeError(f"name must be the name of a column, got {name!r}")
+    return usual if name is None else name
+
+
+def weighted(weight: object) -> float:
+    """The weight of an aggregate."""
+    return real_number("weight", weight, positive=True)
+
+
+def column_and_bounds(text: str) -> dict[str, Any]:
+    """COLUMN:LOW:HIGH, where the name of the column may have colons."""
+    column, *bounds = text.rsplit(":", 2)
+    if not column or len(bounds) != 2:
+        raise ValueError("a column and two numbers")
+    return {"column": column, "bounds": [number(bound) for bound in bounds]}
+
+
+def number(text: str) -> int | float:
+    """A number as it is written on the command line."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+BOUNDED = Option("COLUMN:LOW:HIGH", column_and_bounds)

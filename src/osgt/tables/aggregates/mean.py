@@ -1,0 +1,88 @@
+"""The mean of a column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from osgt.tables.aggregates.base import Aggregate, Column, Limits, Noisy
+from osgt.tables.aggregates.bounded import BoundedArguments, bounded_arguments, clipped
+from osgt.tables.aggregates.kinds import BOUNDED, Asking, Kind, named, weighted
+from osgt.tables.intervals import ratio_interval
+from osgt.tables.measures import CentredSum, Measure, Rows, Values
+from osgt.tables.values import ValueGrid, grid_of
+
+
+@dataclass(frozen=True)
+class Mean(Aggregate):
+    """The mean: a centred sum over a count, both with noise; missing values are left out or count as the centre."""
+
+    kind = "mean"
+
+    column: str
+    grid: ValueGrid
+    count: Measure
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return self.count, CentredSum(self.column, self.grid)
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        return clipped(self.column, self.grid)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        count, total = (noisy.number(measure) for measure in self.measures)
+        low, high = ratio_interval(total, count, self.grid.width, noisy.confidence)
+        value = np.clip(total.values / np.maximum(count.values, 1), low, high)
+        centre, unit = float(self.grid.centre), float(self.grid.step) / 2
+        return self.with_interval(*(centre + unit * array for array in (value, low, high)))
+
+    def planned(self, noisy: Noisy) -> list[Column]:
+        return self.planned_by_size(noisy)
+
+    def arguments(self) -> dict[str, Any]:
+        return bounded_arguments(self.column, self.grid) | {
+            "missing": "skip" if isinstance(self.count, Values) else "centre"
+        }
+
+
+class MeanMethod(Asking):
+    """`query.mean(…)`."""
+
+    def mean(
+        self,
+        column: str,
+        bounds: Sequence[float] | None = None,
+        *,
+        missing: str = "skip",
+        name: str | None = None,
+        weight: float = 1,
+    ) -> Self:
+        """The mean of a column, each value clipped to `bounds`.
+
+        Missing values are left out (`missing="skip"`), for which the values are counted with noise of their own, or
+        count as the middle of the bounds (`missing="centre"`), for which the count of rows serves.
+        """
+        if missing not in ("skip", "centre"):
+            raise ValueError(f'missing must be "skip" or "centre", got {missing!r}')
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds, centred=True)
+        count = Values(column) if missing == "skip" else self.groups.same(Rows())
+        return self.with_aggregate(Mean(named(name, f"{column}_mean"), weighted(weight), column, grid, count))
+
+
+class MeanArguments(BoundedArguments):
+    """The mean of a column."""
+
+    kind: Literal["mean"]
+    missing: Literal["skip", "centre"] = Field(
+        "skip",
+        description='What becomes of missing values: left out ("skip"), or counted as the middle of the bounds '
+        '("centre"), for which no count of the values is needed.',
+    )
+
+
+MEAN = Kind("mean", "The mean of a column, of values within the bounds.", MeanMethod.mean, MeanArguments, BOUNDED)

@@ -1,0 +1,75 @@
+"""The variance of a column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+from osgt.tables.aggregates.base import Aggregate, Column, Limits, Noisy
+from osgt.tables.aggregates.bounded import BoundedArguments, bounded_arguments, clipped
+from osgt.tables.aggregates.kinds import BOUNDED, Asking, Kind, named, weighted
+from osgt.tables.intervals import variance_interval
+from osgt.tables.measures import CentredSum, Measure, Squares, Values
+from osgt.tables.values import ValueGrid, grid_of
+
+
+@dataclass(frozen=True)
+class Variance(Aggregate):
+    """The variance of the values around their mean: the mean square less the squared mean, all centred."""
+
+    kind = "variance"
+
+    column: str
+    grid: ValueGrid
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return Values(self.column), CentredSum(self.column, self.grid), Squares(self.column, self.grid)
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        return clipped(self.column, self.grid)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        count, total, squares = (noisy.number(measure) for measure in self.measures)
+        width = self.grid.width
+        low, high = variance_interval(count, total, squares, width, noisy.confidence)
+        at_least_one, largest = np.maximum(count.values, 1), float(width) ** 2
+        mean = np.clip(total.values / at_least_one, -width, width)
+        value = np.clip((squares.values / at_least_one + largest) / 2 - mean**2, 0.0, largest)
+        unit = (float(self.grid.step) / 2) ** 2
+        return self.with_interval(*(unit * array for array in (np.clip(value, low, high), low, high)))
+
+    def planned(self, noisy: Noisy) -> list[Column]:
+        return self.planned_by_size(noisy)
+
+    def arguments(self) -> dict[str, Any]:
+        return bounded_arguments(self.column, self.grid)
+
+
+class VarianceMethod(Asking):
+    """`query.variance(…)`."""
+
+    def variance(
+        self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
+    ) -> Self:
+        """The variance of a column, each value clipped to `bounds`; missing values are left out."""
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds, squares=True)
+        return self.with_aggregate(Variance(named(name, f"{column}_variance"), weighted(weight), column, grid))
+
+
+class VarianceArguments(BoundedArguments):
+    """The variance of a column."""
+
+    kind: Literal["variance"]
+
+
+VARIANCE = Kind(
+    "variance",
+    "The variance of a column, of values within the bounds.",
+    VarianceMethod.variance,
+    VarianceArguments,
+    BOUNDED,
+)

@@ -1,0 +1,97 @@
+"""The list of aggregates: one file with a further one is all that queries, query files and commands need."""
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from osgt.tables.aggregates import AGGREGATES, Methods, register
+from osgt.tables.query import Query
+
+
+@pytest.mark.parametrize("kind", AGGREGATES.values(), ids=lambda kind: kind.name)
+class TestEach:
+    def test_python_and_query_files_take_the_same_arguments(self, kind):
+        parameters = set(inspect.signature(kind.method).parameters) - {"self"}
+        assert parameters == set(kind.arguments.model_fields) - {"kind"}
+
+    def test_the_method_is_typed_and_documented(self, kind):
+        method = getattr(Query, kind.name)
+        assert method is kind.method
+        assert kind.name in dir(Query)
+        assert method.__doc__
+        parameters = inspect.signature(method).parameters.values()
+        assert all(each.annotation is not inspect.Parameter.empty for each in parameters if each.name != "self")
+
+    def test_it_is_described(self, kind):
+        assert kind.summary.endswith(".")
+        assert kind.arguments.model_fields["kind"].annotation.__args__ == (kind.name,)
+        for name, field in kind.arguments.model_fields.items():
+            assert field.description or name == "kind"
+
+
+def test_the_methods_are_there_before_anything_is_registered():
+    """Editors and type checkers see the bases of the class, not what is set on it."""
+    written = {name for base in Methods.__bases__ for name in vars(base) if not name.startswith("_")}
+    assert written == set(AGGREGATES)
+
+
+def test_no_name_twice():
+    with pytest.raises(ValueError, match="there is an aggregate 'sum' already"):
+        register(AGGREGATES["sum"])
+
+
+@pytest.fixture(scope="module")
+def rides(tmp_path_factory):
+    """120 people in two cities; fares from 0 to 9, some missing. Fares from 3 to 5: 30 in Bern, 25 in Rome."""
+    path = tmp_path_factory.mktemp("rides") / "rides.parquet"
+    fares = [*([4] * 30 + [2] * 20 + [None] * 10), *([3, 5, 5, 4, 3] * 5 + [9] * 20 + [None] * 15)]
+    table = pa.table({"user": range(120), "city": ["Bern"] * 60 + ["Rome"] * 60, "fare": pa.array(fares, pa.int64())})
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+#: Runs in a process of its own, in which the aggregate is registered before anything else.
+PYTHON = """
+import json, sys
+import present
+from osgt import Dataset
+query = Dataset(sys.argv[1], "user").group_by("city", max_groups=1, max_rows_per_group=1)
+query = query.present_within("fare", (3, 5), weight=2)
+plan, preview, release = query.plan(1000, 1e-6), query.preview(), query.release(1000, 1e-6)
+print(json.dumps({"plan": plan.to_dict(), "words": str(plan), "preview": preview.to_dict(), "rows": release.rows(9),
+                  "query": release.statement.to_dict()["query"]["aggregates"]}))
+"""
+
+
+def run(*arguments):
+    path = [str(Path(__file__).parent), *sys.path]
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ":".join(path), "COLUMNS": "200", "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestAnotherAggregate:
+    """`present.py` beside this file is all that there is of it."""
+
+    def test_in_python(self, rides):
+        found = json.loads(run("-c", PYTHON, rides))
+        assert [column["name"] for column in found["plan"]["columns"]] == ["fare_present"]
+        assert found["plan"]["columns"][0]["half_width"] == 0  # at ε = 1000
+        assert "range of fare: values below 3 or above 5 are not counted" in found["words"]
+        assert found["preview"]["values"] == {"fare": {"missing": 25, "below 3": 20, "above 5": 20}}
+        assert [(row["city"], row["fare_present"]) for row in found["rows"]] == [("Bern", 30), ("Rome", 25)]
+        assert found["query"] == [
+            {"kind": "present_within", "column": "fare", "range": [3, 5], "name": "fare_present", "weight": 2}
+        ]
