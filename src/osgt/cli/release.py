@@ -1,4 +1,4 @@
-"""`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
+"""`osgt release`: a private table from a file, a database or a cluster. `osgt preview`: what its bounds cut off."""
 
 import glob
 import json
@@ -46,7 +46,7 @@ _OPTIONS = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
 
 def release(
     source: Annotated[
-        str | None, typer.Argument(help="Parquet, CSV or DuckDB file, or a glob of files; or use --query.")
+        str | None, typer.Argument(help="Parquet, CSV or database file, or a glob of files; or use --query.")
     ] = None,
     query: QueryFile = None,
     unit: Annotated[
@@ -67,9 +67,7 @@ def release(
     delimiter: Annotated[
         str | None, typer.Option(help="What separates the fields of a CSV file (,).", rich_help_panel=_OPTIONS[0])
     ] = None,
-    table: Annotated[
-        str | None, typer.Option(help="Table of a DuckDB file or a database.", rich_help_panel=_OPTIONS[0])
-    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table of a database.", rich_help_panel=_OPTIONS[0])] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -79,10 +77,10 @@ def release(
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(help="Where Spark runs, as local[4] or spark://host:7077.", rich_help_panel=_OPTIONS[0]),
+        typer.Option(help="Where the engine runs, as local[4] or the URL of a cluster.", rich_help_panel=_OPTIONS[0]),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="postgresql://user@host/database.", rich_help_panel=_OPTIONS[0])
+        str | None, typer.Option(help="URL of a database, in place of a file.", rich_help_panel=_OPTIONS[0])
     ] = None,
     neighbours: Annotated[
         str | None, typer.Option(help="add_remove (the default) or change_one.", rich_help_panel=_OPTIONS[0])
