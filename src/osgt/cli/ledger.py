@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 #: Releases like one are counted up to this.
 _COUNTED = 1000
 
-ledger = typer.Typer(name="ledger", help="Budgets of data sets, and what has been spent of them.", no_args_is_help=True)
-
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="Path of the ledger, sqlite:///… or postgresql://…")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
 Epsilon = Annotated[float, typer.Option(help="ε that all releases together may give away.")]
