@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import brentq
 
-from osgt.calibration.family import Part, budget, family_of
+from osgt.calibration.joint import Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch
 from osgt.calibration.search import nearest_to_gaussian
 from osgt.calibration.shapes import costs_over_shapes
-from osgt.noise.error import Law
+from osgt.noise import Law
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.cumulant import Cumulant
 
@@ -21,14 +22,14 @@ _ACCURACY = 1e-4
 def calibrate_roughly(epsilon: float, delta: float, parts: Sequence[Part]) -> tuple[Law, ...]:
     """For each part noise on the integers that is about (ε, δ)-private, of about the best shape."""
     epsilon, delta = budget(epsilon, delta)
-    smooth = family_of(parts, discrete=False)
+    smooth = joint_noise(parts, discrete=False, family="osgt")
     search = _RoughSearch(smooth, epsilon, delta)
 
     def error(u: float) -> float:
         return smooth.error(u, math.exp(search.coarse(u)), "variance")
 
     best = nearest_to_gaussian(costs_over_shapes(error), error)
-    return family_of(parts, discrete=True).laws(best, math.exp(search.coarse(best)))
+    return replace(smooth, discrete=True).laws(best, math.exp(search.coarse(best)))
 
 
 def epsilon_roughly(profile: PrivacyProfile, delta: float) -> float:
@@ -43,7 +44,7 @@ class _RoughSearch(ScaleSearch):
     """For each shape about the least scale, by a saddle point instead of a proof where several losses add up."""
 
     def _excess(self, u: float, x: float, slack: float | None) -> float:
-        profile = self.family.profile(u, math.exp(x))
+        profile = self.joint.profile(u, math.exp(x))
         if _is_one(profile):
             return super()._excess(u, x, slack)
         cumulant = _cumulant(profile)

@@ -10,6 +10,7 @@ from osgt.ledger.budget import Budget
 from osgt.ledger.filter_state import FilterState
 from osgt.ledger.planned import Planned
 from osgt.ledger.rounding import rounded_up
+from osgt.noise import scaled as larger
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
@@ -129,12 +130,5 @@ def least_log_factor(headroom: Headroom, charge: Charge, *, accuracy: float, ste
 
 def scaled(charge: Charge, factor: float) -> Charge:
     """The charge with noise so many times as large."""
-    parts = (
-        NoisyPart(
-            type(part.noise).from_rates(part.noise.slope / factor, part.noise.curvature / factor**2),
-            part.shift,
-            part.coordinates,
-        )
-        for part in charge.profile.parts
-    )
+    parts = (NoisyPart(larger(part.noise, factor), part.shift, part.coordinates) for part in charge.profile.parts)
     return Charge(PrivacyProfile.of(parts), charge.selection_delta)

@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from osgt.calibration import Part, calibrate
+from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.rough import calibrate_roughly, epsilon_roughly
 from osgt.ledger.headroom import Headroom, least_log_factor, scaled
 from osgt.ledger.planned import Planned
-from osgt.noise import OSGT
+from osgt.noise import OSGT, Law
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 
@@ -56,7 +56,7 @@ class Shape:
         noise_delta, selection_delta = delta * (1.0 - share), delta * share
 
         def charge_at(epsilon: float) -> Charge:
-            return _charge(calibrate(epsilon, noise_delta, parts=parts), parts, selection_delta)
+            return _charge(calibrate_parts(epsilon, noise_delta, parts), parts, selection_delta)
 
         return cls(tuple(parts), noise_delta, selection_delta, charge_at)
 
@@ -81,9 +81,9 @@ class Shape:
         return _charge(calibrate_roughly(epsilon, self.delta, self.parts), self.parts, self.selection_delta)
 
 
-def _charge(laws: Sequence[Any], parts: Sequence[Part], selection_delta: float) -> Charge:
-    pairs = zip(laws, parts, strict=True)
-    profile = PrivacyProfile.compose(PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs)
+def _charge(noises: Sequence[Law], parts: Sequence[Part], selection_delta: float) -> Charge:
+    pairs = zip(noises, parts, strict=True)
+    profile = PrivacyProfile.compose(PrivacyProfile(noise, part.shift, part.coordinates) for noise, part in pairs)
     return Charge(profile, selection_delta)
 
 
