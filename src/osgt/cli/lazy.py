@@ -11,7 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-_FUNCTION = re.compile(r'^def (\w+)\(.*?^\) -> .*?:\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
+#: The name of a function that returns nothing, as commands do, and what it is documented with.
+_FUNCTION = re.compile(r'^def (\w+)\((?:(?!^def ).)*?\) -> None:\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
 
 
 class LazyCommand(TyperCommand):
