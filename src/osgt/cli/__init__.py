@@ -10,7 +10,9 @@ from osgt.cli.ledger_upkeep import backup, export, restore, verify
 from osgt.cli.noise import noise
 from osgt.cli.paper import paper
 from osgt.cli.plan import plan
-from osgt.cli.release import preview, release
+from osgt.cli.preview import preview
+from osgt.cli.release import release
+from osgt.cli.schema import schema
 
 app = typer.Typer(
     name="osgt",
@@ -21,6 +23,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(release)
 app.command()(preview)
+app.command()(schema)
 app.command()(noise)
 app.command()(paper)
 ledger.command("open")(open_)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osgt.cli.shared import QueryFile, clear_errors
+from osgt.cli.shared import QueryPath, clear_errors
 from osgt.shown_text import one_line
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def table(
 def remaining(
     location: Location,
     dataset: DatasetName,
-    query: QueryFile = None,
+    query: QueryPath = None,
     max_groups: Annotated[
         int | None, typer.Option(help="Without --query: the most values that one person can change [default: 1].")
     ] = None,
@@ -170,11 +170,11 @@ def remaining(
 
 def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> dict[str, Any]:
     """What is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
-    from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
 
-    job = read_job(path)
-    query = job.query()
-    own = dict(job.budget)
+    file = read_query_file(path)
+    query = file.query()
+    own = file.budget.given()
     with closing(query.dataset):
         at = own.get("delta") if delta is None else delta
         answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
