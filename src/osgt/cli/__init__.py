@@ -2,6 +2,7 @@
 
 import typer
 
+from osgt.cli.help import Command, Group
 from osgt.cli.ledger import budget, grants, ledger, open_, remaining, table
 from osgt.cli.ledger_report import report
 from osgt.cli.ledger_settle import note, settle
@@ -16,19 +17,16 @@ from osgt.cli.schema import schema
 
 app = typer.Typer(
     name="osgt",
+    cls=Group,
     help="Publish statistics about people with the least noise that a privacy budget allows.",
     no_args_is_help=True,
     add_completion=False,
 )
-app.command()(plan)
-app.command()(release)
-app.command()(preview)
-app.command()(schema)
-app.command()(noise)
-app.command()(paper)
-ledger.command("open")(open_)
+for command in (plan, release, preview, schema, noise, paper):
+    app.command(cls=Command)(command)
+ledger.command("open", cls=Command)(open_)
 for command in (show, remaining, report, settle, note, budget, table, verify, export, backup, restore, grants):
-    ledger.command()(command)
-app.add_typer(ledger)
+    ledger.command(cls=Command)(command)
+app.add_typer(ledger, cls=Group)
 
 __all__ = ["app"]

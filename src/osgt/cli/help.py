@@ -10,8 +10,12 @@ def _without_types(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda _context: ""  # its name says what it is
+            parameter.display_type_rich = _nothing  # its name says what it is
     return parameters
+
+
+def _nothing(ctx: Any) -> str:
+    return ""
 
 
 class Command(TyperCommand):

@@ -16,7 +16,11 @@ class _WithoutNull(GenerateJsonSchema):
     def default_schema(self, schema: Any) -> JsonSchemaValue:
         found = super().default_schema(schema)
         # A whole table as a default says nothing that its keys do not.
-        return {key: value for key, value in found.items() if key != "default" or isinstance(value, bool | int | float | str)}
+        return {
+            key: value
+            for key, value in found.items()
+            if key != "default" or isinstance(value, bool | int | float | str)
+        }
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
