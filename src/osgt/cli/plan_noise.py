@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from osgt.calibration import Comparison
-from osgt.noise.error import Law
+from osgt.noise import Law
 
 #: Chances that some cell is off by more, for which `plan` names the error.
 _CHANCES = (0.5, 0.1, 0.01)

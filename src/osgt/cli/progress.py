@@ -17,26 +17,24 @@ _LOOK = 0.2
 
 @contextmanager
 def progress(query: "Query", title: str) -> Iterator[None]:
-    """A bar while the engine works: DuckDB says how far it is, the others move only the clock."""
-    backend = query.dataset.table.get_backend()
+    """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
+    engine, backend = query.dataset.engine, query.dataset.table.get_backend()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     done = threading.Event()
 
     def watch(task: Any) -> None:
         while not done.wait(_LOOK):
-            percent = backend.con.query_progress()
-            if percent >= 0:
+            percent = engine.progress(backend)
+            if percent is not None:
                 bar.update(task, total=100, completed=percent)
 
     with bar:
         task = bar.add_task(title, total=None)
         watcher = threading.Thread(target=watch, args=(task,), daemon=True)
-        if backend.name == "duckdb":
-            watcher.start()
+        watcher.start()
         try:
             yield
         finally:
             done.set()
-            if backend.name == "duckdb":
-                watcher.join()
+            watcher.join()

@@ -1,4 +1,4 @@
-"""`osgt release`: a private table from a file, a database or Spark."""
+"""`osgt release`: a private table from a file, a database or a cluster."""
 
 import glob
 import os

@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 DATA, GROUPS, AGGREGATES, BUDGET, OUTPUT = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
 
 
+def _engine_names() -> str:
+    try:
+        from osgt.tables.engines import engine_names  # noqa: PLC0415 - not without the extra "tables"
+    except ImportError:
+        return "none is installed"
+    return ", ".join(engine_names())
+
+
 def _parts(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="Parquet, CSV or DuckDB file, or a glob of files; or use --query."),
+        typer.Argument(metavar="SOURCE", help="Parquet, CSV or database file, or a glob of files; or use --query."),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="In place of SOURCE: postgresql://user@host/database.", rich_help_panel=DATA),
+        typer.Option(metavar="URL", help="URL of a database, in place of a file.", rich_help_panel=DATA),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that names who is protected.", rich_help_panel=DATA)
@@ -50,16 +58,20 @@ def _parts(
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Table of a DuckDB file or a database.", rich_help_panel=DATA),
+        typer.Option(metavar="NAME", help="Table of a database.", rich_help_panel=DATA),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="duckdb (the default for files), spark or postgres.", rich_help_panel=DATA),
+        typer.Option(
+            metavar="NAME",
+            help=f"What reads files, if not the first of these: {_engine_names()}.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     master: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Where Spark runs, as local[4] or spark://host:7077.", rich_help_panel=DATA
+            metavar="ADDRESS", help="Where the engine runs, as local[4] or the URL of a cluster.", rich_help_panel=DATA
         ),
     ] = None,
     neighbours: Annotated[

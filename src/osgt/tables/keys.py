@@ -15,7 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw
+from osgt.tables.engines.engine import Engine
 
 #: The column that numbers the public keys.
 KEY = "key"
@@ -128,30 +129,20 @@ def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:
         raise TypeError(f"public_keys must hold values of one type in each column: {error}") from None
 
 
-def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
-    """Raise unless equal values of this type are equal on every engine: floats are not, nested values need not be."""
-    plain = (
-        dtype.is_integer()
-        or dtype.is_string()
-        or dtype.is_boolean()
-        or dtype.is_decimal()
-        or dtype.is_date()
-        or dtype.is_timestamp()
-        or dtype.is_uuid()
-        or dtype.is_binary()
-    )
+def check_key_type(engine: Engine, argument: str, name: str, dtype: dt.DataType) -> None:
+    """Raise unless equal values of this type are equal to everybody, and can be shown where they name a group."""
     if argument == "group_by" and dtype.is_decimal() and dtype.precision is None:
         raise TypeError(f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has")
     if argument == "group_by" and dtype.is_decimal() and dtype.precision > DECIMAL_DIGITS:
         raise TypeError(f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}")
-    if not plain:
+    if not engine.can_be_key(dtype):
         raise TypeError(
             f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
             "use whole numbers, text, dates or decimals"
         )
 
 
-def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
+def threshold(noise: IntegerLaw, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
     """The least noisy count from which on a group may be shown, where one unit adds at most `most` to the count.
 
     A group that only one unit is in shows up with probability p ≤ P[most + Y ≥ τ]; any of the `groups` groups of a unit
@@ -167,7 +158,7 @@ def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool, mos
     return tau
 
 
-def _revealing(noise: DiscreteOSGT, beyond: int, groups: int, *, both: bool) -> float:
+def _revealing(noise: IntegerLaw, beyond: int, groups: int, *, both: bool) -> float:
     alone = float(noise.sf(beyond - 1))  # P[Y ≥ τ - most]
     if alone >= 1:
         return math.inf
@@ -177,6 +168,6 @@ def _revealing(noise: DiscreteOSGT, beyond: int, groups: int, *, both: bool) -> 
     return (odds - math.expm1(hidden) if both else odds) * (1.0 + 1e-12)
 
 
-def shown_size(noise: DiscreteOSGT, tau: int, probability: float) -> int:
+def shown_size(noise: IntegerLaw, tau: int, probability: float) -> int:
     """The least count with which a group is shown with this probability."""
     return max(1, tau + int(noise.isf(1.0 - probability)))

@@ -45,6 +45,7 @@ from pydantic import Field, ValidationError, create_model
 from osgt.tables.aggregates import AGGREGATES, Kind
 from osgt.tables.aggregates.kinds import Arguments
 from osgt.tables.dataset import Dataset
+from osgt.tables.engines import engine_named
 from osgt.tables.file_errors import in_words
 from osgt.tables.file_types import FileTable, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
 from osgt.tables.groups import Neighbours
@@ -56,14 +57,16 @@ class DataTable(FileTable):
     """Where the rows are, and whom they are about."""
 
     source: Text = Field(
-        description="A Parquet, CSV or DuckDB file, a glob of files, a database URL, or the name of a table in Spark."
+        description="A Parquet, CSV or database file, a glob of files, the URL of a database, or a table of the engine."
     )
     privacy_unit: Text = Field(description="The column that names who is protected.")
-    table: Text | None = Field(default=None, description="The table of a DuckDB file or a database.")
+    table: Text | None = Field(default=None, description="The table of a database.")
     engine: Text | None = Field(
-        default=None, description='What runs the query: "duckdb" for files, if nothing is said.'
+        default=None, description="What runs the query, if not the usual engine for such a source."
     )
-    master: Text | None = Field(default=None, description='Where Spark runs, as "local[4]" or "spark://host:7077".')
+    master: Text | None = Field(
+        default=None, description='Where the engine runs, as "local[4]" or the URL of a cluster.'
+    )
     types: Annotated[dict[str, str], Words("a table of columns and their types")] | None = Field(
         default=None,
         description="What columns of a CSV file hold: int64, float64, decimal(p, s), boolean, date, timestamp or "
@@ -158,11 +161,11 @@ class QueryFile(FileTable):
     def beside(self, folder: Path) -> "QueryFile":
         """The same with its relative paths taken from a folder."""
         data, groups, output = self.data, self.groups, self.output
-        # The name of a table that Spark knows is no path.
-        is_table = data.engine == "spark" and not Path(data.source).suffix
+        # A source may also be the name of a table that the engine knows.
+        is_path = data.engine is None or engine_named(data.engine).is_path(data.source)
         return self.model_copy(
             update={
-                "data": _beside(folder, data, ("ledger",) if is_table else ("source", "ledger")),
+                "data": _beside(folder, data, ("source", "ledger") if is_path else ("ledger",)),
                 "groups": _beside(folder, groups, ("public_keys",)),
                 "output": _beside(folder, output, ("out", "report")),
             }
