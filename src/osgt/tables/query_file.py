@@ -97,7 +97,7 @@ class GroupsTable(FileTable):
     public_keys: (
         Annotated[
             str | list[Any] | dict[str, list[Any]],
-            Words("a file, a list of keys, or a table with a list for each column"),
+            Words("the path of a file, a list of keys, or a table with a list for each column"),
         ]
         | None
     ) = Field(

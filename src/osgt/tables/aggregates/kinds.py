@@ -26,7 +26,7 @@ Bounds = Annotated[
 class Arguments(FileTable):
     """What a query file says about an aggregate. The first line of such a docstring describes the aggregate."""
 
-    kind: str
+    kind: Text = Field(description="What is asked for: one of those above.")
     name: Text | None = Field(default=None, description="The name of the column in the release, if not the usual one.")
     weight: PlainNumber = Field(default=1, description="More than 1: less noise here, and more in the other columns.")
 

@@ -75,7 +75,7 @@ class MeanMethod(Asking):
 
 
 class MeanArguments(BoundedArguments):
-    """The mean of a column; values beyond the bounds count as these."""
+    """The mean of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["mean"]
     missing: Literal["skip", "centre"] = Field(

@@ -44,7 +44,7 @@ class SumMethod(Asking):
 
 
 class SumArguments(BoundedArguments):
-    """The sum of a column; values beyond the bounds count as these."""
+    """The sum of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["sum"]
 

@@ -61,7 +61,7 @@ class VarianceMethod(Asking):
 
 
 class VarianceArguments(BoundedArguments):
-    """The variance of a column; values beyond the bounds count as these."""
+    """The variance of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["variance"]
 
