@@ -5,7 +5,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from osgt.calibration.family import Part
+from osgt.calibration.joint import Part
 from osgt.tables.measures import Measure, Rows, Units
 
 Neighbours = Literal["add_remove", "change_one"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw
 from osgt.noise.mills import Floats
 
 Integers = NDArray[np.int64]
@@ -22,10 +22,10 @@ class Numbers:
     """A whole number for each group, with noise, and the distribution of the noise."""
 
     values: Integers
-    noise: DiscreteOSGT
+    noise: IntegerLaw
 
 
-def half_width(law: DiscreteOSGT, confidence: float) -> int:
+def half_width(law: IntegerLaw, confidence: float) -> int:
     """The least h with P[|Y| ≤ h] ≥ confidence."""
     return int(law.isf((1.0 - confidence) / 2))
 
@@ -61,7 +61,7 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     return ends[0], ends[1]
 
 
-def _quantiles(noise: tuple[DiscreteOSGT, DiscreteOSGT], ratios: Floats, confidence: float) -> Floats:
+def _quantiles(noise: tuple[IntegerLaw, IntegerLaw], ratios: Floats, confidence: float) -> Floats:
     """For each ratio ρ a q with P[|Y₁ - r·Y₂| ≤ q] ≥ confidence for all r up to ρ, nearly the least.
 
     Y₁ is taken as spread evenly over the unit around it, which makes a difference of ½ at most. Then its density is
@@ -85,7 +85,7 @@ def _quantiles(noise: tuple[DiscreteOSGT, DiscreteOSGT], ratios: Floats, confide
     return np.asarray(high + 0.5)
 
 
-def _spread_cdf(law: DiscreteOSGT, x: Floats) -> Floats:
+def _spread_cdf(law: IntegerLaw, x: Floats) -> Floats:
     """P[Y + U ≤ x] with U uniform between -½ and ½."""
     place = np.floor(x + 0.5)
     part = x + 0.5 - place

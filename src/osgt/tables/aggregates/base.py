@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw
 from osgt.tables.intervals import Numbers, half_width
 from osgt.tables.measures import Measure
 
@@ -27,11 +27,11 @@ class Noisy:
     """
 
     values: Mapping[Measure, NDArray[np.int64]]
-    laws: Mapping[Measure, DiscreteOSGT]
+    laws: Mapping[Measure, IntegerLaw]
     confidence: float
     clamp: bool
 
-    def noise(self, asked: Measure) -> DiscreteOSGT:
+    def noise(self, asked: Measure) -> IntegerLaw:
         """The distribution of the noise on each number of a measure."""
         return self.laws[asked]
 
@@ -57,7 +57,7 @@ class Column:
     name: str
     kind: str
     confidence: float
-    noise: DiscreteOSGT | None = None
+    noise: IntegerLaw | None = None
     step: Fraction = Fraction(1)
     by_size: Mapping[int, float] | None = None
 
