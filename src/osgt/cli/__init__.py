@@ -10,7 +10,8 @@ from osgt.cli.lazy import lazy_group
 _COMMANDS = {
     "plan": "plan:plan",
     "release": "release:release",
-    "preview": "release:preview",
+    "preview": "preview:preview",
+    "schema": "schema:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",
 }

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+
+from osgt.cli.help import Command, Group
 
 #: The name of a function that returns nothing, as commands do, and what it is documented with.
 _FUNCTION = re.compile(r'^def (\w+)\((?:(?!^def ).)*?\) -> None:\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
 
 
-class LazyCommand(TyperCommand):
+class LazyCommand(Command):
     """Stands for the command that is a function of a module of this package, until that is needed."""
 
     def __init__(self, name: str, module: str, function: str) -> None:
@@ -29,7 +30,7 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself: from here on this one is out of the way."""
         alone = typer.Typer(add_completion=False)
-        alone.command(self.name)(self.function())
+        alone.command(self.name, cls=Command)(self.function())
         return typer.main.get_command(alone).make_context(info_name, args, parent=parent, **extra)
 
     @property
@@ -49,10 +50,10 @@ def _documentation(module: str) -> dict[str, str]:
     return {name: cleandoc(words) for name, words in _FUNCTION.findall(source)}
 
 
-def lazy_group(places: Mapping[str, str]) -> type[TyperGroup]:
+def lazy_group(places: Mapping[str, str]) -> type[Group]:
     """A kind of group that has these commands: for each name "module:function"."""
 
-    class LazyGroup(TyperGroup):
+    class LazyGroup(Group):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
             lazy: dict[str, Any] = {name: LazyCommand(name, *place.split(":")) for name, place in places.items()}
