@@ -27,9 +27,7 @@ def summary(path):
 
 def tables():
     """The section of CONTRIBUTING.md."""
-    text = (
-        f"{HEADING}\nThe first line of each. `python tests/module_tables.py` writes this section; a test checks it.\n"
-    )
+    text = f"{HEADING}\nTheir first lines. `python tests/module_tables.py` writes this section, a test reads it.\n"
     for folder, paths in groupby(modules(), key=lambda path: path.parent):
         rows = [f"| `{path.name}` | {summary(path)} |\n" for path in paths]
         text += f"\n### `{folder.relative_to(ROOT)}/`\n\n| module | what it is |\n|---|---|\n{''.join(rows)}"
