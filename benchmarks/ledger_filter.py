@@ -80,7 +80,7 @@ def releases_that_fit():
 
 
 def laplace_on_one_number():
-    """Why fewer fit: what a Rényi filter alone would allow, with all of δ and the order that is best for the release."""
+    """Why fewer fit: what a Rényi filter alone would allow with all of δ, at the order that is best for the release."""
     rows = []
     for epsilon, delta, each in ((3, 1e-6, 0.1), (10, 1e-8, 0.2)):
         profile = PrivacyProfile(DiscreteOSGT.from_rates(each, 0.0))
