@@ -14,7 +14,7 @@ from osgt.calibration import calibrate_parts
 from osgt.calibration.compare import ends_of_family
 from osgt.calibration.joint import Part, probability
 from osgt.limits import LARGEST_SHIFT, can_be_drawn
-from osgt.noise import IntegerLaw, on_integers
+from osgt.noise import Family, IntegerLaw, on_integers
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.cautions import budget_warnings
@@ -116,7 +116,8 @@ class Plan:
 
     @cached_property
     def _ends(self) -> dict[str, dict[Measure, Any]]:
-        found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()))
+        family = next(iter(self.laws.values())).potential.family
+        found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()), family=family)
         return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
 
     def _columns(self, laws: Mapping[Measure, IntegerLaw]) -> tuple[Column, ...]:
@@ -179,6 +180,7 @@ def make_plan(
     delta: float,
     confidence: float,
     cuts: Sequence[str],
+    family: str | Family = "osgt",
 ) -> Plan:
     """One joint calibration of all measures that the aggregates need, and of a count by which groups are chosen."""
     epsilon = real_number("epsilon", epsilon, positive=True)
@@ -189,7 +191,7 @@ def make_plan(
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
     parts = measured_parts(groups, aggregates, neighbours)
-    laws = calibrate_parts(epsilon, delta - selection, list(parts.values()))
+    laws = calibrate_parts(epsilon, delta - selection, list(parts.values()), family=family)
     named = {measure: on_integers(law) for measure, law in zip(parts, laws, strict=True)}
     if not all(can_be_drawn(law.potential) for law in named.values()):
         raise ValueError(

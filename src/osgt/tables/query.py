@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from osgt.noise import Family
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Column, Methods
 from osgt.tables.plan import Plan, epsilon_for, make_plan, measured_parts
@@ -39,6 +40,7 @@ class Query(Methods):
         interval: float | None = None,
         column: str | None = None,
         confidence: float = 0.95,
+        family: str | Family = "osgt",
     ) -> Plan:
         """The noise, the intervals and what would be charged at a budget. Reads no data.
 
@@ -57,7 +59,7 @@ class Query(Methods):
 
         def plan_at(budget: float) -> Plan:
             return make_plan(
-                self.groups, self.aggregates, self.dataset.neighbours, budget, delta, confidence, self._cuts()
+                self.groups, self.aggregates, self.dataset.neighbours, budget, delta, confidence, self._cuts(), family
             )
 
         if epsilon is None:
@@ -67,7 +69,15 @@ class Query(Methods):
             epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].log_chance_beyond(target) - allowed)
         return plan_at(epsilon)
 
-    def release(self, epsilon: float, delta: float, *, confidence: float = 0.95, clamp: bool = False) -> "Release":
+    def release(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        confidence: float = 0.95,
+        clamp: bool = False,
+        family: str | Family = "osgt",
+    ) -> "Release":
         """Read the data and add the planned noise, once.
 
         The budget is charged first if the data set has a ledger. `clamp=True` shows negative counts as 0 (and sums of
@@ -75,7 +85,7 @@ class Query(Methods):
         """
         from osgt.tables.release import make_release  # noqa: PLC0415 - it uses this class
 
-        return make_release(self, self.plan(epsilon, delta, confidence=confidence), clamp=clamp)
+        return make_release(self, self.plan(epsilon, delta, confidence=confidence, family=family), clamp=clamp)
 
     def suggest_bounds(
         self,
