@@ -134,7 +134,9 @@ class TestRecommendation:
     def evidence(self, std):
         edges = count_edges(100)
         noise = laplace(std)
-        return Evidence(Histogram(edges, parts(self.groups, edges) + noise.sample(len(edges)), noise), None, {}, None, 100)
+        return Evidence(
+            Histogram(edges, parts(self.groups, edges) + noise.sample(len(edges)), noise), None, {}, None, 100
+        )
 
     @pytest.mark.parametrize(("unit_noise", "best"), [(0.5, 30), (1000.0, 1)])
     def test_the_limit_follows_the_noise(self, unit_noise, best):

@@ -86,13 +86,20 @@ def _placed(number: Any, edges: Sequence[float]) -> tuple[Any, Any]:
     Whatever the engine's arithmetic makes of it, the part is between 0 and SCALE.
     """
     number = as_float(number)
-    last = len(edges) - 2
-    below = ibis.cases(*((number < float(edges[i + 1]), i) for i in range(last)), else_=last)
-    pairs = list(itertools.pairwise(edges))
     limited = ibis.least(ibis.greatest(number, float(edges[0])), float(edges[-1]))
-    part = [(limited - float(low)) * (SCALE / (float(high) - float(low))) for low, high in pairs]
-    upper = ibis.cases(*((number < float(edges[i + 1]), part[i]) for i in range(last)), else_=part[last])
-    return below, ibis.least(ibis.greatest(upper.floor().cast("int64"), 0), SCALE)
+    parts = [(limited - float(low)) * (SCALE / (float(high) - float(low))) for low, high in itertools.pairwise(edges)]
+    upper = _by_edge(number, edges, parts)
+    return _by_edge(number, edges, list(range(len(parts)))), ibis.least(
+        ibis.greatest(upper.floor().cast("int64"), 0), SCALE
+    )
+
+
+def _by_edge(number: Any, edges: Sequence[float], answers: Sequence[Any]) -> Any:
+    """The answer for the edges between which a number is; the last one also beyond them."""
+    *before, last = answers
+    if not before:
+        return last if isinstance(last, ir.Value) else ibis.literal(last)
+    return ibis.cases(*((number < float(edges[i + 1]), answer) for i, answer in enumerate(before)), else_=last)
 
 
 def _one(units: ir.Table, kind: int, below: Any, upper: Any) -> ir.Table:

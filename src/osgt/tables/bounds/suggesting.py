@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from osgt.calibration import Part
+from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.joint import budget, probability
 from osgt.calibration.rough import calibrate_roughly
 from osgt.mechanism import Mechanism
@@ -61,6 +61,8 @@ def suggest(
         _TIMES * epsilon if release_epsilon is None else release_epsilon,
         min(_TIMES * delta, 0.5) if release_delta is None else release_delta,
     )
+    noise = _noise(query, *planned)
+    noise(1)  # refuses what cannot be calibrated
     layout = _layout(query, delta)
     plan = noise_plan(layout, query.groups, query.dataset.neighbours, epsilon, delta)
     columns = [Values(name) for name in layout.values]
@@ -73,7 +75,6 @@ def suggest(
         reservation.reading()
     try:
         evidence = _noisy(exact_numbers(fetched(asked), layout, _public(query.groups)), layout, plan, query.groups)
-        noise = _noise(query, *planned)
         recommendation = recommend(evidence, query.wanted, noise)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
@@ -170,7 +171,8 @@ def _noise(query: OpenQuery, epsilon: float, delta: float) -> Callable[[int], fl
     @cache
     def at(limit: int) -> float:
         part = Part(_LARGE, _coordinates(groups, neighbours, limit))
-        return calibrate_roughly(epsilon, delta, [part] * measures)[0].std() / _LARGE
+        calibrated = calibrate_roughly if delta > 0 else calibrate_parts
+        return calibrated(epsilon, delta, [part] * measures)[0].std() / _LARGE
 
     def between(limit: int) -> float:
         step = math.log(max(limit, 1), _CALIBRATED)
