@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from osgt.noise import OSGT, Law
+from osgt.noise import Law
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, closed_forms, conversion, renyi
 from osgt.privacy.profile import NoisyPart, PrivacyProfile
@@ -109,10 +109,7 @@ class EuclideanProfile:
 
     def _programme(self, s: float) -> float:
         lower, upper = self._cells()
-        if isinstance(self.noise, OSGT):
-            credit = closed_forms.log_moment(self.noise, upper, np.asarray(s)) * (1 + 1e-13) + 1e-14
-        else:
-            credit = np.array([renyi.log_moment(self.noise, float(d), s) if d else 0.0 for d in upper])
+        credit = renyi.log_moments(self.noise, upper, s)
         return self.dimensions * _envelope(lower**2, credit, self.radius**2 / self.dimensions)
 
     def _cells(self) -> tuple[Floats, Floats]:

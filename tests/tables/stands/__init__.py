@@ -22,6 +22,8 @@ class Stand:
     name: ClassVar[str]
     #: Whether a small query takes so long that some tests make do with fewer cases.
     slow: ClassVar[bool] = False
+    #: Whether it reads CSV files (`test_declared_types.py`).
+    reads_files: ClassVar[bool] = False
     #: Around names.
     quote: ClassVar[str] = '"'
     #: Characters that no name of a column may hold there.

@@ -20,6 +20,7 @@ class DuckDBMaker(Maker):
 
 class TestedEngine(Stand):
     name = "duckdb"
+    reads_files = True
     maker = DuckDBMaker
     conditions = (1_000, 100)
     hostile_dates = ("DATE", ["DATE '20000-01-01'", "DATE 'infinity'", "NULL"])

@@ -43,6 +43,7 @@ class SparkMaker(Maker):
 
 class TestedEngine(Stand):
     name = "spark"
+    reads_files = True
     slow = True
     quote = "`"
     not_in_names = "`\\"
