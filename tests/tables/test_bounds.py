@@ -1,5 +1,6 @@
 """Histograms over units, what they tell, and the bounds that are recommended from them. No engine is needed."""
 
+import itertools
 import math
 
 import numpy as np
@@ -28,25 +29,30 @@ def laplace(std):
 @given(st.integers(1, 2_000_000))
 def test_edges_are_geometric_and_reach_the_most(most):
     edges = count_edges(most)
-    assert edges[0] == 1 and edges[-1] == max(most, 2)
-    assert all(low < high <= max(1.5 * low, low + 1) for low, high in zip(edges[:-1], edges[1:], strict=True))
+    assert edges[0] == 1
+    assert edges[-1] == max(most, 2)
+    assert all(low < high <= max(1.5 * low, low + 1) for low, high in itertools.pairwise(edges))
     limits = limits_up_to(most)
-    assert limits[0] == 1 and limits[-1] == most and limits == sorted(set(limits))
+    assert limits[0] == 1
+    assert limits[-1] == most
+    assert limits == sorted(set(limits))
 
 
 def test_edges_of_values_are_symmetric():
     edges = value_edges(1.0, 1e6)
     assert edges == tuple(-edge for edge in reversed(edges))
     positive = [edge for edge in edges if edge > 0]
-    assert positive[0] == 1 and positive[-1] == 1e6
-    assert all(high <= 1.5 * low for low, high in zip(positive[:-1], positive[1:], strict=True))
+    assert positive[0] == 1
+    assert positive[-1] == 1e6
+    assert all(high <= 1.5 * low for low, high in itertools.pairwise(positive))
 
 
 @given(st.lists(st.floats(-50, 1e7), min_size=1, max_size=30), st.sampled_from(count_edges(1000)))
 def test_totals_over_bins_are_totals_over_units(values, cut):
     edges = count_edges(1000)
     counts = parts(values, edges)
-    assert counts.min() >= 0 and counts.sum() == len(values) * SCALE
+    assert counts.min() >= 0
+    assert counts.sum() == len(values) * SCALE
     clipped = np.clip(values, edges[0], edges[-1])
     # A function that is linear between edges: what is beyond a cut.
     over_bins = float(np.maximum(np.array(edges) - cut, 0.0) @ (counts / SCALE))
@@ -56,7 +62,8 @@ def test_totals_over_bins_are_totals_over_units(values, cut):
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=20))
 def test_pools_keep_the_sum_and_are_not_negative(counts):
     found = pooled(np.array(counts))
-    assert found.min() >= 0 and len(found) == len(counts)
+    assert found.min() >= 0
+    assert len(found) == len(counts)
     if sum(counts) >= 0:
         assert found.sum() == pytest.approx(sum(counts), abs=1e-9)
 
@@ -152,4 +159,5 @@ class TestRecommendation:
     def test_few_units_are_a_reason_for_caution(self):
         asked = Open((Wanted("count_units", 1.0),), None, 1, {}, grouped=True)
         found = recommend(self.evidence(3000.0), asked, math.sqrt)
-        assert found.cautions and found.sure != "clear"
+        assert found.cautions
+        assert found.sure != "clear"

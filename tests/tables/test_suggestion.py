@@ -56,7 +56,8 @@ def test_the_recommended_bounds_fit_the_data(by_month):
     assert 5 <= made.max_groups <= 7
     assert 3 <= made.max_rows_per_group <= 5
     low, high = made.bounds["fare"]
-    assert low == 0 and 70 <= high <= 150
+    assert low == 0
+    assert 70 <= high <= 150
     query = made.apply()
     assert isinstance(query, Query)
     assert (query.groups.max_groups, query.groups.max_rows) == (made.max_groups, made.max_rows_per_group)
@@ -74,7 +75,8 @@ def test_bounds_that_were_given_stay(visits):
     open_rows = data.group_by("month", max_groups=2, public_keys=list(range(12))).count()
     assert isinstance(open_rows, OpenQuery)
     made = open_rows.suggest_bounds(5)
-    assert made.max_groups == 2 and made.max_rows_per_group in range(2, 9)
+    assert made.max_groups == 2
+    assert made.max_rows_per_group in range(2, 9)
 
 
 def test_the_curve_holds_the_truth(visits, by_month):
@@ -89,12 +91,14 @@ def test_the_curve_holds_the_truth(visits, by_month):
 def test_private_groups_are_measured_behind_a_threshold(visits):
     made = Dataset(visits, privacy_unit="person").group_by("month").count_units().suggest_bounds(1, 1e-6)
     plan = made.noise_plan
-    assert plan.threshold is not None and 0 < plan.selection_delta <= 1e-7 * (1 + 1e-9)
+    assert plan.threshold is not None
+    assert 0 < plan.selection_delta <= 1e-7 * (1 + 1e-9)
     assert (made.evidence.sizes.numbers >= plan.threshold).all()
     assert plan.charge.profile.delta(1) + plan.selection_delta <= 1e-6
     # Without δ no group can be chosen, and none is looked at.
     pure = Dataset(visits, privacy_unit="person").group_by("month").count_units().suggest_bounds(1, 0)
-    assert pure.evidence.sizes is None and "No group was large enough" in str(pure)
+    assert pure.evidence.sizes is None
+    assert "No group was large enough" in str(pure)
 
 
 @pytest.mark.parametrize(("neighbours", "coordinates"), [("add_remove", 1), ("change_one", 2)])
@@ -111,7 +115,8 @@ def test_it_is_charged_by_itself(visits, tmp_path):
     ledger.open("visits", epsilon=1, delta=1e-6)
     data = Dataset(visits, privacy_unit="person", ledger=ledger, dataset="visits")
     made = data.group_by("month", public_keys=list(range(12))).count_units().suggest_bounds(0.1)
-    assert made.entry is not None and f"entry {made.entry}" in made.statement
+    assert made.entry is not None
+    assert f"entry {made.entry}" in made.statement
     made.apply().release(epsilon=0.8, delta=1e-7)
     with pytest.raises(Exception, match="[Rr]efused|budget"):
         made.apply().suggest_bounds(0.3)
@@ -123,6 +128,7 @@ def test_it_can_be_read_by_people_and_programs(by_month, tmp_path):
     assert plain["recommended"]["max_groups"] == made.max_groups
     assert sum(each["recommended"] for each in plain["choices"]) == 1
     text = str(made)
-    assert f"max_groups = {made.max_groups}" in text and "ε = 2" in text
+    assert f"max_groups = {made.max_groups}" in text
+    assert "ε = 2" in text
     made.plot(tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000
