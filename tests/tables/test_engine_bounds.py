@@ -1,4 +1,4 @@
-"""The histograms of a suggestion on every engine: as plain Python makes them, and no further moved than one unit may."""
+"""The histograms of a suggestion on every engine: as plain Python has them, and moved by one unit at most."""
 
 import random
 

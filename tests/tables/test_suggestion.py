@@ -118,7 +118,7 @@ def test_it_is_charged_by_itself(visits, tmp_path):
     assert made.entry is not None
     assert f"entry {made.entry}" in made.statement
     made.apply().release(epsilon=0.8, delta=1e-7)
-    with pytest.raises(Exception, match="[Rr]efused|budget"):
+    with pytest.raises(Exception, match=r"[Rr]efused|budget"):
         made.apply().suggest_bounds(0.3)
 
 
