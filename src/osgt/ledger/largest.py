@@ -35,7 +35,7 @@ _TRIALS = 6
 #: What is found roughly is lowered by this, relative, so that it fits as a rule; more where the noise is also to be
 #: shared out among several parts, which the rough calibration does not search for.
 _MARGIN = 5e-4
-_MARGIN_OF_PARTS = 3e-3
+_MARGIN_OF_PARTS = 2e-3
 
 _DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 
