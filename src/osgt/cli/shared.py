@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from osgt.files import Target, words_of
-from osgt.noise.error import Objective
 from osgt.shown_text import printable
+
+if TYPE_CHECKING:
+    from osgt.noise.error import Objective
 
 #: Pictures that matplotlib can write and people can open.
 PICTURES = (".png", ".svg", ".pdf")
@@ -71,7 +73,7 @@ def command_target(
     return Target(path, suffixes, overwrite=overwrite, apart=used, name=option, option="--overwrite")
 
 
-def objective_of(text: str) -> Objective:
+def objective_of(text: str) -> "Objective":
     """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
     name, colon, number = text.partition(":")
     if not colon:
