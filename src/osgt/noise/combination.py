@@ -112,9 +112,7 @@ def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: fl
         step = float(common or 1)
     elif step is None:
         step = sum(reaches) / cells
-    parts = [
-        _rounded(abs(float(c)), law, reach, step, exact=exact) for (c, law), reach in zip(terms, reaches, strict=True)
-    ]
+    parts = [_rounded(abs(float(c)), law, reach, step) for (c, law), reach in zip(terms, reaches, strict=True)]
     # A float more than half a step for each: the multiples themselves are rounded as well.
     off = 0.0 if exact else len(parts) * 0.5 * step * (1.0 + 1e-9)
     masses, error = convolved(parts, precise=tail < _SMALL_TAIL)
@@ -146,7 +144,7 @@ def spectrum(masses: Floats, size: int) -> Floats:
     return np.asarray(rfft(circle).real)
 
 
-def _rounded(coefficient: float, law: Law, reach: float, step: float, *, exact: bool) -> Floats:
+def _rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     """Probabilities of the multiples 0, 1, … nearest to coefficient·Y, as far as the reach."""
     last = math.floor(reach / step + 0.5)
     if not isinstance(law, OSGT) and reach <= coefficient * _ONE_BY_ONE:
@@ -163,21 +161,22 @@ def _rounded(coefficient: float, law: Law, reach: float, step: float, *, exact: 
 
 
 def _reach(law: Law, tail: float) -> float:
-    """A whole number y, at most a few percent larger than need be, with P[Y > y] ≤ tail.
+    """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
     log P[Y > y] is concave: a chord from zero leads too far where it is extended, and not far enough between its ends.
     """
     target, middle = math.log(tail), math.log(0.5)
-    low, high = 0.0, max(law.std(), 0.5)
+    unit = 0.0 if isinstance(law, OSGT) else 1.0
+    low, high = 0.0, max(law.std(), 0.5 * unit)
     while (value := float(law.logsf(high))) > target:
-        low, high = high, math.ceil(high * max((target - middle) / (min(value, -1.0) - middle), 1.1))
+        low, high = high, high * max((target - middle) / (min(value, -1.0) - middle), 1.1) + unit
     for _ in range(_HALVINGS):
-        low = max(low, high * (target - middle) / (float(law.logsf(high)) - middle) - 1.0)
-        place = math.ceil(0.5 * (low + high))
-        if place >= high or high - low <= 0.05 * high:
+        low = max(low, high * (target - middle) / (float(law.logsf(high)) - middle) - unit)
+        place = 0.5 * (low + high)
+        if high - low <= 0.05 * high + unit:
             break
         low, high = (low, place) if float(law.logsf(place)) <= target else (place, high)
-    return math.ceil(high)
+    return math.ceil(high) if unit else high
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:
