@@ -33,7 +33,7 @@ _HALVINGS = 8
 _ONE_BY_ONE = 1 << 15
 
 #: More than the rounding errors of a convolution by Fourier transforms; smaller tails are convolved term by term.
-_ROUNDING = 1e-11
+ROUNDING = 1e-11
 _SMALL_TAIL = 1e-6
 
 
@@ -49,10 +49,20 @@ class GridSum:
     off: float
     lost: float
 
+    @property
+    def reach(self) -> float:
+        """The largest multiple."""
+        return (len(self.masses) - 1) * self.step
+
     def beyond(self) -> Floats:
         """Upper bounds on P[|multiple| > j] for j = 0, 1, …"""
         after = np.append(np.cumsum(self.masses[:0:-1])[::-1], 0.0)
         return np.asarray(2.0 * np.maximum(after, 0.0) + self.lost)
+
+    def first_within(self, tail: float) -> int:
+        """The least j with P[|multiple| > j] ≤ tail, as far as can be told; the last one is never exceeded."""
+        within = self.beyond() <= tail
+        return int(np.argmax(within)) if within[-1] else len(self.masses) - 1
 
 
 @dataclass(frozen=True)
@@ -82,16 +92,26 @@ class Combination:
             [(coefficient, law)] = self.terms
             return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
         total = grid_sum(self.terms, 1.0 - confidence)
-        return float(np.argmax(total.beyond() <= 1.0 - confidence)) * total.step + total.off
+        return total.first_within(1.0 - confidence) * total.step + total.off
 
-    def quantile(self, p: float) -> float:
+    def excess(self, confidence: float, target: Fraction) -> float:
+        """log(h/target) for a half-width h that varies smoothly with the noises: ≤ 0 where `half_width` is ≤ target."""
+        common = _common_step(self.terms)
+        if common is not None and (len(self.terms) == 1 or grid_sum(self.terms, 1.0 - confidence).off == 0):
+            # Half-widths are multiples of the common step.
+            target = target // common * common
+            reached = self.quantile(confidence, cells=CELLS)
+        else:
+            reached = self.half_width(confidence)
+        return math.log(max(reached, 1e-300)) - math.log(max(float(target), 1e-300))
+
+    def quantile(self, p: float, *, cells: int = _FEW_CELLS) -> float:
         """About the p-quantile of |X|, varying smoothly with the noises: for comparing them."""
         if len(self.terms) == 1:
             [(coefficient, law)] = self.terms
             return abs(float(coefficient)) * absolute_quantile(law, p)
-        total = grid_sum(self.terms, 1.0 - p, cells=_FEW_CELLS)
-        beyond = total.beyond()
-        j = int(np.argmax(beyond <= 1.0 - p))
+        total = grid_sum(self.terms, 1.0 - p, cells=cells)
+        beyond, j = total.beyond(), total.first_within(1.0 - p)
         place = 0.0
         if j > 0:
             above, below = math.log(beyond[j - 1]), math.log(beyond[j])
@@ -133,7 +153,7 @@ def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats
     transform = np.ones(size // 2 + 1)
     for part in parts:
         transform = transform * spectrum(part, size)
-    return irfft(transform, size)[: most + 1], _ROUNDING
+    return irfft(transform, size)[: most + 1], ROUNDING
 
 
 def spectrum(masses: Floats, size: int) -> Floats:
