@@ -17,7 +17,7 @@ from osgt.limits import (
     SMALLEST_FLOAT_SHIFT,
     can_be_drawn,
 )
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import Family, IntegerLaw, Law, on_integers, scaled
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
@@ -35,7 +35,7 @@ class FloatGrid:
 
     step: float
     shift: int
-    noise: DiscreteOSGT
+    noise: IntegerLaw
 
     def __post_init__(self) -> None:
         if not can_be_drawn(self.noise.potential):
@@ -64,8 +64,8 @@ class Mechanism:
         `PrivacyProfile(mechanism.noise, shift, more)` and no longer the budget.
     values
         "integers" or "floats". If not given, the type of the shift decides: 1 is for integers, 1.0 for floats.
-    objective
-        What to minimise, as for `calibrate`.
+    objective, family
+        What to minimise, and the family of the noise, as for `calibrate`.
 
     Examples
     --------
@@ -88,6 +88,7 @@ class Mechanism:
         *,
         values: Values | None = None,
         objective: Objective = "variance",
+        family: str | Family = "osgt",
     ) -> None:
         self.epsilon: float | None = real_number("epsilon", epsilon, positive=True)
         self.delta: float | None = real_number("delta", delta, positive=False)
@@ -95,28 +96,26 @@ class Mechanism:
         self.shift = _shift(shift, self.values)
         self.coordinates = coordinates
         step, steps = (1.0, int(self.shift)) if self.values == "integers" else _steps(self.shift)
-        noise = calibrate(self.epsilon, self.delta, shift=steps, coordinates=coordinates, objective=objective)
-        assert isinstance(noise, DiscreteOSGT)
-        self._grid = FloatGrid(step, steps, noise)
+        noise = calibrate(
+            self.epsilon, self.delta, shift=steps, coordinates=coordinates, objective=objective, family=family
+        )
+        self._grid = FloatGrid(step, steps, on_integers(noise))
 
     @classmethod
-    def of(cls, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> "Mechanism":
+    def of(cls, noise: Law, shift: float = 1, coordinates: int = 1) -> "Mechanism":
         """The mechanism with noise of your choice: `DiscreteOSGT` for integers, `OSGT` (on a grid) for floats."""
         PrivacyProfile(noise, shift, coordinates)  # checks the arguments
         mechanism = cls.__new__(cls)
         mechanism.epsilon = mechanism.delta = None
-        mechanism.values = "integers" if isinstance(noise, DiscreteOSGT) else "floats"
+        mechanism.values = "integers" if noise.discrete else "floats"
         mechanism.shift, mechanism.coordinates = _shift(shift, mechanism.values), coordinates
-        if isinstance(noise, DiscreteOSGT):
-            mechanism._grid = FloatGrid(1.0, int(shift), noise)
-        else:
-            step, steps = _steps(mechanism.shift)
-            in_steps = DiscreteOSGT.from_rates(noise.slope * step, noise.curvature * step * step)
-            mechanism._grid = FloatGrid(step, steps, in_steps)
+        step, steps = (1.0, int(shift)) if noise.discrete else _steps(mechanism.shift)
+        # The step is a power of two: nothing is rounded.
+        mechanism._grid = FloatGrid(step, steps, on_integers(scaled(noise, 1.0 / step, discrete=True)))
         return mechanism
 
     @property
-    def noise(self) -> DiscreteOSGT:
+    def noise(self) -> IntegerLaw:
         """The noise distribution, in units of `step`."""
         return self._grid.noise
 

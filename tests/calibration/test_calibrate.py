@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate, compare
-from osgt.calibration import Part
-from osgt.calibration.family import family_of
+from osgt.calibration import Part, calibrate_parts
+from osgt.calibration.joint import joint_noise
 from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.noise.error import absolute_quantile, expected_maximum, measure
 
@@ -176,11 +176,11 @@ def weighted_error(laws, parts):
 
 class TestParts:
     def test_one_part_is_the_plain_call(self):
-        assert calibrate(1, 1e-6, parts=[Part(2, 5)])[0] == calibrate(1, 1e-6, shift=2, coordinates=5)
+        assert calibrate_parts(1, 1e-6, [Part(2, 5)])[0] == calibrate(1, 1e-6, shift=2, coordinates=5)
 
     def test_the_budget_is_met_jointly(self):
         parts = [Part(1, 8), Part(100, 8), Part(5, 3)]
-        laws = calibrate(1.0, 1e-7, parts=parts)
+        laws = calibrate_parts(1.0, 1e-7, parts)
         profile = PrivacyProfile.compose(
             [PrivacyProfile(law, part.shift, part.coordinates) for law, part in zip(laws, parts, strict=True)]
         )
@@ -188,12 +188,12 @@ class TestParts:
         assert len({round(law.shape, 6) for law in laws}) == 1
 
     def test_joint_calibration_beats_a_split_budget(self):
-        joint = calibrate(1.0, 1e-6, parts=[Part(1, 8), Part(1, 8)])
+        joint = calibrate_parts(1.0, 1e-6, [Part(1, 8), Part(1, 8)])
         split = calibrate(0.5, 5e-7, coordinates=8)
         assert joint[0].var() < 0.75 * split.var()
 
     def test_weight_moves_noise_to_the_other_part(self):
-        heavy, light = calibrate(1.0, 1e-6, parts=[Part(1, 4, weight=16.0), Part(1, 4, weight=1.0)])
+        heavy, light = calibrate_parts(1.0, 1e-6, [Part(1, 4, weight=16.0), Part(1, 4, weight=1.0)])
         assert 0.98 * 16 ** (-1 / 3) <= heavy.std() / light.std() <= 1.02 * 16 ** (-1 / 4)
 
     @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ class TestParts:
     )
     def test_no_other_allocation_is_better(self, epsilon, delta, parts):
         """Against a search over the ratio of the two scales, at the shape that was chosen, with the exact profile."""
-        laws = calibrate(epsilon, delta, parts=parts, discrete=False)
+        laws = calibrate_parts(epsilon, delta, parts, discrete=False)
         assert joint(laws, parts).delta(epsilon) <= delta
         ratio = math.log(laws[1].std() / laws[0].std())
 
@@ -237,9 +237,9 @@ class TestParts:
     )
     def test_never_worse_than_one_exponent_for_all_shapes(self, epsilon, delta, parts, worse):
         """Against scales in proportion to shift·(coordinates/weight)^¼ and ^⅓: one of the two is clearly worse."""
-        laws = calibrate(epsilon, delta, parts=parts)
+        laws = calibrate_parts(epsilon, delta, parts)
         for exponent in (0.25, 1 / 3):
-            family = replace(family_of(parts, discrete=True), exponent=exponent)
+            family = replace(joint_noise(parts, discrete=True, family="osgt"), exponent=exponent)
             u = 1.0 if laws[0].curvature == 0 else laws[0].shape / (1 + laws[0].shape)
             search = ScaleSearch(family, epsilon, delta or 0.5)
             scale = pure_scale(family, epsilon) if delta == 0 else math.exp(search.fine(u))
@@ -251,14 +251,14 @@ class TestParts:
     def test_pure_privacy_is_shared_out_exactly(self):
         """At δ = 0 the loss is Σ coordinates·shift/scale: the optimum has a closed form."""
         parts = [Part(1, 2), Part(7, 3, weight=100.0)]
-        laws = calibrate(0.01, 0, parts=parts)
+        laws = calibrate_parts(0.01, 0, parts)
         assert laws[1].slope / laws[0].slope == pytest.approx((1 / 7) * (2 / (3 / 100)) ** (1 / 3), rel=1e-9)
 
     def test_bad_parts(self):
         with pytest.raises(ValueError, match="at least one Part"):
-            calibrate(1, 1e-6, parts=[])
+            calibrate_parts(1, 1e-6, [])
         with pytest.raises(ValueError, match="weight must be"):
-            calibrate(1, 1e-6, parts=[Part(1, 1, weight=0)])
+            calibrate_parts(1, 1e-6, [Part(1, 1, weight=0)])
 
 
 @pytest.mark.parametrize(

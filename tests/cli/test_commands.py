@@ -7,8 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from osgt import DiscreteOSGT, PrivacyProfile
+from osgt import PrivacyProfile
 from osgt.cli import app
+from osgt.noise import read
 
 PLAN = ["plan", "--delta", "1e-6", "--max-groups", "8"]
 NOISE = ["--column", "people", "--epsilon", "1", "--delta", "1e-6", "--max-groups", "2"]
@@ -34,7 +35,7 @@ class TestPlan:
         answer = json.loads(result.stdout)
         best = answer["noises"][-1]
         assert best["name"] == "osgt"
-        law = DiscreteOSGT.from_rates(best["slope"], best["curvature"])
+        law = read(best["noise"])
         assert PrivacyProfile(law, 1, 8).delta(1.0) <= 1e-6
         # The named error is exceeded by any of the cells with at most the chance given, and the one below by more.
         for chance, error in answer["any_cell_off_by_more"].items():

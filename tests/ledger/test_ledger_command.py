@@ -61,7 +61,7 @@ def test_show_as_json(run, path):
     assert 0 < answer["epsilon"] < 3
     assert 0 < answer["share"] < 1
     assert [release["status"] for release in answer["history"]] == ["settled"] * 5
-    assert answer["history"][0]["charge"]["parts"][0]["law"] == "DiscreteOSGT"
+    assert answer["history"][0]["charge"]["parts"][0]["noise"]["family"] == "osgt"
 
 
 def test_the_picture_of_spending_rises(run, tmp_path):

@@ -159,7 +159,7 @@ class TestValues:
 
     @every_law
     def test_fields_are_the_two_rates(self, law):
-        assert dataclasses.asdict(law) == {"slope": law.slope, "curvature": law.curvature}
+        assert dataclasses.asdict(law) == {"potential": {"slope": law.slope, "curvature": law.curvature}}
 
     @pytest.mark.parametrize(
         ("law", "text"),

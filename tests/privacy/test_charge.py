@@ -56,7 +56,7 @@ def test_a_chance_is_a_probability(selection):
         Charge(PrivacyProfile(DiscreteOSGT(3, 5)), selection)
 
 
-@pytest.mark.parametrize("plain", [{}, {"parts": [], "selection_delta": 0}, {"parts": [{"law": "x"}]}, {"parts": 3}])
+@pytest.mark.parametrize("plain", [{}, {"parts": [], "selection_delta": 0}, {"parts": [{"noise": "x"}]}, {"parts": 3}])
 def test_what_is_no_charge_is_refused(plain):
     with pytest.raises(ValueError, match="not a stored charge"):
         Charge.from_dict(plain)

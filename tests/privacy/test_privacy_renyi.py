@@ -252,7 +252,7 @@ def test_bad_values_are_named(call, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: PrivacyProfile("gaussian"), "noise must be an OSGT or a DiscreteOSGT, got 'gaussian'"),
+        (lambda: PrivacyProfile("gaussian"), "noise must be a noise distribution .*, got 'gaussian'"),
         (lambda: PrivacyProfile(OSGT(1, 1), "1"), "shift must be"),
         (lambda: PrivacyProfile(OSGT(1, 1), 1, 2.0), "coordinates must be an integer"),
         (lambda: PrivacyProfile(OSGT(1, 1), 1, True), "coordinates must be an integer"),

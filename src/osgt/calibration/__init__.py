@@ -1,8 +1,17 @@
-"""A budget in, the best law out; and the noises compared."""
+"""A budget in, the best noise out; and the noises compared."""
 
 from osgt.calibration.compare import Comparison, compare
-from osgt.calibration.family import Part
+from osgt.calibration.joint import Part
 from osgt.calibration.reverse import Calibration, calibrate_delta, calibrate_epsilon
-from osgt.calibration.search import calibrate
+from osgt.calibration.search import calibrate, calibrate_parts
 
-__all__ = ["Calibration", "Comparison", "Part", "calibrate", "calibrate_delta", "calibrate_epsilon", "compare"]
+__all__ = [
+    "Calibration",
+    "Comparison",
+    "Part",
+    "calibrate",
+    "calibrate_delta",
+    "calibrate_epsilon",
+    "calibrate_parts",
+    "compare",
+]

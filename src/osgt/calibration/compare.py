@@ -2,14 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.family import Part, family_of
+from osgt.calibration.joint import Part, joint_noise
 from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.search import calibrate
-from osgt.noise.error import Law, Objective, expected_maximum
+from osgt.noise import Family, Law, family_of, written
+from osgt.noise.error import Objective, expected_maximum
+
+#: Percent of the variance that are told as 0.0 %.
+_NOTHING_SAVED = 0.05
 
 
 @dataclass(frozen=True)
@@ -23,21 +27,21 @@ class Row:
     interval_95: float
     interval_999999: float
     expected_max: float
-    #: Part of the variance that the OSGT saves against this noise.
+    #: Part of the variance that the best noise saves against this one.
     gain: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for tables and JSON."""
-        plain = asdict(self)
-        del plain["noise"]
-        return {**plain, "slope": self.noise.slope, "curvature": self.noise.curvature}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {"noise": written(self.noise)}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows "gaussian", "laplace", "laplace (pure)" and "osgt"; which of the ends is better, and why.
+    """A row for each end of the family and one for the family itself; which of the ends is better, and why.
 
-    Iterates over its rows; `comparison["osgt"]` is one of them.
+    The rows are "gaussian", "laplace", "laplace (pure)" and "osgt" unless another family is compared. Iterates over its
+    rows; `comparison["osgt"]` is one of them.
     """
 
     rows: tuple[Row, ...]
@@ -67,41 +71,45 @@ def compare(
     coordinates: int = 1,
     objective: Objective = "variance",
     discrete: bool = True,
+    family: str | Family = "osgt",
     cells: int = 10_000,
     noise: Law | None = None,
 ) -> Comparison:
-    """What Gaussian, Laplace and OSGT noise cost in error at the budget (ε, δ); arguments as for `calibrate`.
+    """The error of Gaussian, Laplace and OSGT noise at the budget (ε, δ); arguments as for `calibrate`.
 
     The Gaussian and the Laplace are accounted for as tightly as the OSGT ("laplace (pure)" is the usual ε/coordinates
     for each coordinate). `cells` is the number of cells over which the expected largest error is taken. With δ = 0
-    there is no Gaussian. `noise` is a law of your own in place of the calibrated one.
+    there is no Gaussian. `noise` is a distribution of your own in place of the calibrated one.
     """
+    chosen = family_of(family)
     best = noise or calibrate(
-        epsilon, delta, shift=shift, coordinates=coordinates, objective=objective, discrete=discrete
+        epsilon, delta, shift=shift, coordinates=coordinates, objective=objective, discrete=discrete, family=chosen
     )
-    laws = {
-        name: ends[0] for name, ends in ends_of_family(epsilon, delta, [Part(shift, coordinates)], discrete).items()
-    }
-    laws["osgt"] = best
-    rows = tuple(_row(name, law, best, cells) for name, law in laws.items())
-    return Comparison(rows, *_verdict({row.name: row for row in rows}))
+    ends = ends_of_family(epsilon, delta, [Part(shift, coordinates)], discrete, chosen)
+    laws = {name: laws[0] for name, laws in ends.items()}
+    rows = {name: _row(name, law, best, cells) for name, law in (laws | {chosen.name: best}).items()}
+    return Comparison(tuple(rows.values()), *_verdict(chosen, rows))
 
 
 def ends_of_family(
-    epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True
+    epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True, family: str | Family = "osgt"
 ) -> dict[str, tuple[Law, ...]]:
-    """The ends of the family at a budget, a law for each part: "gaussian", "laplace" and "laplace (pure)".
+    """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)".
 
-    The first two are accounted for as tightly as the OSGT and need δ > 0; the last is the usual sum of losses.
+    The first two are accounted for as tightly as what is between them and need δ > 0; the last, for ends that have a
+    largest privacy loss, is the usual sum of losses.
     """
-    family = family_of(parts, discrete=discrete)
+    joint = joint_noise(parts, discrete=discrete, family=family)
+    names = {float(u): end.name for u, end in enumerate(joint.family.ends)}
     laws = {}
     if delta > 0:
-        search = ScaleSearch(family, epsilon, delta)
-        laws["gaussian"] = family.laws(0.0, math.exp(search.fine(0.0)))
-        laplace = allocated(search, search, 1.0, "variance")
-        laws["laplace"] = laplace.family.laws(1.0, math.exp(laplace.fine(1.0)))
-    laws["laplace (pure)"] = family.laws(1.0, pure_scale(family, epsilon))
+        search = ScaleSearch(joint, epsilon, delta)
+        for u, name in names.items():
+            found = allocated(search, search, u, "variance")
+            laws[name] = found.joint.laws(u, math.exp(found.fine(u)))
+    for u, name in names.items():
+        if joint.is_bounded(u):
+            laws[f"{name} (pure)"] = joint.laws(u, pure_scale(joint, u, epsilon))
     return laws
 
 
@@ -118,22 +126,22 @@ def _row(name: str, law: Law, best: Law, cells: int) -> Row:
     )
 
 
-def _verdict(rows: dict[str, Row]) -> tuple[str, str]:
+def _verdict(family: Family, rows: dict[str, Row]) -> tuple[str, str]:
     """The better end and the reason, in words."""
-    if "gaussian" not in rows:
-        return "laplace", "δ = 0 is pure differential privacy, which only the Laplace end of the family gives."
-    ratio = (rows["laplace"].std / rows["gaussian"].std) ** 2
-    better = "laplace" if ratio <= 1 else "gaussian"
-    saved = 100 * rows[better].gain
-    if rows["osgt"].noise.slope == 0:
-        return better, "One person changes so many coordinates for this δ that the Gaussian itself is the best."
-    if rows["osgt"].noise.curvature == 0:
-        return better, "One person changes so few coordinates for this δ that the Laplace itself is the best."
-    why = {
-        "laplace": "few coordinates for this δ: the bounded privacy loss of the Laplace pays",
-        "gaussian": "many coordinates for this δ: their losses add up to a bell curve, which suits the Gaussian",
-    }[better]
+    ends = [end for end in family.ends if end.name in rows]
+    if not ends:
+        bounded = next(end.name for end in family.ends if f"{end.name} (pure)" in rows)
+        return bounded, f"δ = 0 is pure differential privacy, which only the {_title(bounded)} end of the family gives."
+    better = min(reversed(ends), key=lambda end: rows[end.name].std)
+    name, saved = _title(better.name), 100 * rows[better.name].gain
+    if saved < _NOTHING_SAVED:
+        number = "many" if better == family.ends[0] else "few"
+        return better.name, f"One person changes so {number} coordinates for this δ that the {name} itself is the best."
     return (
-        better,
-        f"Of the two ends the {better.capitalize()} is better ({why}); between them {saved:.1f} % more is saved.",
+        better.name,
+        f"Of the two ends the {name} is better ({better.better_with}); between them {saved:.1f} % more is saved.",
     )
+
+
+def _title(name: str) -> str:
+    return name.capitalize()

@@ -1,4 +1,4 @@
-"""The reverse questions: the error is given, and the budget that it takes is asked for."""
+"""The reverse questions: the error is given, and the budget that it needs is asked for."""
 
 import math
 from collections.abc import Callable
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from osgt.calibration.family import Family, Part, family_of, probability
+from osgt.calibration.joint import JointNoise, Part, joint_noise, probability
 from osgt.calibration.shapes import costs_over_shapes
-from osgt.noise.error import Law
+from osgt.noise import Family, Law
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
+from osgt.privacy.profile import SLACK
 
 #: Relative slack of δ while the shape is searched.
 _COARSE_SLACK = 1e-2
@@ -34,6 +35,7 @@ def calibrate_epsilon(
     shift: float = 1,
     coordinates: int = 1,
     discrete: bool = True,
+    family: str | Family = "osgt",
 ) -> Calibration:
     """The least ε at which the error is no larger than the target, and the noise.
 
@@ -43,19 +45,15 @@ def calibrate_epsilon(
         δ of the budget, 0 ≤ δ < 1.
     target_std, target_interval
         One of them: the standard deviation of the noise, or the half-width of its interval at `confidence`.
-    shift, coordinates, discrete
+    shift, coordinates, discrete, family
         As for `calibrate`.
     """
     delta = probability("delta", delta)
-    family = family_of([Part(shift, coordinates)], discrete=discrete)
+    joint = joint_noise([Part(shift, coordinates)], discrete=discrete, family=family)
     fits = _target(target_std, target_interval, confidence, discrete=discrete)
-
-    def epsilon(u: float, scale: float, slack: float | None) -> float:
-        profile = family.profile(u, scale)
-        return float(profile.epsilon(delta) if slack is None else profile.epsilon(delta, slack=slack))
-
-    best, noise = _least(family, fits, epsilon, pure=delta == 0)
-    return Calibration(best, delta, noise)
+    ends = (joint.bounded_end(),) if delta == 0 else None
+    noise = _best(joint, fits, lambda profile, slack: float(profile.epsilon(delta, slack=slack)), ends)
+    return Calibration(float(PrivacyProfile(noise, shift, coordinates).epsilon(delta)), delta, noise)
 
 
 def calibrate_delta(
@@ -67,26 +65,25 @@ def calibrate_delta(
     shift: float = 1,
     coordinates: int = 1,
     discrete: bool = True,
+    family: str | Family = "osgt",
 ) -> Calibration:
     """The least δ at ε with an error no larger than the target, and the noise. Arguments as in `calibrate_epsilon`."""
     epsilon = real_number("epsilon", epsilon, positive=True)
-    family = family_of([Part(shift, coordinates)], discrete=discrete)
+    joint = joint_noise([Part(shift, coordinates)], discrete=discrete, family=family)
     fits = _target(target_std, target_interval, confidence, discrete=discrete)
 
-    def log_delta(u: float, scale: float, slack: float | None) -> float:
-        profile = family.profile(u, scale)
-        delta = float(profile.delta(epsilon) if slack is None else profile.delta(epsilon, slack=slack))
+    def log_delta(profile: PrivacyProfile, slack: float) -> float:
+        delta = float(profile.delta(epsilon, slack=slack))
         return math.log(delta) if delta > 0 else -math.inf
 
-    _, noise = _least(family, fits, log_delta, pure=False)
-    # The bound itself, not the exponential of its logarithm, which may round below it.
+    noise = _best(joint, fits, log_delta)
     return Calibration(epsilon, float(PrivacyProfile(noise, shift, coordinates).delta(epsilon)), noise)
 
 
 def _target(
     target_std: float | None, target_interval: float | None, confidence: float, *, discrete: bool
 ) -> Callable[[Law], float]:
-    """A function of the law that is ≤ 0 where the target is met and grows with the scale."""
+    """A function of the noise that is ≤ 0 where the target is met and grows with the scale."""
     if (target_std is None) == (target_interval is None):
         raise ValueError("give one of target_std and target_interval: the error that you can accept")
     if target_std is not None:
@@ -100,25 +97,25 @@ def _target(
     return lambda law: float(law.logsf(half_width)) - math.log(tail) + 1e-9
 
 
-def _least(
-    family: Family,
+def _best(
+    joint: JointNoise,
     fits: Callable[[Law], float],
-    cost: Callable[[float, float, float | None], float],
-    *,
-    pure: bool,
-) -> tuple[float, Law]:
-    """The least cost over all shapes, each at the largest scale that fits, and its law."""
+    cost: Callable[[PrivacyProfile, float], float],
+    shapes: tuple[float, ...] | None = None,
+) -> Law:
+    """The noise of least cost over all shapes (or those given), each at the largest scale that fits."""
 
     def scale(u: float) -> float:
-        return math.exp(_largest_log_scale(lambda x: fits(family.laws(u, math.exp(x))[0])))
+        return math.exp(_largest_log_scale(lambda x: fits(joint.laws(u, math.exp(x))[0])))
 
-    if pure:
-        shapes = [1.0]
-    else:
-        costs = costs_over_shapes(lambda u: cost(u, scale(u), _COARSE_SLACK))
-        shapes = [0.0, 1.0, min(costs, key=lambda u: costs[u])]
-    least, best = min((cost(u, scale(u), None), u) for u in shapes)
-    return least, family.laws(best, scale(best))[0]
+    def cost_of(u: float, slack: float) -> float:
+        return cost(joint.profile(u, scale(u)), slack)
+
+    if shapes is None:
+        costs = costs_over_shapes(lambda u: cost_of(u, _COARSE_SLACK))
+        shapes = (0.0, 1.0, min(costs, key=lambda u: costs[u]))
+    best = min(shapes, key=lambda u: (cost_of(u, SLACK), u))
+    return joint.laws(best, scale(best))[0]
 
 
 def _largest_log_scale(excess: Callable[[float], float]) -> float:

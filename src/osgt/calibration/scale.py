@@ -1,11 +1,11 @@
-"""The least scale at which laws of a given shape meet a budget."""
+"""The least scale at which noise of a given shape meets a budget."""
 
 import math
 from dataclasses import dataclass, field
 
 from scipy.special import logit
 
-from osgt.calibration.family import Family
+from osgt.calibration.joint import JointNoise
 
 #: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
 COARSE_SLACK = 5e-3
@@ -16,7 +16,8 @@ _FINE_TOLERANCE = 1e-6
 _LINEAR_STEP = 7e-3
 _LINEAR_EXCESS = 0.5
 
-#: The Laplace law is not calibrated closer to its pure loss than this part of its scale: nothing is left to gain.
+#: Noise with a largest loss, as the Laplace has, is not calibrated closer to the scale where that is ε than this part
+#: of it: nothing is left to gain.
 _NEAREST_TO_PURE = 4.5e-4
 
 _MOST_STEPS = 100
@@ -30,7 +31,7 @@ class ScaleSearch:
     Shapes solved before give the start, and the steepness there.
     """
 
-    family: Family
+    joint: JointNoise
     epsilon: float
     delta: float
     _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
@@ -48,13 +49,13 @@ class ScaleSearch:
 
     def fine(self, u: float) -> float:
         """The logarithm of a scale that meets the budget, at most 1e-6 above the least (the Laplace: see above)."""
-        if u == 1 and self._solved.get(u, (-math.inf,))[0] >= self._pure():
-            return self._pure()
+        if self.joint.is_bounded(u) and self._solved.get(u, (-math.inf,))[0] >= self._pure(u):
+            return self._pure(u)
         return self._solve(u, *self._start(u), None, _FINE_TOLERANCE)[0]
 
-    def _pure(self) -> float:
-        """The logarithm of the Laplace scale whose pure loss is ε, and a little: rounding must not fall below it."""
-        return math.log(pure_scale(self.family, self.epsilon)) + 1e-13
+    def _pure(self, u: float) -> float:
+        """The logarithm of the scale whose largest loss is ε, and a little: rounding must not fall below it."""
+        return math.log(pure_scale(self.joint, u, self.epsilon)) + 1e-13
 
     def start_from(self, other: "ScaleSearch") -> None:
         """Begin where a search for nearly the same laws has ended."""
@@ -62,21 +63,22 @@ class ScaleSearch:
 
     def _excess(self, u: float, x: float, slack: float | None) -> float:
         """log-odds of δ(ε) of the laws less those of the budget's δ; ≤ 0 where the budget is met."""
-        profile = self.family.profile(u, math.exp(x))
+        profile = self.joint.profile(u, math.exp(x))
         spent = float(profile.delta(self.epsilon) if slack is None else profile.delta(self.epsilon, slack=slack))
         return float(logit(spent) - logit(self.delta))
 
     def _solve(self, u: float, x: float, slope: float, slack: float | None, tolerance: float) -> tuple[float, float]:
         """About the root of the excess, from above unless `slack` is given, and the slope there."""
         low, high = -math.inf, math.inf
-        if u == 1:
-            high = self._pure()
+        bounded = self.joint.is_bounded(u)
+        if bounded:
+            high = self._pure(u)
             x = min(x, high - 0.01)
         last: tuple[float, float] | None = None
         for _ in range(_MOST_STEPS):
             value = self._excess(u, x, slack)
             low, high = (x, high) if value > 0 else (low, x)
-            if u == 1 and high - low <= _NEAREST_TO_PURE and value > 0:
+            if bounded and high - low <= _NEAREST_TO_PURE and value > 0:
                 return high, slope
             if last is not None and math.isfinite(value):
                 slope = min((value - last[1]) / (x - last[0]), -0.1)
@@ -89,7 +91,7 @@ class ScaleSearch:
                 return x, slope
             if high - low <= tolerance:
                 return high, slope
-            last, x = (x, value), self._next(x, step + 0.5 * tolerance, low, high, near_pure=u == 1)
+            last, x = (x, value), self._next(x, step + 0.5 * tolerance, low, high, near_pure=bounded)
         return high, slope
 
     @staticmethod
@@ -107,7 +109,7 @@ class ScaleSearch:
         nearest = sorted(self._solved, key=lambda v: abs(u - v))[:2]
         if not nearest:
             # log δ falls about twice as fast as |log δ| itself where the noise is like a Gaussian.
-            return first_guess(self.family, self.epsilon, self.delta), -2.0 * abs(math.log(self.delta)) - 1.0
+            return first_guess(self.joint, self.epsilon, self.delta), -2.0 * abs(math.log(self.delta)) - 1.0
         x, slope = self._solved[nearest[0]]
         if len(nearest) == 2 and u != nearest[0]:
             first, second = nearest
@@ -115,20 +117,21 @@ class ScaleSearch:
         return x, slope
 
 
-def first_guess(family: Family, epsilon: float, delta: float) -> float:
-    """The logarithm of a scale of the right size: the lesser of pure Laplace noise and a Gaussian of zCDP."""
+def first_guess(joint: JointNoise, epsilon: float, delta: float) -> float:
+    """The logarithm of a scale of the right size: that of a Gaussian of zCDP, or that of pure noise if it is less."""
     log_inverse = -math.log(delta)
     rho = (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse)) ** 2
-    pairs = zip(family.parts, family.relative_scales(0.0), strict=True)
+    pairs = zip(joint.parts, joint.relative_scales(0.0), strict=True)
     cost = math.fsum(part.coordinates * (part.shift / relative) ** 2 for part, relative in pairs)
-    return min(0.5 * math.log(cost / (2.0 * rho)), math.log(pure_scale(family, epsilon)))
+    guess = 0.5 * math.log(cost / (2.0 * rho))
+    return min(guess, math.log(pure_scale(joint, 1.0, epsilon))) if joint.is_bounded(1.0) else guess
 
 
-def pure_scale(family: Family, epsilon: float) -> float:
-    """The scale at which Laplace noise on all parts has ε at δ = 0, rounded up."""
-    pairs = zip(family.parts, family.relative_scales(1.0), strict=True)
+def pure_scale(joint: JointNoise, u: float, epsilon: float) -> float:
+    """The scale at which noise of a shape that has a largest loss has ε at δ = 0 on all parts, rounded up."""
+    pairs = zip(joint.parts, joint.relative_scales(u), strict=True)
     cost = math.fsum(part.coordinates * part.shift / relative for part, relative in pairs)
-    scale = math.sqrt(2.0) * cost / epsilon
-    while float(family.profile(1.0, scale).epsilon(0.0)) > epsilon:
+    scale = joint.family.unit(u).largest_slope * cost / epsilon
+    while float(joint.profile(u, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15
     return scale

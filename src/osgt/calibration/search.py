@@ -1,4 +1,4 @@
-"""A budget in, the best law out.
+"""A budget in, the best noise out.
 
 The members of the family are searched by shape, from the Gaussian to the Laplace, each at the least scale that meets
 the budget. A coarse accounting is enough to find the shape, since the error is flat around its optimum; the scale is
@@ -8,13 +8,13 @@ then set with the rigorous one.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import overload
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.family import Part, budget, family_of
+from osgt.calibration.joint import Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch, first_guess, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
-from osgt.noise.error import Law, Objective
+from osgt.noise import Family, Law
+from osgt.noise.error import Objective
 
 #: Standard deviation from which on the shape is searched on the reals.
 _SMOOTH_SCALE = 4.0
@@ -31,7 +31,6 @@ _STEP_TO_GAUSSIAN = 0.95
 _NEARLY_GAUSSIAN = 0.1
 
 
-@overload
 def calibrate(
     epsilon: float,
     delta: float,
@@ -40,64 +39,57 @@ def calibrate(
     coordinates: int = 1,
     objective: Objective = "variance",
     discrete: bool = True,
-) -> Law: ...
-
-
-@overload
-def calibrate(
-    epsilon: float,
-    delta: float,
-    *,
-    parts: Sequence[Part],
-    objective: Objective = "variance",
-    discrete: bool = True,
-) -> tuple[Law, ...]: ...
-
-
-def calibrate(
-    epsilon: float,
-    delta: float,
-    *,
-    shift: float = 1,
-    coordinates: int = 1,
-    objective: Objective = "variance",
-    discrete: bool = True,
-    parts: Sequence[Part] | None = None,
-) -> Law | tuple[Law, ...]:
+    family: str | Family = "osgt",
+) -> Law:
     """The noise of least error whose privacy is (ε, δ), among all members of the family, Gaussian and Laplace included.
 
     Parameters
     ----------
     epsilon, delta
-        The budget; ε > 0 and 0 ≤ δ < 1. δ = 0 gives the Laplace law.
+        The budget; ε > 0 and 0 ≤ δ < 1. δ = 0 gives Laplace noise.
     shift, coordinates
         One person changes at most `coordinates` values, each by at most `shift` (an integer if `discrete`).
     objective
         What to minimise: "variance", "mean_abs", ("quantile", p) of |Y|, or ("max", n), the expected largest of n.
     discrete
-        The law on the integers (True) or on the reals (False).
-    parts
-        Instead of shift and coordinates: several kinds of them, released together under the one budget. The result is
-        one law for each, all of one shape.
+        Noise on the integers (True) or on the reals (False).
+    family
+        The name of a registered noise family, or a `Family`.
 
     Examples
     --------
     >>> calibrate(1, 1e-6, coordinates=8)
     DiscreteOSGT(m=..., sigma=...)
     """
-    if parts is None:
-        return calibrate(epsilon, delta, parts=[Part(shift, coordinates)], objective=objective, discrete=discrete)[0]
-    family = family_of(parts, discrete=discrete, objective=objective)
+    part = Part(shift, coordinates)
+    return calibrate_parts(epsilon, delta, [part], objective=objective, discrete=discrete, family=family)[0]
+
+
+def calibrate_parts(
+    epsilon: float,
+    delta: float,
+    parts: Sequence[Part],
+    *,
+    objective: Objective = "variance",
+    discrete: bool = True,
+    family: str | Family = "osgt",
+) -> tuple[Law, ...]:
+    """Noise for several kinds of values that are released together under one budget, all of one shape.
+
+    What is minimised is the weighted sum of the parts' errors; the other arguments are those of `calibrate`.
+    """
+    joint = joint_noise(parts, discrete=discrete, family=family, objective=objective)
     epsilon, delta = budget(epsilon, delta)
     if delta == 0:
-        return family.laws(1.0, pure_scale(family, epsilon))
-    search = ScaleSearch(family, epsilon, delta)
+        end = joint.bounded_end()
+        return joint.laws(end, pure_scale(joint, end, epsilon))
+    search = ScaleSearch(joint, epsilon, delta)
     candidates = []
     shapes, coarse = _best_shapes(search, objective)
     for u in shapes:
         best = allocated(search, coarse, u, objective)
         scale = math.exp(best.fine(u))
-        candidates.append((best.family.error(u, scale, objective), best.family.laws(u, scale)))
+        candidates.append((best.joint.error(u, scale, objective), best.joint.laws(u, scale)))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
@@ -106,15 +98,15 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float]
 
     An end of the family that is as good, at this accuracy, comes with it, and so does the coarse search.
     """
-    coarse, family = search, search.family
-    guess = math.exp(first_guess(family, search.epsilon, search.delta))
-    if guess * min(family.relative_scales(0.0)) > _SMOOTH_SCALE:
-        # On the integers such a law is as good as on the reals, where it takes less time.
-        family = replace(family, discrete=False)
-        coarse = ScaleSearch(family, search.epsilon, search.delta)
+    coarse, joint = search, search.joint
+    guess = math.exp(first_guess(joint, search.epsilon, search.delta))
+    if guess * min(joint.relative_scales(0.0)) > _SMOOTH_SCALE:
+        # On the integers such noise is as good as on the reals, where the accounting takes less time.
+        joint = replace(joint, discrete=False)
+        coarse = ScaleSearch(joint, search.epsilon, search.delta)
 
     def error(u: float) -> float:
-        return family.error(u, math.exp(coarse.coarse(u)), objective)
+        return joint.error(u, math.exp(coarse.coarse(u)), objective)
 
     errors = costs_over_shapes(error)
     least = min(errors.values())

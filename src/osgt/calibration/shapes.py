@@ -1,4 +1,4 @@
-"""The search over the shape of a law: from the Gaussian (u = 0) to the Laplace (u = 1), m/σ = u/(1 - u)."""
+"""The search over the shape of noise, from one end of its family (u = 0, the Gaussian) to the other (u = 1)."""
 
 from collections.abc import Callable
 

@@ -25,7 +25,7 @@ from osgt.cli.shared import (
     warn,
 )
 from osgt.files import written
-from osgt.noise.error import Law
+from osgt.noise import Law
 from osgt.privacy.cautions import budget_warnings
 
 #: Chances that some cell is off by more, for which `plan` names the error.

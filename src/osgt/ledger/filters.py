@@ -339,8 +339,7 @@ def _amounts(charge: Charge, order: float) -> tuple[Fraction | None, Fraction, F
 
 
 def _largest_loss(charge: Charge) -> Fraction | None:
-    # Noise with a quadratic part has none: nothing needs to be computed.
-    return None if any(part.noise.curvature > 0 for part in charge.profile.parts) else charge.profile._pure_loss()
+    return charge.profile._pure_loss()
 
 
 @lru_cache(maxsize=4096)

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any
 
-from osgt.calibration import Part, calibrate
+from osgt.calibration import Part, calibrate_parts
 from osgt.ledger import filters
 from osgt.ledger.account import Account
 from osgt.ledger.budget import Budget
 from osgt.ledger.filters import FilterState
 from osgt.ledger.planned import Planned, rounded_up
-from osgt.noise import OSGT
+from osgt.noise import OSGT, scaled
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 
@@ -145,7 +144,7 @@ def charge_of(shape: Sequence[Part], delta: float, selection_share: float) -> Ca
         raise ValueError(f"selection_share must be below 1, got {selection_share!r}")
 
     def charge_at(epsilon: float) -> Charge:
-        laws: tuple[Any, ...] = calibrate(epsilon, delta * (1.0 - share), parts=shape)
+        laws = calibrate_parts(epsilon, delta * (1.0 - share), shape)
         pairs = zip(laws, shape, strict=True)
         profile = PrivacyProfile.compose(PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs)
         return Charge(profile, delta * share)
@@ -246,12 +245,7 @@ def _least_log_factor(room: Headroom, charge: Charge, *, accuracy: float, step: 
 def _scaled(profile: PrivacyProfile, factor: float) -> PrivacyProfile:
     """The profile with noise so many times as large."""
     return PrivacyProfile.of(
-        NoisyPart(
-            type(part.noise).from_rates(part.noise.slope / factor, part.noise.curvature / factor**2),
-            part.shift,
-            part.coordinates,
-        )
-        for part in profile.parts
+        NoisyPart(scaled(part.noise, factor), part.shift, part.coordinates) for part in profile.parts
     )
 
 

@@ -10,6 +10,7 @@ import sys
 from functools import lru_cache
 
 from osgt.privacy import NoisyPart, renyi
+from osgt.privacy.closed_forms import gaussian_divergence
 from osgt.privacy.conversion import log_delta
 
 #: Rényi divergences, and the conversion to δ, are computed to far better than this, relative.
@@ -27,11 +28,8 @@ def divergence(parts: tuple[NoisyPart, ...], order: float) -> float:
 
 
 def _of_one(part: NoisyPart, order: float) -> float:
-    noise = part.noise
-    if noise.slope == 0:
-        # Exact on the reals; on the integers an upper bound for integer shifts (Canonne, Kamath and Steinke 2020).
-        return 0.5 * (1.0 + order) * noise.curvature * part.shift**2
-    return renyi.log_moment(noise, part.shift, order) / order
+    known = gaussian_divergence(part.noise, part.shift, order)
+    return renyi.log_moment(part.noise, part.shift, order) / order if known is None else known
 
 
 @lru_cache(maxsize=256)

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from osgt.noise.continuous import OSGT
-from osgt.noise.error import Law, absolute_quantile
+from osgt.noise.error import absolute_quantile
+from osgt.noise.family import Law
+from osgt.noise.integer import IntegerLaw
 from osgt.noise.mills import Floats
 
 Coefficient = float | Fraction
@@ -167,7 +168,7 @@ def spectrum(masses: Floats, size: int) -> Floats:
 def _rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     """Probabilities of the multiples 0, 1, … nearest to coefficient·Y, as far as the reach."""
     last = math.floor(reach / step + 0.5)
-    if not isinstance(law, OSGT) and reach <= coefficient * _ONE_BY_ONE:
+    if isinstance(law, IntegerLaw) and reach <= coefficient * _ONE_BY_ONE:
         y = np.arange(1.0, math.floor(reach / coefficient + 0.5) + 1.0)
         places = np.rint(coefficient * y / step).astype(np.int64)
         last = max(last, int(places[-1]) if len(places) else 0)
@@ -201,7 +202,7 @@ def _reach(law: Law, tail: float) -> float:
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:
     """The largest number of which all terms are multiples; None if there is no such."""
-    if any(isinstance(law, OSGT) or not isinstance(c, Fraction | int) for c, law in terms):
+    if any(not law.discrete or not isinstance(c, Fraction | int) for c, law in terms):
         return None
     common = Fraction(0)
     for c, _ in terms:

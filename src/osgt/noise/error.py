@@ -1,4 +1,4 @@
-"""How large the error of a law is, in the measures that people choose noise by."""
+"""How large the error of a noise distribution is, in the measures that people choose noise by."""
 
 import math
 from collections.abc import Callable
@@ -6,11 +6,10 @@ from numbers import Real
 
 import numpy as np
 
-from osgt.noise.continuous import OSGT
-from osgt.noise.discrete import DiscreteOSGT
+from osgt.noise.family import Law
 from osgt.noise.mills import Floats
+from osgt.noise.real import RealLaw
 
-Law = OSGT | DiscreteOSGT
 Objective = str | tuple[str, float]
 
 #: Beyond this many integers their sum is taken in equal steps; P[max > y] is smooth at that scale.
@@ -19,10 +18,10 @@ _STEPS = 4_000
 
 
 def measure(objective: Objective) -> Callable[[Law], float]:
-    """The function from a law to its error that an objective names.
+    """The function from a distribution to its error that an objective names.
 
     "variance", "mean_abs", ("quantile", p): the p-quantile of |Y|, or ("max", n): the expected largest |Y| of n cells.
-    On the integers the quantile is interpolated between its two neighbours, so that it varies with the law.
+    On the integers the quantile is interpolated between its two neighbours, so that it varies with the distribution.
     """
     if objective == "variance":
         return lambda law: law.var()
@@ -44,7 +43,7 @@ def absolute_quantile(law: Law, p: float) -> float:
     """The y with P[|Y| ≤ y] = p; on the integers between the two where it crosses p."""
     tail = (1.0 - p) / 2
     y = float(law.isf(tail))
-    if isinstance(law, OSGT):
+    if isinstance(law, RealLaw):
         return y
     above, below = float(law.logsf(y - 1)), float(law.logsf(y))
     if not below < above:
@@ -54,7 +53,7 @@ def absolute_quantile(law: Law, p: float) -> float:
 
 def expected_maximum(law: Law, cells: float) -> float:
     """E max |Y| over independent cells: the integral (sum, on the integers) of P[max > y] from 0."""
-    if isinstance(law, OSGT):
+    if isinstance(law, RealLaw):
         end = float(law.isf(1e-14 / cells))
         nodes, weights = np.polynomial.legendre.leggauss(16)
         panels = np.linspace(0.0, end, _STEPS // 16 + 1)

@@ -1,20 +1,21 @@
-"""Any symmetric log-concave law on the integers, given by its potential.
+"""Any symmetric log-concave distribution on the integers, given by its potential.
 
 pmf(y) = exp(-U(|y|)) / Z for integer y. Everything here comes from the sums Σ_{k ≥ y} exp(-U(k)), which are taken
-term by term where the law falls steeply from one integer to the next, and by the Euler–Maclaurin formula where it
+term by term where the pmf falls steeply from one integer to the next, and by the Euler–Maclaurin formula where it
 hardly changes. Both cost the same at every scale; nothing is tabulated.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bernoulli
 
 from osgt.noise.mills import Floats
-from osgt.noise.potential import Potential
 from osgt.noise.symmetric import SymmetricLaw
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
@@ -26,17 +27,28 @@ _GENTLE_RATE = 0.1
 _NEGLIGIBLE = 45.0
 
 
+@dataclass(frozen=True)
 class IntegerLaw(SymmetricLaw):
-    """A law on the integers with pmf proportional to exp(-U(|y|)), U the convex `potential`.
+    """The distribution on the integers with pmf proportional to exp(-U(|y|)), U the convex `potential`.
 
     Methods take arrays and return arrays (scalars stay scalars) and mean what they mean on a frozen
     `scipy.stats` discrete distribution: `sf(k)` is P[Y > k], `ppf(q)` the least k with cdf(k) ≥ q.
     """
 
-    @property
-    def potential(self) -> Potential:
-        """U on y ≥ 0."""
-        raise NotImplementedError
+    discrete: ClassVar[bool] = True
+
+    def sample(self, size: int | tuple[int, ...] | None = None) -> int | NDArray[np.int64]:
+        """Independent draws with exactly this distribution, from the operating system's entropy.
+
+        Parameters
+        ----------
+        size
+            Number of draws or shape; None for a single `int`.
+        """
+        # The one import from a lower layer: noise/ knows no randomness, but users ask the distribution for draws.
+        from osgt.sampling import sampler_for  # noqa: PLC0415
+
+        return sampler_for(self.potential).sample(size)
 
     def logpmf(self, k: ArrayLike) -> Floats:
         """Logarithm of the probability of k; -inf where k is not an integer."""
@@ -87,6 +99,11 @@ class IntegerLaw(SymmetricLaw):
     def mean_abs(self) -> float:
         """E|Y|."""
         return 2 * self._half_sum(1) / self._normaliser
+
+    @property
+    def log_peak(self) -> float:
+        """Logarithm of the probability of 0."""
+        return -self._log_normaliser
 
     @cached_property
     def _normaliser(self) -> float:

@@ -1,27 +1,44 @@
-"""What the rest of the software needs to know of a noise law: its even, convex potential.
+"""What the rest of the software needs to know of a noise distribution: its even, convex potential.
 
-A law with density (or pmf) proportional to exp(-U(|y|)) is used by the integer law, the sampler and the
-accounting through a `Potential` only. A further family of noise is one more class here.
+A distribution with density (or pmf) proportional to exp(-U(|y|)) is used by sampler and accounting through a
+`Potential` only. A further family of noise is one more class of potentials, and a `Family` that lists them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
-import numpy as np
 from flint import arb
 
-from osgt.noise.mills import Floats, half_line_moments, hazard
+from osgt.noise.mills import Floats
 
 
 class Potential(Protocol):
-    """U on the half line y ≥ 0: convex, nondecreasing, U(0) = 0, smooth for y > 0."""
+    """U on the half line y ≥ 0: convex, nondecreasing, U(0) = 0, smooth for y > 0, without limit as y grows.
+
+    A frozen dataclass whose fields are floats: they are the parameters that are written down and read back, so its
+    constructor checks them. Equal potentials are equal distributions.
+    """
+
+    #: Name of the family that the potential belongs to.
+    family: ClassVar[str]
+
+    #: Relative error of `hazard` and `moments`, up to a factor 1 + U(y); at most 1e-13.
+    tail_error: ClassVar[float]
+
+    def __hash__(self) -> int: ...
 
     def __call__(self, y: Floats) -> Floats:
-        """U(y), to a relative error below 2⁻⁴⁸."""
+        """U(y), to a relative error below 2⁻⁵⁰."""
+
+    def rise(self, y: Floats, d: Floats) -> Floats:
+        """U(y + d) - U(y) for d ≥ 0, to a relative error below 2⁻⁵⁰ however small it is."""
 
     def derivatives(self, y: Floats) -> Sequence[Floats]:
-        """U'(y), U''(y), …, up to the last that is not identically zero (at 0: from the right)."""
+        """U'(y), U''(y), …, up to the last that is not identically zero, or the 24th (at 0: from the right)."""
+
+    @property
+    def largest_slope(self) -> float:
+        """The supremum of U', not rounded down: finite where the privacy loss is bounded, as for the Laplace."""
 
     def hazard(self, y: Floats) -> Floats:
         """exp(-U(y)) / ∫_y^∞ exp(-U)."""
@@ -32,27 +49,5 @@ class Potential(Protocol):
     def ball(self, y: int) -> arb:
         """A ball that contains U(y), as narrow as Arb's working precision allows."""
 
-
-@dataclass(frozen=True)
-class OffsetPotential:
-    """U(y) = slope·y + curvature·y²/2: a Laplace density times a Gaussian density."""
-
-    slope: float
-    curvature: float
-
-    def __call__(self, y: Floats) -> Floats:
-        return y * (self.slope + 0.5 * self.curvature * y)
-
-    def derivatives(self, y: Floats) -> Sequence[Floats]:
-        first = self.slope + self.curvature * y
-        return (first, np.full_like(first, self.curvature))
-
-    def hazard(self, y: Floats) -> Floats:
-        return hazard(self.slope + self.curvature * y, self.curvature)
-
-    def moments(self) -> tuple[float, float]:
-        return half_line_moments(self.slope, self.curvature)
-
-    def ball(self, y: int) -> arb:
-        # A float becomes an exact ball, so the only error is Arb's own rounding, which it keeps track of.
-        return arb(y) * (arb(self.slope) + arb(self.curvature) * arb(y) / 2)
+    def scaled(self, factor: float) -> Self:
+        """The potential of noise that is `factor` times as large: U(y/factor)."""

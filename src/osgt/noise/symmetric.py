@@ -1,15 +1,29 @@
-"""What every symmetric law has, on the reals and on the integers."""
+"""What every symmetric distribution has, on the reals and on the integers."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from osgt.noise.mills import Floats
+from osgt.noise.potential import Potential
 
 
+@dataclass(frozen=True)
 class SymmetricLaw:
-    """A law around zero on the whole line, known by its quantiles and its variance."""
+    """A distribution around zero on the whole line, given by its potential; known by its quantiles and its variance."""
+
+    potential: Potential
+
+    #: Whether it lives on the integers.
+    discrete: ClassVar[bool]
+
+    @property
+    def log_peak(self) -> float:
+        """Logarithm of the density or probability at 0, the largest there is."""
+        raise NotImplementedError
 
     def isf(self, q: ArrayLike) -> Floats:
         """Upper quantile."""
@@ -24,11 +38,11 @@ class SymmetricLaw:
         return math.sqrt(self.var())
 
     def mean(self) -> float:
-        """Zero: the law is symmetric."""
+        """Zero: the distribution is symmetric."""
         return 0.0
 
     def median(self) -> float:
-        """Zero: the law is symmetric."""
+        """Zero: the distribution is symmetric."""
         return 0.0
 
     def support(self) -> tuple[float, float]:

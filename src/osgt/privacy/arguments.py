@@ -6,15 +6,23 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import IntegerLaw, Law, RealLaw
 from osgt.noise.mills import Floats
 from osgt.noise.parameters import real_number
 
+#: What the margins of the accounting leave room for.
+_LARGEST_TAIL_ERROR = 1e-13
+
 
 def check_noise(noise: object) -> None:
-    """Raise unless `noise` is one of the laws."""
-    if not isinstance(noise, OSGT | DiscreteOSGT):
-        raise TypeError(f"noise must be an OSGT or a DiscreteOSGT, got {noise!r} of type {type(noise).__name__}")
+    """Raise unless `noise` is a noise distribution that the accounting can work with."""
+    if not isinstance(noise, RealLaw | IntegerLaw):
+        raise TypeError(
+            "noise must be a noise distribution (an OSGT, a DiscreteOSGT or one of another family), got "
+            f"{noise!r} of type {type(noise).__name__}"
+        )
+    if not 0 < noise.potential.tail_error <= _LARGEST_TAIL_ERROR:
+        raise ValueError(f"tail_error of the family {noise.potential.family!r} must be at most {_LARGEST_TAIL_ERROR:g}")
 
 
 def positive(name: str, value: object) -> float:
@@ -22,11 +30,11 @@ def positive(name: str, value: object) -> float:
     return real_number(name, value, positive=True)
 
 
-def shift(noise: OSGT | DiscreteOSGT, value: object) -> float:
+def shift(noise: Law, value: object) -> float:
     """A shift > 0: an integer where the noise is on the integers."""
     number = positive("shift", value)
-    if isinstance(noise, DiscreteOSGT) and (number != math.floor(number) or number > 2**53):
-        raise ValueError(f"shift must be an integer from 1 to 2**53 for a DiscreteOSGT, got {value!r}")
+    if noise.discrete and (number != math.floor(number) or number > 2**53):
+        raise ValueError(f"shift must be an integer from 1 to 2**53 for noise on the integers, got {value!r}")
     return number
 
 

@@ -10,11 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from osgt.noise.mills import Floats
-from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import POSITION_ERROR, Pair
-
-#: Error of the logarithm of a probability p, up to a factor 1 - log p.
-_LOG_ERROR = 8 * UNIT
 
 
 @dataclass(frozen=True)
@@ -57,10 +53,12 @@ def atoms(pair: Pair, first: int, last: int) -> Atoms:
     # In one call: P[W ≤ first] = P[W > -first - 1].
     log_p[0], from_last, log_beyond = (float(x) for x in pair.noise.logsf([-first - 1.0, last - 1.0, last]))
     if losses[-1] >= pair.largest_loss * (1.0 - 4 * POSITION_ERROR):
-        log_p[-1], log_beyond = from_last, -math.inf
-    return Atoms(losses, _up(log_p), float(_up(log_beyond)))
+        losses[-1], log_p[-1], log_beyond = pair.largest_loss, from_last, -math.inf
+    # Error of the logarithm of a probability p, up to a factor 1 - log p.
+    error = 2.0 * pair.noise.potential.tail_error
+    return Atoms(losses, _up(log_p, error), float(_up(log_beyond, error)))
 
 
-def _up(log_p: Floats | float) -> Floats:
+def _up(log_p: Floats | float, error: float) -> Floats:
     """Logarithms of probabilities, raised by their error."""
-    return np.asarray(np.where(np.isneginf(log_p), log_p, log_p + _LOG_ERROR * (1.0 - np.maximum(log_p, -1e300))))
+    return np.asarray(np.where(np.isneginf(log_p), log_p, log_p + error * (1.0 - np.maximum(log_p, -1e300))))

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import read, written
 from osgt.noise.parameters import real_number
 from osgt.privacy.profile import SLACK, NoisyPart, PrivacyProfile
-
-_LAWS: Mapping[str, Any] = {"OSGT": OSGT, "DiscreteOSGT": DiscreteOSGT}
 
 
 @dataclass(frozen=True)
@@ -20,6 +18,7 @@ class Charge:
 
     Examples
     --------
+    >>> from osgt import DiscreteOSGT
     >>> charge = Charge(PrivacyProfile(DiscreteOSGT.gaussian(10), coordinates=4), selection_delta=1e-9)
     >>> Charge.from_dict(charge.to_dict()) == charge
     True
@@ -57,13 +56,7 @@ class Charge:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: floats are read back exactly."""
         parts = [
-            {
-                "law": type(part.noise).__name__,
-                "slope": part.noise.slope,
-                "curvature": part.noise.curvature,
-                "shift": part.shift,
-                "coordinates": part.coordinates,
-            }
+            {"noise": written(part.noise), "shift": part.shift, "coordinates": part.coordinates}
             for part in self.profile.parts
         ]
         return {"parts": parts, "selection_delta": self.selection_delta}
@@ -72,10 +65,7 @@ class Charge:
     def from_dict(cls, plain: Mapping[str, Any]) -> "Charge":
         """The charge that `to_dict` wrote."""
         try:
-            parts = [
-                NoisyPart(_LAWS[p["law"]].from_rates(p["slope"], p["curvature"]), p["shift"], p["coordinates"])
-                for p in plain["parts"]
-            ]
+            parts = [NoisyPart(read(p["noise"]), p["shift"], p["coordinates"]) for p in plain["parts"]]
             selection = plain["selection_delta"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a stored charge: {error!r} in {plain!r}") from None

@@ -10,11 +10,12 @@ where nothing overflows or cancels but for moments near 1, which `moments.log_mo
 """
 
 import math
+from typing import TypeGuard
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import OSGT, DiscreteOSGT, Law
 from osgt.noise.mills import Floats, hazard
 
 
@@ -43,8 +44,10 @@ def _log_half_line(b: Floats, c: float) -> Floats:
     return np.asarray(result, dtype=np.float64)
 
 
-def theorem_2(noise: OSGT | DiscreteOSGT, shift: float, alpha: Floats) -> Floats:
+def theorem_2(noise: Law, shift: float, alpha: Floats) -> Floats:
     """Theorem 2 for one coordinate: α·Δ²/2σ² + log((1 - Q(m/σ))/Q(m/σ))/(α - 1) bounds the Rényi divergence."""
+    if not isinstance(noise, OSGT | DiscreteOSGT):
+        raise TypeError(f"Theorem 2 is about OSGT noise, got {noise!r}: use renyi(alpha), which holds for all noise")
     if noise.curvature == 0:
         return np.full_like(alpha, np.inf)
     return alpha * (0.5 * noise.curvature * shift**2) + log_offset(noise) / (alpha - 1.0)
@@ -74,6 +77,16 @@ def log_gaussian_excess(noise: OSGT) -> float:
     return max(-math.log(2.0) - float(log_ndtr(-z)), 0.0)
 
 
-def is_gaussian(noise: object) -> bool:
-    """Whether the law is the Gaussian on the reals: any number of coordinates is then one, by rotation."""
+def is_gaussian(noise: object) -> TypeGuard[OSGT]:
+    """Whether the noise is the Gaussian on the reals: any number of coordinates is then one, by rotation."""
     return isinstance(noise, OSGT) and noise.slope == 0
+
+
+def gaussian_divergence(noise: object, shift: float, order: float) -> float | None:
+    """The Rényi divergence α·shift²/2σ² of order α = 1 + `order` for Gaussian noise; None for any other.
+
+    Exact on the reals; on the integers an upper bound for integer shifts (Canonne, Kamath and Steinke 2020).
+    """
+    if isinstance(noise, OSGT | DiscreteOSGT) and noise.slope == 0:
+        return 0.5 * (1.0 + order) * noise.curvature * shift**2
+    return None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import Law, RealLaw
 from osgt.noise.mills import Floats
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _POINTS = 200
 
 
-def tradeoff_of_one(noise: OSGT | DiscreteOSGT, shift: float, type_1_error: Floats) -> Floats:
+def tradeoff_of_one(noise: Law, shift: float, type_1_error: Floats) -> Floats:
     """One coordinate: the best test rejects above a threshold (Neyman and Pearson)."""
     threshold = np.asarray(noise.isf(type_1_error), dtype=np.float64)
     certain = type_1_error >= 1
-    if isinstance(noise, OSGT):
+    if isinstance(noise, RealLaw):
         return np.where(certain, 0.0, noise.cdf(np.where(certain, 0.0, threshold) - shift))
     # On the integers the test rejects at the threshold itself with the probability that uses up the type I error.
     finite = np.isfinite(threshold)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import OSGT, DiscreteOSGT, Law
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, closed_forms, conversion, renyi
 from osgt.privacy.profile import NoisyPart, PrivacyProfile
@@ -32,7 +32,7 @@ class EuclideanProfile:
     mechanism. Under such a bound, over many dimensions, the Gaussian is the better noise.
     """
 
-    noise: OSGT | DiscreteOSGT
+    noise: Law
     radius: float
     dimensions: int
 
@@ -40,8 +40,10 @@ class EuclideanProfile:
         arguments.check_noise(self.noise)
         object.__setattr__(self, "radius", arguments.positive("radius", self.radius))
         object.__setattr__(self, "dimensions", arguments.count("dimensions", self.dimensions))
-        if isinstance(self.noise, DiscreteOSGT) and self.radius < 1:
-            raise ValueError(f"radius must be ≥ 1 for a DiscreteOSGT (changes are integers), got {self.radius!r}")
+        if self.noise.discrete and self.radius < 1:
+            raise ValueError(
+                f"radius must be ≥ 1 for noise on the integers (changes are integers), got {self.radius!r}"
+            )
 
     def renyi(self, alpha: ArrayLike) -> Any:
         """Upper bound on the Rényi divergence of order α > 1 over all such changes."""
@@ -67,9 +69,8 @@ class EuclideanProfile:
         return np.array([self._epsilon(float(d)) for d in values.ravel()]).reshape(values.shape)[()]
 
     def _epsilon(self, target: float) -> float:
-        # Σ |dᵢ| ≤ radius·√dimensions by Cauchy and Schwarz, and the loss is at most slope·Σ |dᵢ| at the Laplace end.
-        pure = self.noise.slope * self.radius * math.sqrt(self.dimensions) * (1.0 + 1e-15)
-        pure = pure if self.noise.curvature == 0 else math.inf
+        # Σ |dᵢ| ≤ radius·√dimensions by Cauchy and Schwarz, and the loss is at most the largest slope times Σ |dᵢ|.
+        pure = self.noise.potential.largest_slope * self.radius * math.sqrt(self.dimensions) * (1.0 + 1e-15)
         if target == 0:
             return pure
 
@@ -93,7 +94,7 @@ class EuclideanProfile:
         if closed_forms.is_gaussian(self.noise):
             return PrivacyProfile(self.noise, self.radius)
         if self.dimensions == 1:
-            whole = math.floor(self.radius) if isinstance(self.noise, DiscreteOSGT) else self.radius
+            whole = math.floor(self.radius) if self.noise.discrete else self.radius
             return PrivacyProfile.of([NoisyPart(self.noise, whole, 1)])
         return None
 
@@ -102,7 +103,7 @@ class EuclideanProfile:
         if closed_forms.is_gaussian(self.noise):
             return s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
         bounds = [self._programme(s)]
-        if self.noise.curvature > 0:
+        if isinstance(self.noise, OSGT | DiscreteOSGT) and self.noise.curvature > 0:
             gaussian = s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
             offset = closed_forms.log_offset(self.noise)
             if isinstance(self.noise, OSGT):
@@ -120,7 +121,7 @@ class EuclideanProfile:
 
     def _cells(self) -> tuple[Floats, Floats]:
         """Lower and upper edges of the cells of one coordinate's change."""
-        if isinstance(self.noise, DiscreteOSGT):
+        if self.noise.discrete:
             whole = math.floor(self.radius)
             d = np.unique(np.round(np.geomspace(1, whole, _MOST_INTEGERS))) if whole > 1 else np.ones(1)
             lower = np.concatenate([d[:1], d[:-1] + 1.0])

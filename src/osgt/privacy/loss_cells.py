@@ -16,9 +16,6 @@ from osgt.privacy.pair import Pair, log_differences
 
 UNIT = 2.0**-53
 
-#: Relative error of a tail probability S of the laws, up to a factor 1 - log S.
-_TAIL_ERROR = 4 * UNIT
-
 #: Change of the potential across a cell up to which three nodes integrate it to _SMOOTH_ERROR.
 _SMOOTH = 0.04
 _SMOOTH_ERROR = 1e-14
@@ -38,9 +35,9 @@ def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Fl
     drop = np.expm1(low - high)
     with np.errstate(invalid="ignore", over="ignore"):
         share = np.expm1(np.minimum(log_q - log_p + low, 0.0)) / drop
-        error = _tail_error(tails_p, log_p) + _tail_error(tails_q, log_q)
+        error = _tail_error(pair, tails_p, log_p) + _tail_error(pair, tails_q, log_q)
     share_error = error / -drop
-    if precise:
+    if precise and _is_quadratic(pair):
         smooth = _smooth(pair, edges)
         if np.any(smooth):
             inside = edges[:-1][smooth], edges[1:][smooth]
@@ -55,10 +52,15 @@ def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Fl
     return np.where(empty, -np.inf, log_p), np.where(empty, 0.0, share)
 
 
-def _tail_error(tails: Floats, log_mass: Floats) -> Floats:
+def _tail_error(pair: Pair, tails: Floats, log_mass: Floats) -> Floats:
     """Rounding error of differences of tails, relative to them."""
     largest = np.maximum(tails[:-1], tails[1:])
-    return _TAIL_ERROR * (1.0 - np.maximum(largest, -1e3)) * np.exp(np.minimum(largest - log_mass, 600.0))
+    # That of a tail S is tail_error, up to a factor 1 - log S.
+    return (
+        pair.noise.potential.tail_error
+        * (1.0 - np.maximum(largest, -1e3))
+        * np.exp(np.minimum(largest - log_mass, 600.0))
+    )
 
 
 def _smooth(pair: Pair, edges: Floats) -> NDArray[np.bool_]:
@@ -108,6 +110,11 @@ def _integrated(pair: Pair, a: Floats, b: Floats, low: Floats, high: Floats) -> 
             mass -= sign * fall / 24.0
             gained -= sign * (fall * share + value * (1.0 - share) * (loss_slope + bend * t)) / 24.0
     return pair.log_peak - potential + np.log(mass), gained / mass / -np.expm1(low - high)
+
+
+def _is_quadratic(pair: Pair) -> bool:
+    """Whether `_integrated` is exact for the potential: it has no third derivative."""
+    return len(pair.noise.potential.derivatives(np.ones(1))) <= 2
 
 
 def _second(pair: Pair, y: Floats) -> Floats:

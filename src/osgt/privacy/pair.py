@@ -15,13 +15,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import Law
 from osgt.noise.mills import Floats
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
-
-#: Below this relative width of the interval, U(b) - U(a) loses digits and ∫U' does not.
-_NARROW = 0.1
 
 #: Far out, but far enough from overflow.
 _FAR = 1e300
@@ -42,19 +37,18 @@ _NEWTON_STEPS = 40
 class Pair:
     """One coordinate of noise and the most by which a person can move it."""
 
-    noise: OSGT | DiscreteOSGT
+    noise: Law
     shift: float
 
     @property
     def discrete(self) -> bool:
         """Whether W lives on the integers."""
-        return isinstance(self.noise, DiscreteOSGT)
+        return self.noise.discrete
 
     @cached_property
     def log_peak(self) -> float:
         """log of the density or probability at 0, the largest there is."""
-        noise = self.noise
-        return float(noise.logpmf(0) if isinstance(noise, DiscreteOSGT) else noise.logpdf(0.0))
+        return self.noise.log_peak
 
     def slope(self, y: Floats) -> Floats:
         """U'(y) for y ≥ 0 (at 0: from the right)."""
@@ -65,17 +59,8 @@ class Pair:
         w = np.asarray(w, dtype=np.float64)
         gap = np.clip(2.0 * w + self.shift, -self.shift, self.shift)  # |w + shift| - |w|
         near = np.minimum(np.abs(w), np.abs(w + self.shift))
-        width = np.abs(gap)
-        far = near + width
-        potential = self.noise.potential
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = np.asarray(potential(far) - potential(near), dtype=np.float64)
-            narrow = width < _NARROW * far
-            if np.any(narrow):
-                a, d = near[narrow], width[narrow]
-                points = a[..., np.newaxis] + d[..., np.newaxis] * (0.5 + 0.5 * _NODES)
-                size = np.array(size)
-                size[narrow] = d * (self.slope(points) @ (0.5 * _WEIGHTS))
+        with np.errstate(over="ignore"):
+            size = self.noise.potential.rise(near, np.abs(gap))
         return np.asarray(np.copysign(size, gap), dtype=np.float64)
 
     def loss_slope(self, w: Floats) -> Floats:
@@ -102,8 +87,7 @@ class Pair:
     @cached_property
     def largest_loss(self) -> float:
         """Supremum of the loss: finite only where U grows linearly in the end (the Laplace end)."""
-        near, far = (float(self.slope(np.asarray(y))) for y in (0.5 * _FAR, _FAR))
-        return far * self.shift if far == near else math.inf
+        return self.noise.potential.largest_slope * self.shift
 
     @cached_property
     def deepest(self) -> float:
@@ -186,7 +170,7 @@ class Pair:
 
 
 @lru_cache(maxsize=4096)
-def pair_of(noise: OSGT | DiscreteOSGT, shift: float) -> Pair:
+def pair_of(noise: Law, shift: float) -> Pair:
     """The pair, kept with what it has worked out about itself."""
     return Pair(noise, shift)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import OSGT, Law, written
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, conversion, curves, engine, renyi, single
 from osgt.privacy.closed_forms import is_gaussian
@@ -28,7 +28,7 @@ class NoisyPart:
     A profile is a tuple of these; they are all that needs to be stored.
     """
 
-    noise: OSGT | DiscreteOSGT
+    noise: Law
     shift: float
     coordinates: int
 
@@ -50,9 +50,9 @@ class PrivacyProfile:
     Parameters
     ----------
     noise
-        `OSGT` or `DiscreteOSGT`.
+        `OSGT` or `DiscreteOSGT`, or a distribution of another family.
     shift
-        Largest change of one coordinate, > 0; an integer for `DiscreteOSGT`.
+        Largest change of one coordinate, > 0; an integer for noise on the integers.
     coordinates
         Number of coordinates that one person can change.
 
@@ -67,13 +67,13 @@ class PrivacyProfile:
 
     parts: tuple[NoisyPart, ...]
 
-    def __init__(self, noise: OSGT | DiscreteOSGT, shift: float = 1, coordinates: int = 1) -> None:
+    def __init__(self, noise: Law, shift: float = 1, coordinates: int = 1) -> None:
         object.__setattr__(self, "parts", (NoisyPart(noise, shift, coordinates),))
 
     @classmethod
     def compose(cls, profiles: Iterable["PrivacyProfile"]) -> "PrivacyProfile":
         """The profile of publishing all of them, about the same person and in any, even adaptive, order."""
-        counts: dict[tuple[OSGT | DiscreteOSGT, float], int] = {}
+        counts: dict[tuple[Law, float], int] = {}
         for profile in profiles:
             if not isinstance(profile, PrivacyProfile):
                 raise TypeError(f"profiles must be PrivacyProfile objects, got {profile!r}")
@@ -93,7 +93,7 @@ class PrivacyProfile:
         return profile
 
     @staticmethod
-    def l2(noise: OSGT | DiscreteOSGT, radius: float, dimensions: int) -> "EuclideanProfile":
+    def l2(noise: Law, radius: float, dimensions: int) -> "EuclideanProfile":
         """What can be said when only the Euclidean norm of the change is known to be at most `radius`."""
         from osgt.privacy.l2 import EuclideanProfile  # noqa: PLC0415 - it uses this class
 
@@ -206,14 +206,14 @@ class PrivacyProfile:
 
     def _pairs(self) -> tuple[list[Pair], list[int]]:
         """Pairs and how many of each. All Gaussian coordinates are one, by rotation."""
-        gaussian = [p for p in self.parts if is_gaussian(p.noise)]
+        gaussian = [(p, p.noise.curvature) for p in self.parts if is_gaussian(p.noise)]
         others = [p for p in self.parts if not is_gaussian(p.noise)]
         pairs, counts = [pair_of(p.noise, p.shift) for p in others], [p.coordinates for p in others]
         if gaussian:
-            squares = [p.coordinates * Fraction(p.shift) ** 2 * Fraction(p.noise.curvature) for p in gaussian]
+            squares = [p.coordinates * Fraction(p.shift) ** 2 * Fraction(curvature) for p, curvature in gaussian]
             mu = math.sqrt(_rounded_up(sum(squares, Fraction(0))))
-            alone = len(gaussian) == 1 and gaussian[0].coordinates == 1
-            first = gaussian[0]
+            first = gaussian[0][0]
+            alone = len(gaussian) == 1 and first.coordinates == 1
             pairs.append(
                 pair_of(first.noise, first.shift)
                 if alone
@@ -226,9 +226,9 @@ class PrivacyProfile:
         """Largest loss there can be, exactly; None where there is no such."""
         total = Fraction(0)
         for part in self.parts:
-            if math.isinf(pair_of(part.noise, part.shift).largest_loss):
+            slope = part.noise.potential.largest_slope
+            if math.isinf(slope):
                 return None
-            slope = float(part.noise.potential.derivatives(np.asarray(0.0))[0])
             total += part.coordinates * Fraction(part.shift) * Fraction(slope)
         return total
 
@@ -237,8 +237,8 @@ class PrivacyProfile:
         return " + ".join(texts)
 
 
-def _order(part: NoisyPart) -> tuple[str, float, float, float]:
-    return type(part.noise).__name__, part.noise.slope, part.noise.curvature, part.shift
+def _order(part: NoisyPart) -> tuple[object, ...]:
+    return (*written(part.noise).values(), part.shift)
 
 
 def _rounded_up(value: Fraction) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from osgt.noise import OSGT, DiscreteOSGT
+from osgt.noise import OSGT, Law, RealLaw
 from osgt.noise.mills import Floats
 from osgt.privacy import closed_forms, moments
 from osgt.privacy.closed_forms import theorem_2
@@ -20,7 +20,7 @@ _MARGIN = 1e-12
 _FEW_ROUNDINGS = 8 * 2.0**-53
 
 
-def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
+def log_moment(noise: Law, shift: float, s: float) -> float:
     """log E_P[exp(s·loss)] for s > 0: an upper bound, at most 2e-12 of itself above the exact value."""
     if closed_forms.is_gaussian(noise):
         return s * (1.0 + s) * 0.5 * noise.curvature * shift**2 * (1.0 + _FEW_ROUNDINGS)
@@ -31,15 +31,15 @@ def log_moment(noise: OSGT | DiscreteOSGT, shift: float, s: float) -> float:
     return moments.log_moment(pair_of(noise, shift), s) * (1.0 + _MARGIN)
 
 
-def divergence(noise: OSGT | DiscreteOSGT, shift: float, alpha: Floats) -> Floats:
+def divergence(noise: Law, shift: float, alpha: Floats) -> Floats:
     """Rényi divergence of order α, rounded up: log E_P[exp((α - 1)·loss)]/(α - 1)."""
     values = [log_moment(noise, shift, float(order) - 1.0) / (float(order) - 1.0) for order in alpha.ravel()]
     return np.array(values, dtype=np.float64).reshape(alpha.shape)
 
 
-def information(noise: OSGT | DiscreteOSGT) -> float:
+def information(noise: Law) -> float:
     """Fisher information; on the integers the symmetrised divergence Σ (p(y) - p(y + 1))·log(p(y)/p(y + 1))."""
-    if isinstance(noise, OSGT):
+    if isinstance(noise, RealLaw):
         return noise.fisher_information()
     return moments.symmetrised_divergence(pair_of(noise, 1.0))
 

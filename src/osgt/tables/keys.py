@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw
 
 #: The column that numbers the public keys.
 KEY = "key"
@@ -151,7 +151,7 @@ def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
         )
 
 
-def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
+def threshold(noise: IntegerLaw, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
     """The least noisy count from which on a group may be shown, where one unit adds at most `most` to the count.
 
     A group that only one unit is in shows up with probability p ≤ P[most + Y ≥ τ]; any of the `groups` groups of a unit
@@ -167,7 +167,7 @@ def threshold(noise: DiscreteOSGT, groups: int, delta: float, *, both: bool, mos
     return tau
 
 
-def _revealing(noise: DiscreteOSGT, beyond: int, groups: int, *, both: bool) -> float:
+def _revealing(noise: IntegerLaw, beyond: int, groups: int, *, both: bool) -> float:
     alone = float(noise.sf(beyond - 1))  # P[Y ≥ τ - most]
     if alone >= 1:
         return math.inf
@@ -177,6 +177,6 @@ def _revealing(noise: DiscreteOSGT, beyond: int, groups: int, *, both: bool) -> 
     return (odds - math.expm1(hidden) if both else odds) * (1.0 + 1e-12)
 
 
-def shown_size(noise: DiscreteOSGT, tau: int, probability: float) -> int:
+def shown_size(noise: IntegerLaw, tau: int, probability: float) -> int:
     """The least count with which a group is shown with this probability."""
     return max(1, tau + int(noise.isf(1.0 - probability)))

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from osgt.calibration import calibrate
+from osgt.calibration import calibrate_parts
 from osgt.calibration.compare import ends_of_family
-from osgt.calibration.family import Part, probability
+from osgt.calibration.joint import Part, probability
 from osgt.limits import LARGEST_SHIFT, can_be_drawn
-from osgt.noise import DiscreteOSGT
+from osgt.noise import IntegerLaw, on_integers
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.cautions import budget_warnings
@@ -48,7 +48,7 @@ class Plan:
     epsilon: float
     delta: float
     confidence: float
-    laws: Mapping[Measure, DiscreteOSGT]
+    laws: Mapping[Measure, IntegerLaw]
     parts: Mapping[Measure, Part]
     selector: Measure | None
     threshold: int | None
@@ -119,7 +119,7 @@ class Plan:
         found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()))
         return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
 
-    def _columns(self, laws: Mapping[Measure, DiscreteOSGT]) -> tuple[Column, ...]:
+    def _columns(self, laws: Mapping[Measure, IntegerLaw]) -> tuple[Column, ...]:
         noisy = Noisy({}, laws, self.confidence, clamp=False)
         return tuple(column for aggregate in self.aggregates for column in aggregate.planned(noisy))
 
@@ -189,8 +189,8 @@ def make_plan(
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
     parts = measured_parts(groups, aggregates, neighbours)
-    laws = calibrate(epsilon, delta - selection, parts=list(parts.values()))
-    named = {measure: law for measure, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteOSGT)}
+    laws = calibrate_parts(epsilon, delta - selection, list(parts.values()))
+    named = {measure: on_integers(law) for measure, law in zip(parts, laws, strict=True)}
     if not all(can_be_drawn(law.potential) for law in named.values()):
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "

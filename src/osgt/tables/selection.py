@@ -8,7 +8,7 @@ nobody else in them, and δ_j is the δ of all the noise that the unit still mov
 import math
 from collections.abc import Callable
 
-from osgt.noise.error import Law
+from osgt.noise import Law
 
 #: Numbers of groups up to which each is looked at; beyond, blocks that grow by this factor stand for all in them.
 _EACH = 12

@@ -4,6 +4,7 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from osgt.noise import written
 from osgt.tables.groups import NEIGHBOURS
 from osgt.tables.plan import SHOWN, Plan
 
@@ -49,8 +50,7 @@ class Statement:
                         "measure": repr(measure),
                         "shift": part.shift,
                         "coordinates": part.coordinates,
-                        "slope": plan.laws[measure].slope,
-                        "curvature": plan.laws[measure].curvature,
+                        "noise": written(plan.laws[measure]),
                     }
                     for measure, part in plan.parts.items()
                 ],

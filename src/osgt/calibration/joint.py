@@ -1,13 +1,14 @@
-"""The laws that a calibration chooses from: for each part of a release one law, all of one shape."""
+"""What a calibration chooses from: for each part of a release one noise distribution, all of one shape."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from osgt.noise import OSGT, DiscreteOSGT
-from osgt.noise.error import Law, Objective, measure
+from osgt.noise import Family, Law, family_of
+from osgt.noise.error import Objective, measure
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
+from osgt.privacy.closed_forms import is_gaussian
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Family:
-    """The laws for given parts: one number u in [0, 1] for their shape, and one for their scale.
+class JointNoise:
+    """The distributions for given parts: one number u in [0, 1] for their shape, and one for their scale.
 
     How the noise is shared out among the parts: let part i have the scale shift·t. If the privacy loss grows like
     Σ coordinates/t^q, the sum of weight·t^power is least where t ∝ (coordinates/weight)^(1/(power + q)). The Gaussian
@@ -35,6 +36,7 @@ class Family:
 
     parts: tuple[Part, ...]
     discrete: bool
+    family: Family
     power: int = 2
     exponent: float | None = None
 
@@ -55,15 +57,32 @@ class Family:
         """Whether all exponents come to the same."""
         return len({part.coordinates / part.weight for part in self.parts}) == 1
 
+    def is_bounded(self, u: float) -> bool:
+        """Whether distributions of this shape have a largest privacy loss."""
+        return math.isfinite(self.family.unit(u).largest_slope)
+
+    def bounded_end(self) -> float:
+        """The shape with a largest privacy loss, for budgets with δ = 0."""
+        if not self.is_bounded(1.0):
+            raise ValueError(
+                f"delta must be above 0 for noise of the family {self.family.name!r}: its privacy loss has no limit"
+            )
+        return 1.0
+
+    def is_gaussian(self, u: float) -> bool:
+        """Whether shape u is the Gaussian, whose best exponent is known."""
+        return is_gaussian(self.family.member(u, 1.0, discrete=False))
+
     def laws(self, u: float, scale: float) -> tuple[Law, ...]:
-        """For each part the law with m/σ = u/(1 - u) and, on the reals, standard deviation scale·relative scale."""
-        slope, curvature = _unit_rates(u)
-        kind = DiscreteOSGT if self.discrete else OSGT
-        scales = [scale * relative for relative in self.relative_scales(u)]
-        return tuple(kind.from_rates(slope / s, curvature / s / s) for s in scales)
+        """For each part the distribution of shape u and, on the reals, standard deviation scale·relative scale."""
+        unit = self.family.unit(u)
+        return tuple(
+            self.family.law(unit.scaled(scale * relative), discrete=self.discrete)
+            for relative in self.relative_scales(u)
+        )
 
     def profile(self, u: float, scale: float) -> PrivacyProfile:
-        """What the laws give away together."""
+        """The privacy loss of all parts together."""
         pairs = zip(self.laws(u, scale), self.parts, strict=True)
         return PrivacyProfile.compose([PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs])
 
@@ -74,26 +93,20 @@ class Family:
         return math.fsum(part.weight * error(law) / part.shift**self.power for law, part in pairs)
 
 
-def _unit_rates(u: float) -> tuple[float, float]:
-    """Slope and curvature of the law on the reals with m/σ = u/(1 - u) and variance 1."""
-    if u == 1:
-        return math.sqrt(2.0), 0.0
-    shape = u / (1.0 - u)
-    variance = OSGT(shape, 1.0).var()
-    return shape * math.sqrt(variance), variance
-
-
-def family_of(parts: Sequence[Part], *, discrete: bool, objective: Objective = "variance") -> Family:
-    """The family for these parts, or an error that names the argument at fault."""
+def joint_noise(
+    parts: Sequence[Part], *, discrete: bool, family: str | Family, objective: Objective = "variance"
+) -> JointNoise:
+    """What there is to choose from for these parts, or an error that names the argument at fault."""
     measure(objective)
+    chosen = family_of(family)
     if not parts:
         raise ValueError("parts must name at least one Part, got none")
+    any_law = chosen.member(0.0, 1.0, discrete=discrete)
     for part in parts:
         real_number("weight", part.weight, positive=True)
-        # The law does not matter here: the profile checks shift and coordinates, in the words of their own arguments.
-        law = DiscreteOSGT.gaussian(1.0) if discrete else OSGT.gaussian(1.0)
-        PrivacyProfile(law, part.shift, part.coordinates)
-    return Family(tuple(parts), discrete, power=2 if objective == "variance" else 1)
+        # The profile checks shift and coordinates, in the words of their own arguments.
+        PrivacyProfile(any_law, part.shift, part.coordinates)
+    return JointNoise(tuple(parts), discrete, chosen, power=2 if objective == "variance" else 1)
 
 
 def budget(epsilon: object, delta: object) -> tuple[float, float]:

@@ -1,0 +1,131 @@
+"""Families of noise distributions: which there are, for a shape and a scale, and how one is written down and read back.
+
+A family is known by its name to charges, statements and ledgers. Another one joins by `register`, or, so that programs
+that do not know of it can read what was written, by an entry point of the group "osgt.noise_families" whose name is
+that of the family.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from osgt.noise.integer import IntegerLaw
+from osgt.noise.potential import Potential
+from osgt.noise.real import RealLaw
+
+#: A noise distribution, on the reals or on the integers.
+Law = RealLaw | IntegerLaw
+
+ENTRY_POINTS = "osgt.noise_families"
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a family: its name, and when it is better than the other one, in words."""
+
+    name: str
+    better_with: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """Distributions by shape and scale.
+
+    The shape is a number u from 0 to 1. Error and privacy loss change smoothly with it, and 0 and 1 are the ends with
+    which the others are compared.
+
+    Parameters
+    ----------
+    name
+        Under which the family is registered and its distributions are written down; a lower-case word.
+    potential
+        The class of its potentials, called with their parameters by name when one is read back.
+    unit
+        For a shape the potential whose distribution on the reals has the standard deviation 1.
+    ends
+        The ends at u = 0 and at u = 1. If only one of them has a bounded privacy loss it is the latter.
+    real, integer
+        From a potential to its distribution, where the family has classes of its own.
+    """
+
+    name: str
+    potential: Callable[..., Potential]
+    unit: Callable[[float], Potential]
+    ends: tuple[End, End]
+    real: Callable[[Any], RealLaw] = RealLaw
+    integer: Callable[[Any], IntegerLaw] = IntegerLaw
+
+    def law(self, potential: Potential, *, discrete: bool) -> Law:
+        """The distribution with a potential of this family, on the integers or on the reals."""
+        return self.integer(potential) if discrete else self.real(potential)
+
+    def member(self, u: float, scale: float, *, discrete: bool) -> Law:
+        """The distribution of shape u that has, on the reals, the standard deviation `scale`."""
+        return self.law(self.unit(u).scaled(scale), discrete=discrete)
+
+
+_registered: dict[str, Family] = {}
+
+
+def register(family: Family) -> Family:
+    """Make a family known under its name, and return it."""
+    if not isinstance(family, Family):
+        raise TypeError(f"family must be a Family, got {family!r} of type {type(family).__name__}")
+    if not (family.name.isidentifier() and family.name == family.name.lower()):
+        raise ValueError(f"the name of a family must be a lower-case word, got {family.name!r}")
+    if _registered.setdefault(family.name, family) != family:
+        raise ValueError(f"there is another noise family {family.name!r} already: give this one another name")
+    return family
+
+
+def registered() -> tuple[str, ...]:
+    """The names of the families that are registered or installed."""
+    return tuple(sorted({*_registered, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
+
+
+def family_of(family: "str | Family") -> Family:
+    """The family with this name; a family itself is registered."""
+    if isinstance(family, Family):
+        return register(family)
+    if not isinstance(family, str):
+        raise TypeError(f"family must be the name of a noise family or a Family, got {family!r}")
+    if family not in _registered:
+        for point in entry_points(group=ENTRY_POINTS, name=family):
+            register(point.load())
+    if family not in _registered:
+        raise ValueError(
+            f"there is no noise family {family!r}; known are {', '.join(registered())}. Install the package that "
+            "brings it, or call osgt.noise.register"
+        )
+    return _registered[family]
+
+
+def scaled(law: Law, factor: float, *, discrete: bool | None = None) -> Law:
+    """The distribution with noise `factor` times as large; on the same line, unless `discrete` says otherwise."""
+    potential = law.potential.scaled(factor)
+    return family_of(potential.family).law(potential, discrete=law.discrete if discrete is None else discrete)
+
+
+def on_integers(law: Law) -> IntegerLaw:
+    """The distribution itself, which must be on the integers: only such noise is drawn."""
+    if not isinstance(law, IntegerLaw):
+        raise TypeError(f"only noise on the integers can be drawn exactly, got {law!r}")
+    return law
+
+
+def written(law: Law) -> dict[str, Any]:
+    """The distribution in plain values, for JSON: floats are read back exactly."""
+    potential: Any = law.potential
+    return {"family": potential.family, "discrete": law.discrete, **asdict(potential)}
+
+
+def read(plain: Mapping[str, Any]) -> Law:
+    """The distribution that `written` wrote."""
+    if not isinstance(plain, Mapping):
+        raise TypeError(f"this is no noise distribution that was written down: {plain!r}")
+    parameters = dict(plain)
+    family, discrete = family_of(parameters.pop("family")), parameters.pop("discrete")
+    if not isinstance(discrete, bool):
+        raise TypeError(f"discrete must be true or false, got {discrete!r}")
+    return family.law(family.potential(**parameters), discrete=discrete)
