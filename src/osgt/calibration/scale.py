@@ -122,7 +122,7 @@ def first_guess(joint: JointNoise, epsilon: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     rho = (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse)) ** 2
     pairs = zip(joint.parts, joint.relative_scales(0.0), strict=True)
-    cost = math.fsum(part.coordinates * (part.shift / relative) ** 2 for part, relative in pairs)
+    cost = math.fsum(part.equivalent(2.0) * (part.shift / relative) ** 2 for part, relative in pairs)
     guess = 0.5 * math.log(cost / (2.0 * rho))
     return min(guess, math.log(pure_scale(joint, 1.0, epsilon))) if joint.is_bounded(1.0) else guess
 
@@ -130,7 +130,7 @@ def first_guess(joint: JointNoise, epsilon: float, delta: float) -> float:
 def pure_scale(joint: JointNoise, u: float, epsilon: float) -> float:
     """The scale at which noise of a shape that has a largest loss has ε at δ = 0 on all parts, rounded up."""
     pairs = zip(joint.parts, joint.relative_scales(u), strict=True)
-    cost = math.fsum(part.coordinates * part.shift / relative for part, relative in pairs)
+    cost = math.fsum(part.equivalent(1.0) * part.shift / relative for part, relative in pairs)
     scale = joint.family.unit(u).largest_slope * cost / epsilon
     while float(joint.profile(u, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import Part, budget, joint_noise
+from osgt.calibration.joint import Column, Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch, first_guess, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
@@ -73,12 +73,14 @@ def calibrate_parts(
     objective: Objective = "variance",
     discrete: bool = True,
     family: str | Family = "osgt",
+    columns: Sequence[Column] | None = None,
 ) -> tuple[Law, ...]:
     """Noise for several kinds of values that are released together under one budget, all of one shape.
 
-    What is minimised is the weighted sum of the parts' errors; the other arguments are those of `calibrate`.
+    What is minimised is the weighted sum of the squared errors of the `columns`, which are combinations of the parts,
+    or of the parts themselves; the other arguments are those of `calibrate`.
     """
-    joint = joint_noise(parts, discrete=discrete, family=family, objective=objective)
+    joint = joint_noise(parts, discrete=discrete, family=family, objective=objective, columns=columns)
     epsilon, delta = budget(epsilon, delta)
     if delta == 0:
         end = joint.bounded_end()

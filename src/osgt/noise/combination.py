@@ -13,10 +13,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from osgt.noise.error import absolute_quantile
+from osgt.noise.error import Objective, absolute_quantile, measure
 from osgt.noise.family import Law
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.mills import Floats
+from osgt.noise.real import RealLaw
 
 Coefficient = float | Fraction
 Term = tuple[Coefficient, Law]
@@ -94,6 +95,19 @@ class Combination:
             return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
         total = grid_sum(self.terms, 1.0 - confidence)
         return total.first_within(1.0 - confidence) * total.step + total.off
+
+    def error(self, objective: Objective) -> float:
+        """The error that an objective names, of |X|; the variance as its root."""
+        if objective == "variance":
+            return self.std()
+        if len(self.terms) == 1:
+            [(coefficient, law)] = self.terms
+            return abs(float(coefficient)) * measure(objective)(law)
+        if isinstance(objective, tuple) and objective[0] == "quantile":
+            return self.quantile(objective[1])
+        cells = objective[1] if isinstance(objective, tuple) else 1.0  # E|X| is the expected largest of one
+        total = grid_sum(self.terms, 1e-6 / cells, cells=_FEW_CELLS)
+        return total.step * float(np.sum(-np.expm1(cells * np.log1p(-np.minimum(total.beyond(), 1.0 - 1e-16)))))
 
     def excess(self, confidence: float, target: Fraction) -> float:
         """log(h/target) for a half-width h that varies smoothly with the noises: ≤ 0 where `half_width` is ≤ target."""
@@ -187,7 +201,7 @@ def _reach(law: Law, tail: float) -> float:
     log P[Y > y] is concave: a chord from zero leads too far where it is extended, and not far enough between its ends.
     """
     target, middle = math.log(tail), math.log(0.5)
-    unit = 0.0 if isinstance(law, OSGT) else 1.0
+    unit = 0.0 if isinstance(law, RealLaw) else 1.0
     low, high = 0.0, max(law.std(), 0.5 * unit)
     while (value := float(law.logsf(high))) > target:
         low, high = high, high * max((target - middle) / (min(value, -1.0) - middle), 1.1) + unit

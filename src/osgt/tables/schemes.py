@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from osgt.limits import LARGEST_VALUE
 from osgt.noise import Law
 from osgt.noise.combination import Combination
-
 from osgt.tables.aggregates.base import Error, Quotient
 from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny, centre
 from osgt.tables.groups import Groups, Neighbours

@@ -36,9 +36,7 @@ class Variance(Aggregate):
     def errors(self, groups: Groups) -> tuple[Error, ...]:
         """The noise of both sums around their ratios to the count, these half-way to the end of what they can be."""
         count, *totals = self.measures
-        return tuple(
-            Error({total: 1.0, count: total.high / 2}, groups.most_of(total), self.weight) for total in totals
-        )
+        return tuple(Error({total: 1.0, count: total.high / 2}, groups.most_of(total), self.weight) for total in totals)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total, squares = (noisy.number(measure) for measure in self.measures)
