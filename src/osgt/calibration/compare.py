@@ -7,7 +7,7 @@ from typing import Any
 
 from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import JointNoise, Part, is_bounded, joint_noise
-from osgt.calibration.scale import ScaleSearch, pure_scale
+from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
 from osgt.calibration.search import calibrate
 from osgt.noise import Family, Law, family_of, written
 from osgt.noise.error import Objective, expected_maximum
@@ -116,7 +116,10 @@ def end_of_family(
     if name.endswith(" (pure)"):
         return joint.laws(u, pure_scale(joint, u, epsilon))
     search = ScaleSearch(joint, epsilon, delta)
-    found = allocated(search, search, u, objective)
+    coarse = coarse_search(search)
+    coarse.coarse(u)
+    search.start_from(coarse)
+    found = allocated(search, coarse, u, objective)
     return found.joint.laws(u, math.exp(found.fine(u)))
 
 

@@ -7,17 +7,13 @@ then set with the rigorous one.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import Column, Part, budget, joint_noise
-from osgt.calibration.scale import ScaleSearch, first_guess, pure_scale
+from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
 from osgt.noise.error import Objective
-
-#: Standard deviation from which on the shape is searched on the reals.
-_SMOOTH_SCALE = 4.0
 
 _LARGE_DELTA = 0.3
 
@@ -100,12 +96,8 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float]
 
     An end of the family that is as good, at this accuracy, comes with it, and so does the coarse search.
     """
-    coarse, joint = search, search.joint
-    guess = math.exp(first_guess(joint, search.epsilon, search.delta))
-    if guess * min(joint.relative_scales(0.0)) > _SMOOTH_SCALE:
-        # On the integers such noise is as good as on the reals, where the accounting takes less time.
-        joint = replace(joint, discrete=False)
-        coarse = ScaleSearch(joint, search.epsilon, search.delta)
+    coarse = coarse_search(search)
+    joint = coarse.joint
 
     def error(u: float) -> float:
         return joint.error(u, math.exp(coarse.coarse(u)), objective)

@@ -21,11 +21,11 @@ from osgt.cli.shared import (
     Shift,
     clear_errors,
     command_target,
-    objective_of,
     warn,
 )
 from osgt.files import written
 from osgt.noise import Law
+from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
 
 #: Chances that some cell is off by more, for which `plan` names the error.

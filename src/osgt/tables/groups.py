@@ -47,29 +47,31 @@ class Groups:
         """The measure itself; with one row of a unit in a group, rows are units."""
         return Units() if self.max_rows == 1 and isinstance(measure, Rows) else measure
 
-    def moves(self, measure: Measure, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
+    def moves(self, measure: Measure, neighbours: Neighbours, alone: int = 0) -> tuple[tuple[int, int], ...]:
         """How far one unit moves a measure, and in how many numbers: pairs (shift, coordinates).
 
         Exchanging a unit for another moves a measure by what the one takes away and the other brings: in twice as many
         groups, or in the same groups twice as far. Twice as far in one group gives away at least as much as once in
         two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
+
+        `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.
         """
         low, high = measure.reach(self.rows)
-        shift = max(-low, high)
+        shift, groups = max(-low, high), self.most - alone
         if measure.for_table:
-            return ((shift, 1),)
-        if isinstance(measure, CentredOnAll):
+            found = [(shift, 1)]
+        elif isinstance(measure, CentredOnAll):
             # Whoever comes or goes moves the groups that they are not in as well.
-            outside = (self.known or self.most) - self.most
-            return ((shift, self.most), (abs(measure.by), outside)) if outside else ((shift, self.most),)
-        if neighbours == "add_remove":
-            return ((shift, self.most),)
-        if low < 0 < high:
-            return ((2 * shift, self.most),)
-        twice = 2 * self.most
-        if self.known is not None and measure.numbers == 1:
-            twice = min(twice, self.known)
-        return ((shift, twice),)
+            found = [(shift, groups), (abs(measure.by), (self.known or self.most) - self.most)]
+        elif neighbours == "add_remove":
+            found = [(shift, groups)]
+        elif low < 0 < high:
+            found = [(2 * shift, groups), (shift, alone)]
+        elif self.known is not None and measure.numbers == 1:
+            found = [(shift, min(groups + self.most, self.known))]
+        else:
+            found = [(shift, groups + self.most)]
+        return tuple((far, n) for far, n in found if n)
 
     def most_of(self, measure: Measure) -> int:
         """The most that one unit adds to a measure in a group, in absolute value."""

@@ -95,7 +95,7 @@ def _quantiles(numerator: Combination, denominator: Combination, largest: int, c
     found = np.empty(len(ratios))
     for i, ratio in enumerate(ratios):
         places = np.rint(ratio * multiples / step).astype(np.int64)
-        masses = np.bincount(places, below.masses)
+        masses = np.asarray(np.bincount(places, below.masses), dtype=np.float64)
         # What is rounded to 0 comes from both sides.
         masses[0] += np.sum(below.masses[1:][places[1:] == 0])
         together = irfft(transform * spectrum(masses, size), size)[: size // 2]

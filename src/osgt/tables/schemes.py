@@ -65,12 +65,12 @@ class Scheme:
         """The numbers that are asked for, out of those that were measured."""
         return {asked: _quotient(parts, measured) for asked, parts in self.combined.items()}
 
-    def coefficients(self, error: Error) -> dict[Measure, float]:
+    def coefficients(self, error: Error) -> dict[Measure, Fraction]:
         """The coefficients of the measured numbers in what decides an error."""
-        found: dict[Measure, float] = {}
+        found: dict[Measure, Fraction] = {}
         for asked, coefficient in error.coefficients.items():
             for measure, part in self.combined[asked].items():
-                found[measure] = found.get(measure, 0.0) + coefficient * float(part)
+                found[measure] = found.get(measure, Fraction(0)) + Fraction(coefficient) * part
         return {measure: number for measure, number in found.items() if number}
 
     def needs(self, errors: Iterable[Error]) -> dict[Measure, float]:
@@ -78,7 +78,7 @@ class Scheme:
         found = dict.fromkeys(self.measured, 0.0)
         for error in errors:
             for measure, coefficient in self.coefficients(error).items():
-                found[measure] += error.weight * (coefficient / error.unit) ** 2
+                found[measure] += error.weight * (float(coefficient) / error.unit) ** 2
         return found
 
 
@@ -88,7 +88,8 @@ def _quotient(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) ->
     factors = {measure: int(part * of) for measure, part in parts.items()}
     largest = sum(abs(factor) * int(np.abs(measured[measure]).max(initial=0)) for measure, factor in factors.items())
     if largest < LARGEST_VALUE:
-        return sum((factor * measured[measure] for measure, factor in factors.items()), np.int64(0)), of
+        terms = [factor * measured[measure] for measure, factor in factors.items()]
+        return np.asarray(sum(terms[1:], terms[0])), of
     # Integers of any size: slow, and as good as never.
     total = sum(factor * measured[measure].astype(object) for measure, factor in factors.items())
     return np.clip(total, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64), of
@@ -123,6 +124,11 @@ class Alternatives:
     direct: frozenset[Measure] = frozenset()
     _options: dict[Measure, list[Option]] = field(default_factory=dict)
 
+    def same(self, asked: Measure) -> Measure:
+        """The measure itself, or another one that comes to the same: rows for the values of a column without nulls."""
+        complete = isinstance(asked, Values) and asked.column in self.complete
+        return self.groups.same(Rows() if complete else asked)
+
     def directly(self) -> Scheme:
         """The scheme in which every number is measured as it is."""
         return self._scheme({})
@@ -145,7 +151,9 @@ class Alternatives:
         else:
             for place in range(max(len(each) for each in options)):
                 _descend([each[min(place, len(each) - 1)] for each in options], options, tried)
-        return [scheme for _, scheme in sorted(met.values(), key=lambda each: each[0])]
+        # Of schemes that are as good, that with the fewest numbers.
+        ordered = sorted(met.values(), key=lambda each: each[0] * (1 + 1e-6 * len(each[1].measured)))
+        return [scheme for _, scheme in ordered]
 
     def _numbers(self) -> list[Measure]:
         """The numbers that can be measured in several ways: those asked for, and counts to centre them on."""
@@ -206,8 +214,8 @@ class Alternatives:
             return made[asked]
 
         def made_of(asked: Measure) -> Combined:
-            if isinstance(asked, Values) and asked.column in self.complete:
-                return combined(self.groups.same(Rows()))
+            if self.same(asked) != asked:
+                return combined(self.same(asked))
             option = chosen.get(asked, Option())
             if option.measure is None or option.on is None:
                 return {asked: Fraction(1)}
@@ -215,7 +223,7 @@ class Alternatives:
             if any(option.measure.reach(self.groups.rows)):
                 total[option.measure] = Fraction(1, option.times)
             if option.by:
-                for measure, part in combined(self.groups.same(option.on)).items():
+                for measure, part in combined(option.on).items():
                     total[measure] = total.get(measure, Fraction(0)) + Fraction(option.by, option.times) * part
             return {measure: part for measure, part in total.items() if part}
 
