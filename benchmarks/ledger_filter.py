@@ -14,7 +14,8 @@ import numpy as np
 from measure import print_table
 from osgt import DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.ledger import filters
-from osgt.ledger.filters import FilterState, shares_for
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.shares import SELECTION_SHARE, shares_for
 from osgt.privacy import Charge
 
 #: (name, release, ε by which releases of noise at the Laplace end add up)
@@ -40,7 +41,7 @@ def counts(epsilon, delta, profile):
     """How many releases fit: exactly composed, adaptive with public keys, adaptive with the default quota."""
     exact = most(lambda n: PrivacyProfile.compose([profile] * n).delta(epsilon) <= delta)
     found = [exact]
-    for share in (0.0, filters.SELECTION_SHARE):
+    for share in (0.0, SELECTION_SHARE):
         shares = shares_for(epsilon, delta, share)
         found.append(filters.how_many(FilterState.start(shares), shares, Charge(profile), most=10**6))
     return found

@@ -14,6 +14,8 @@ from scipy.stats import binom
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.ledger import filters
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.shares import SELECTION_SHARE, shares_for
 from osgt.privacy import Charge
 
 #: ε, δ, ε of a Laplace release, μ of a Gaussian one.
@@ -52,7 +54,7 @@ def union_of_filters(shares, charges):
     @cache
     def state(counts):
         if not any(counts):
-            return filters.FilterState.start(shares)
+            return FilterState.start(shares)
         found = None
         for i, charge in enumerate(charges):
             if counts[i]:
@@ -82,7 +84,7 @@ def test_exact_composition_is_no_filter(epsilon, delta, each, mu):
 def test_the_union_of_filters_holds(epsilon, delta, each, mu):
     """Nobody can reach more than the upper bound, and it is below δ; nor is the rule so strict that it holds idly."""
     noise = DiscreteOSGT.from_rates(each, 0.0)
-    shares = filters.shares_for(epsilon, delta, 0.0)
+    shares = shares_for(epsilon, delta, 0.0)
     charges = [Charge(PrivacyProfile(noise)), Charge(PrivacyProfile(OSGT.gaussian(1 / mu)))]
     allowed = union_of_filters(shares, charges)
     analyst = Analyst(epsilon, [atoms(noise), gauss_atoms(mu, "up")], mu / 20, "up")
@@ -93,7 +95,7 @@ def test_the_union_of_filters_holds(epsilon, delta, each, mu):
 def test_the_union_of_filters_holds_for_all_kinds_at_once():
     """Laplace, Gaussian and OSGT releases of different sizes, and releases with selection δ."""
     epsilon, delta = 2.0, 1e-6
-    shares = filters.shares_for(epsilon, delta)
+    shares = shares_for(epsilon, delta)
     tiny = Charge(PrivacyProfile(OSGT.gaussian(1e7)), shares.selection / 2)
     laplace, middle = DiscreteOSGT.from_rates(0.5, 0.0), DiscreteOSGT(9.0, 9.0)
     charges = [
@@ -102,7 +104,7 @@ def test_the_union_of_filters_holds_for_all_kinds_at_once():
         Charge(PrivacyProfile(middle)),
     ]
     allowed = union_of_filters(shares, charges)
-    selections = filters.how_many(filters.FilterState.start(shares), shares, tiny)
+    selections = filters.how_many(FilterState.start(shares), shares, tiny)
     assert selections == 2
     analyst = Analyst(epsilon, [atoms(laplace), gauss_atoms(0.08, "up"), atoms(middle)], 0.08 / 20, "up")
     reached = analyst.best(allowed, most(allowed, 3), tiny.selection_delta, selections)
@@ -127,10 +129,10 @@ class TestSelection:
         assert np.sum(p * more) < self.DELTA
         assert np.sum(p * np.maximum(selected, more)) > 1.15 * self.DELTA
 
-    @pytest.mark.parametrize("share", [0.0, 0.1, filters.SELECTION_SHARE, 0.5, 0.9, 0.99, 0.991, 0.999, 1.0])
+    @pytest.mark.parametrize("share", [0.0, 0.1, SELECTION_SHARE, 0.5, 0.9, 0.99, 0.991, 0.999, 1.0])
     def test_not_both_paths_are_allowed(self, share):
-        shares = filters.shares_for(self.EPSILON, self.DELTA, share)
-        state = filters.charged(filters.FilterState.start(shares), shares, Charge(PrivacyProfile(self.FIRST)))
+        shares = shares_for(self.EPSILON, self.DELTA, share)
+        state = filters.charged(FilterState.start(shares), shares, Charge(PrivacyProfile(self.FIRST)))
         selected = Charge(PrivacyProfile(OSGT.gaussian(1e6)), self.SELECTION)
         more = Charge(PrivacyProfile(self.SECOND))
         both = state is not None and all(filters.fits(state, shares, charge) for charge in (selected, more))

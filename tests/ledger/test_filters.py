@@ -15,7 +15,9 @@ from scipy.special import logsumexp
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.ledger import few, filters, gauss, release_loss, renyi_order, residue
-from osgt.ledger.filters import FilterState, Shares, charged, shares_for
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.filters import charged
+from osgt.ledger.shares import SELECTION_SHARE, Shares, shares_for
 from osgt.privacy import Charge, NoisyPart
 
 BUDGETS = [(1.0, 1e-6), (3.0, 1e-6), (10.0, 1e-8), (0.1, 1e-9)]
@@ -51,7 +53,7 @@ def some_charge(generator, epsilon, delta):
 
 
 class TestShares:
-    @pytest.mark.parametrize("share", [0.0, 0.1, filters.SELECTION_SHARE, 1 / 3, 0.9, 1.0])
+    @pytest.mark.parametrize("share", [0.0, 0.1, SELECTION_SHARE, 1 / 3, 0.9, 1.0])
     @pytest.mark.parametrize(("epsilon", "delta"), [*BUDGETS, (1.0, 0.0), (1.0, 1e-290)])
     def test_they_add_up_to_no_more_than_delta(self, epsilon, delta, share):
         shares = shares_for(epsilon, delta, share)

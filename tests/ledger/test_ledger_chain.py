@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from charges import gaussian, laplace, osgt
 
 from osgt import Ledger
-from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError, book, schema
+from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError, book, charging, schema
 from osgt.ledger.chain import canonical, hash_of
 from osgt.ledger.schema import datasets, entries
 
@@ -150,7 +150,7 @@ def test_a_cancellation_by_someone_else(filled):
     """It would take the secret of the reservation, which never leaves the process."""
     filled.reserve("flights", osgt(30, 40), query="q")
     with pytest.raises(ValueError, match="can be cancelled by its owner only"):
-        filled._end("flights", 26, None, "cancel", {"token": "guessed"})
+        charging.end(filled._accounts, "flights", 26, None, "cancel", {"token": "guessed"})
     assert filled.verify().ok
 
     values = {"token": "guessed", "state": content_of(filled, 26)["state"]}

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, OtherSubjectError
-from osgt.ledger.filters import FilterState, charged, fits, shares_for
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.filters import charged, fits
+from osgt.ledger.shares import shares_for
 
 ROWS = pa.table(
     {"rider": [*range(40)] * 5, "driver": [*range(10)] * 20, "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200}

@@ -151,7 +151,9 @@ def hostile(ledger, location):
     ledger.change_tables("flights", add=["visits"], reason="r")
     ledger.reserve("flights", laplace(0.1), query="q")
     note = {"text": HOSTILE}
-    ledger._append("flights", lambda c, head, _: (book.append(c, head, "note", note, actor=None, refers_to=2), None))
+    ledger._accounts.append(
+        "flights", lambda c, head, _: (book.append(c, head, "note", note, actor=None, refers_to=2), None)
+    )
 
     def change(values):
         texts = {"actor", "session_user", "title", "query", "output", "statement_hash", "reason", "software", "time"}

@@ -9,12 +9,13 @@ from test_ledger_chain import written_anew
 
 from osgt import DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.ledger import DamagedLedgerError, account, filters, renyi_order, residue
-from osgt.ledger.filters import FilterState
+from osgt.ledger.filter_state import FilterState
 from osgt.ledger.plausible import plausible
+from osgt.ledger.shares import shares_for
 from osgt.privacy import Charge
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
-SHARES = filters.shares_for(3.0, 1e-6)
+SHARES = shares_for(3.0, 1e-6)
 
 
 def random_charge(generator):

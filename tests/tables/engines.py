@@ -23,7 +23,7 @@ from psycopg import sql
 from osgt import Dataset
 from osgt.tables import release
 from osgt.tables.keys import KEY
-from osgt.tables.reading import fetched
+from osgt.tables.reading import compiled, fetched
 from osgt.tables.release import exact_sums, shown_keys
 
 #: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
@@ -55,7 +55,7 @@ def sums(query, measures, salt=1, order=ROW):
 
     Keys are tuples in the order of `group_by`; with public keys, the place of the key among them.
     """
-    return numbers_by_key(query, measures, fetched(exact_sums(query, list(measures), salt, order)))
+    return numbers_by_key(query, measures, fetched(compiled(exact_sums(query, list(measures), salt, order))))
 
 
 def numbers_by_key(query, measures, found):
@@ -91,8 +91,8 @@ def fetched_queries():
     """The tables that releases get from the engine meanwhile, and nothing else may: a list that grows."""
     tables = []
 
-    def fetched_and_noted(expression):
-        tables.append(fetched(expression))
+    def fetched_and_noted(query):
+        tables.append(fetched(query))
         return tables[-1]
 
     with pytest.MonkeyPatch.context() as patch:

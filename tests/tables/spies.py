@@ -3,7 +3,7 @@
 import duckdb
 
 from osgt import Dataset
-from osgt.tables import reading
+from osgt.tables.engines.duckdb import DuckDB
 
 #: What any attempt to read a row ends in.
 READ = "a row was read"
@@ -74,10 +74,10 @@ class SpyLedger:
 
 def watch_reading(monkeypatch, calls):
     """Write "read" into `calls` whenever DuckDB is asked for the rows of a release."""
-    original = reading._READERS["duckdb"]
+    original = DuckDB.fetched
 
-    def noted(backend, expression):
+    def noted(*arguments):
         calls.append(("read",))
-        return original(backend, expression)
+        return original(*arguments)
 
-    monkeypatch.setitem(reading._READERS, "duckdb", noted)
+    monkeypatch.setattr(DuckDB, "fetched", noted)

@@ -15,7 +15,7 @@ from engines import sums
 from osgt import Dataset
 from osgt.tables.measures import ClippedSum, Rows, Units, Values
 from osgt.tables.plan import measured_parts
-from osgt.tables.reading import fetched
+from osgt.tables.reading import compiled, fetched
 from osgt.tables.release import exact_sums
 
 TYPES = {
@@ -90,7 +90,7 @@ def test_how_text_is_read(engine_of, tmp_path, engine_name):
     fields = [field for field, _ in READ]
     columns = {"person": [str(i) for i in range(len(READ))]} | dict.fromkeys(TYPES, fields)
     data = Dataset(written(tmp_path / "x.csv", columns), "person", types=TYPES, engine=engine_name)
-    found = fetched(data.table).to_pylist()
+    found = fetched(compiled(data.table)).to_pylist()
     assert len(found) == len(READ)
     for row in found:
         field, values = READ[int(row.pop("person"))]
@@ -202,7 +202,7 @@ def test_no_value_changes_a_release(engine_of, tmp_path, kind):
         data = data_with(field, value)
         assert fingerprint(data) == usual, name
         query = query_of(data)
-        found = fetched(exact_sums(query, [Rows(), query.aggregates[1].measure], salt=1))
+        found = fetched(compiled(exact_sums(query, [Rows(), query.aggregates[1].measure], salt=1)))
         assert found["sum_0_0"].to_pylist() == [6], name  # the row still counts as a row
 
 

@@ -23,7 +23,7 @@ from engines import ROW, UNIT, new_name
 
 from osgt import Dataset
 from osgt.tables.measures import CentredSum, ClippedSum, Squares
-from osgt.tables.reading import fetched
+from osgt.tables.reading import compiled, fetched
 from osgt.tables.values import grid_of
 
 #: What is summed for each aggregate, and the options of its grid.
@@ -129,7 +129,7 @@ def wrong_steps(dataset, measures, values):
         name: measure.contributions({measure.column: table[measure.column]}, table[ROW] == 0)[0]
         for name, measure in names.items()
     }
-    found = fetched(table.select(ROW, **added).order_by(ROW)).to_pydict()
+    found = fetched(compiled(table.select(ROW, **added).order_by(ROW))).to_pydict()
     wrong = []
     for name, measure in names.items():
         rows = itertools.zip_longest(found[name], values[measure.column])

@@ -415,11 +415,13 @@ class TestSources:
             Dataset(name, "unit")
 
     def test_engines(self):
-        with pytest.raises(ValueError, match='engine must be "duckdb", "spark" or "postgres", got \'oracle\''):
+        with pytest.raises(ValueError, match="engine must be duckdb, postgres or spark, got 'oracle'"):
             Dataset("people.parquet", "unit", engine="oracle")
         with pytest.raises(ValueError, match="source must be a URL postgresql"):
             Dataset("people.parquet", "unit", engine="postgres")
-        with pytest.raises(ValueError, match="engine must be postgres"):
+        with pytest.raises(
+            ValueError, match=r"source must be a path .* for engine duckdb; got 'postgresql://localhost"
+        ):
             Dataset("postgresql://localhost/people", "unit", engine="duckdb")
 
     def test_tables_of_databases(self, tmp_path):
@@ -435,7 +437,7 @@ class TestSources:
 
     def test_another_engine_of_ibis(self):
         table = ibis.polars.connect().create_table("people", polars.DataFrame({"unit": [1]}))
-        with pytest.raises(ValueError, match="source must be on DuckDB, Spark or PostgreSQL, got a table on polars"):
+        with pytest.raises(ValueError, match="source must be on DuckDB, PostgreSQL or Spark, got a table on polars"):
             Dataset(table, "unit")
 
     def test_neighbours(self):

@@ -1,4 +1,4 @@
-"""`osgt release`: a private table from a file, a database or Spark. `osgt preview`: what its bounds cut off."""
+"""`osgt release`: a private table from a file, a database or a cluster. `osgt preview`: what its bounds cut off."""
 
 import glob
 import json
@@ -32,12 +32,21 @@ _PRINTED = 20
 #: Seconds between looks at how far the engine is.
 _LOOK = 0.2
 
+
+def _engine_names() -> str:
+    try:
+        from osgt.tables.engines import engine_names  # noqa: PLC0415 - not without the extra "tables"
+    except ImportError:
+        return "none is installed"
+    return ", ".join(engine_names())
+
+
 _OPTIONS = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
 
 
 def release(
     source: Annotated[
-        str | None, typer.Argument(help="Parquet, CSV or DuckDB file, or a glob of files; or use --query.")
+        str | None, typer.Argument(help="Parquet, CSV or database file, or a glob of files; or use --query.")
     ] = None,
     query: QueryFile = None,
     unit: Annotated[
@@ -58,19 +67,20 @@ def release(
     delimiter: Annotated[
         str | None, typer.Option(help="What separates the fields of a CSV file (,).", rich_help_panel=_OPTIONS[0])
     ] = None,
-    table: Annotated[
-        str | None, typer.Option(help="Table of a DuckDB file or a database.", rich_help_panel=_OPTIONS[0])
-    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table of a database.", rich_help_panel=_OPTIONS[0])] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="duckdb (the default for files), spark or postgres.", rich_help_panel=_OPTIONS[0]),
+        typer.Option(
+            help=f"What reads files, if not the first of these: {_engine_names()}.",
+            rich_help_panel=_OPTIONS[0],
+        ),
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(help="Where Spark runs, as local[4] or spark://host:7077.", rich_help_panel=_OPTIONS[0]),
+        typer.Option(help="Where the engine runs, as local[4] or the URL of a cluster.", rich_help_panel=_OPTIONS[0]),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="postgresql://user@host/database.", rich_help_panel=_OPTIONS[0])
+        str | None, typer.Option(help="URL of a database, in place of a file.", rich_help_panel=_OPTIONS[0])
     ] = None,
     neighbours: Annotated[
         str | None, typer.Option(help="add_remove (the default) or change_one.", rich_help_panel=_OPTIONS[0])
@@ -397,26 +407,24 @@ def _digits(length: float) -> int:
 
 @contextmanager
 def _progress(query: "Query", title: str) -> Iterator[None]:
-    """A bar while the engine works: DuckDB says how far it is, the others move only the clock."""
-    backend = query.dataset.table.get_backend()
+    """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
+    engine, backend = query.dataset.engine, query.dataset.table.get_backend()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     done = threading.Event()
 
     def watch(task: Any) -> None:
         while not done.wait(_LOOK):
-            percent = backend.con.query_progress()
-            if percent >= 0:
+            percent = engine.progress(backend)
+            if percent is not None:
                 bar.update(task, total=100, completed=percent)
 
     with bar:
         task = bar.add_task(title, total=None)
         watcher = threading.Thread(target=watch, args=(task,), daemon=True)
-        if backend.name == "duckdb":
-            watcher.start()
+        watcher.start()
         try:
             yield
         finally:
             done.set()
-            if backend.name == "duckdb":
-                watcher.join()
+            watcher.join()

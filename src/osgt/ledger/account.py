@@ -6,24 +6,21 @@ proved again for some entries that are drawn at random (`prove_some`).
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from osgt.ledger import filters
 from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry
-from osgt.ledger.filters import FilterState, Shares
+from osgt.ledger.charges import Charged, profile_of, stored_charge
+from osgt.ledger.faults import Fault, forged, readable
+from osgt.ledger.filter_state import FilterState
 from osgt.ledger.planned import Planned
 from osgt.ledger.plausible import plausible, possible_sum
 from osgt.ledger.subject import Owners, Subject, Table
 from osgt.noise.parameters import real_number
-from osgt.privacy import Charge, NoisyPart, PrivacyProfile
+from osgt.privacy import Charge, PrivacyProfile
 from osgt.sampling.entropy import token
-
-#: Different noises up to which what stands is composed exactly, only to be told.
-_EXACT_PARTS = 32
 
 #: By so much a figure of another machine may differ, relative.
 _LAST_DIGITS = Fraction(1, 10**6)
@@ -32,28 +29,8 @@ _LAST_DIGITS = Fraction(1, 10**6)
 #: a probability of (1 - k/n) to this power.
 SAMPLE = 32
 
-#: Charges that were read last, by what is stored: many are equal.
-_CHARGES: dict[str, Charge] = {}
-_MOST_CHARGES = 4096
-
 #: Charges that are added to the composed loss one by one; more are composed anew.
 _ONE_BY_ONE = 16
-
-
-class Fault(Exception):  # noqa: N818 - what is wrong with an entry
-    """What is wrong with an entry, in words."""
-
-
-@dataclass(frozen=True)
-class Charged:
-    """A charge of the chain."""
-
-    charge: Charge
-    subject: Subject
-    token_hash: str
-    before: FilterState | None  # the state that it was added to
-    after: FilterState | None  # the state that it left, and the shares by which that was decided
-    shares: Shares | None
 
 
 class Account:
@@ -64,7 +41,7 @@ class Account:
             raise Fault("it does not begin with its opening")
         self._strict = strict
         self.name = str(opening.values["dataset"])
-        with _readable(opening):
+        with readable(opening):
             self.budget = Budget.from_dict(opening.values["budget"])
             self._declared = Owners.from_dict(opening.values["owners"])
             self.state = self._begun(opening)
@@ -135,10 +112,12 @@ class Account:
         """The state without a charge; None where states are not stored."""
         if self.state is None or self.budget.shares is None:
             return None
-        one = self.charges[sequence]
+        return filters.cancelled(self.state, self.budget.shares, self.charges[sequence].charge, self._before(sequence))
+
+    def _before(self, sequence: int) -> FilterState | None:
+        """The state before a charge, if every charge since was cancelled and the budget was not changed."""
         later = any(other > sequence and self.ends.get(other) != "cancel" for other in self.charges)
-        alone = not later and self.changes < sequence
-        return filters.cancelled(self.state, self.budget.shares, one.charge, one.before if alone else None)
+        return self.charges[sequence].before if not later and self.changes < sequence else None
 
     def rebudgeted(self, budget: Budget) -> FilterState | None:
         """The state under another budget: all that stands, as if it had been there from the first charge on."""
@@ -150,7 +129,7 @@ class Account:
 
     def apply(self, entry: Entry, *, own: "FilterState | Planned | None" = None) -> None:
         """Go on to the next entry; raise Fault if it cannot be. `own`: the state, where this process computed it."""
-        with _readable(entry):
+        with readable(entry):
             match entry.kind:
                 case "charge":
                     self._apply_charge(entry, own)
@@ -199,7 +178,7 @@ class Account:
         after = FilterState.from_dict(entry.values["state"])
         judge = filters.follows if self._strict else plausible
         if not judge(self.state, self.budget.shares, charge, after):
-            raise _forged(entry.sequence)
+            raise forged(entry.sequence)
         if self._strict:
             share = filters.spent(after, self.budget.shares).share
             if abs(real_number("share", entry.values["share"], positive=False) - share) > _LAST_DIGITS:
@@ -218,7 +197,7 @@ class Account:
             if one.before is None or one.after is None or one.shares is None:
                 continue
             if not filters.follows(one.before, one.shares, one.charge, one.after):
-                raise _forged(sequence)
+                raise forged(sequence)
 
     def _apply_end(self, entry: Entry, own: "FilterState | Planned | None") -> None:
         sequence, values = entry.refers_to or 0, entry.values
@@ -229,7 +208,7 @@ class Account:
             self.check_plan()
             if hashlib.sha256(str(values.get("token")).encode()).hexdigest() != one.token_hash:
                 raise Fault(f"entry {entry.sequence} cancels charge {sequence}, but not by its owner")
-            self._same_state(entry, own or self.cancelled(sequence))
+            self._check_cancelled(entry, sequence, own)
             self._composed, self._owners = None, None
         self.ends[sequence] = entry.kind
 
@@ -255,11 +234,12 @@ class Account:
         charges = [one.charge for one in self.standing.values()]
         return possible_sum(FilterState.start(budget.shares), budget.shares, charges, stored)
 
-    def _same_state(self, entry: Entry, expected: Any) -> None:
-        if expected is None:
+    def _check_cancelled(self, entry: Entry, sequence: int, own: "FilterState | Planned | None") -> None:
+        if self.state is None or self.budget.shares is None:
             return
+        charge, before = self.charges[sequence].charge, self._before(sequence)
         stored = FilterState.from_dict(entry.values["state"])
-        if not _same(stored, expected):
+        if stored != own and not filters.follows_cancellation(self.state, self.budget.shares, charge, before, stored):
             raise Fault(f"entry {entry.sequence} was forged: its state is not that of the standing charges")
         self.state = stored
 
@@ -273,23 +253,6 @@ class Account:
     def profile(self) -> PrivacyProfile | None:
         """All that stands, as a profile; None if it has too many different parts, or nothing stands."""
         return profile_of(one.charge for one in self.standing.values())
-
-
-def profile_of(charges: Iterable[Charge]) -> PrivacyProfile | None:
-    """All these charges, as a profile; None if there are too many different parts, or no charges."""
-    counts: dict[tuple[Any, float], int] = {}
-    for charge in charges:
-        for part in charge.profile.parts:
-            counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
-        if len(counts) > _EXACT_PARTS:
-            return None
-    if not counts:
-        return None
-    return PrivacyProfile.of(NoisyPart(noise, shift, n) for (noise, shift), n in counts.items())
-
-
-def _forged(sequence: int) -> Fault:
-    return Fault(f"entry {sequence} was forged: the charge does not fit, or does not leave the state that it says")
 
 
 def _same(stored: FilterState, expected: Any) -> bool:
@@ -307,29 +270,3 @@ def _near(stored: Fraction | float | None, expected: Fraction | float | None) ->
     if stored is None or expected is None:
         return stored is expected
     return abs(Fraction(stored) - Fraction(expected)) <= _LAST_DIGITS * Fraction(expected)
-
-
-class _readable:  # noqa: N801 - it reads as a word
-    """Turn what an entry lacks into a Fault."""
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
-            raise Fault(f"entry {self._entry.sequence} cannot be read: {error!r}") from None
-
-
-def stored_charge(plain: dict[str, Any]) -> Charge:
-    """The charge that an entry holds. Many entries hold the same."""
-    text = repr(plain)
-    charge = _CHARGES.get(text)
-    if charge is None:
-        charge = Charge.from_dict(plain)
-        if len(_CHARGES) >= _MOST_CHARGES:
-            _CHARGES.clear()
-        _CHARGES[text] = charge
-    return charge

@@ -13,8 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from osgt.ledger import chain
-from osgt.ledger.account import Account, Fault
+from osgt.ledger.account import Account
 from osgt.ledger.chain import Entry, damaged
+from osgt.ledger.faults import Fault
 from osgt.ledger.schema import datasets, entries, schema
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from osgt.ledger.filters import SELECTION_SHARE, Shares, shares_for
+from osgt.ledger.shares import SELECTION_SHARE, Shares, shares_for
 from osgt.noise.parameters import real_number
 
 #: How releases are added up: by filters, which hold for every analyst, or by exact composition of a fixed plan.

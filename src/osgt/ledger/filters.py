@@ -12,126 +12,19 @@ of all releases stays within its quota δ_s. Then, for every analyst, who may ch
 seeing all earlier answers, all releases together are (ε, δ)-differentially private. docs/filter.md has the proof.
 """
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from osgt.ledger import few, renyi_order, residue
-from osgt.noise.parameters import real_number
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.rounding import rounded_up
+from osgt.ledger.shares import Shares
 from osgt.privacy import Charge
-
-#: Share of δ that is set aside for the choice of groups, unless said otherwise.
-SELECTION_SHARE = 0.2
-
-#: δ₁ : δ₂, Gaussian residue against Rényi.
-_GAUSSIAN_SHARE = 0.8
-
-#: Of the rest, share of the filter for the first few releases.
-_FEW_SHARE = 0.05
-
-#: Share of δ for largest losses whose decimals add up to ε and whose floats to a little more.
-_ROUNDING_SHARE = 1e-5
-
-#: The quota of selection δ is larger than its share by this, relative, for the same reason.
-_SELECTION_MARGIN = 1e-9
 
 #: Recomputed on another machine, sums may differ in their last digits. Their margins exceed this.
 _TOLERANCE = Fraction(1, 10**10)
-
-
-@dataclass(frozen=True)
-class Shares:
-    """A budget (ε, δ) and how δ is divided, fixed when the budget is opened. The five shares add up to at most δ."""
-
-    epsilon: float
-    delta: float
-    gaussian: float  # δ₁
-    renyi: float  # δ₂
-    selection: float  # δ_s
-    few: float  # δ₀
-    basic: float  # by so much largest losses may exceed ε, which is a δ of no more than that
-    order: float  # of the Rényi filter: α - 1
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain values, for JSON: floats are read back exactly."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Shares":
-        """The shares that `to_dict` wrote; whether they add up is checked."""
-        shares = cls(**{name: real_number(name, plain[name], positive=False) for name in cls.__annotations__})
-        divided = (shares.gaussian, shares.renyi, shares.selection, shares.few, shares.basic)
-        if sum(map(Fraction, divided)) > Fraction(shares.delta):
-            raise ValueError("the shares of δ add up to more than δ")
-        return shares
-
-
-def shares_for(epsilon: float, delta: float, selection_share: float = SELECTION_SHARE) -> Shares:
-    """The division of a budget: `selection_share` of δ for the choice of groups (0 where all keys are public).
-
-    Of the rest a twentieth goes to the first few releases, and of what is left then four fifths to the Gaussian residue
-    and one fifth to the Rényi filter.
-    """
-    share = real_number("selection_share", selection_share, positive=False)
-    if share > 1:
-        raise ValueError(f"selection_share must be between 0 and 1, got {selection_share!r}")
-    selection = min(share * delta * (1.0 + _SELECTION_MARGIN), delta)
-    noise = max(_rounded_down(Fraction(delta) - Fraction(selection)), 0.0)
-    few_share, basic = _FEW_SHARE * noise, _ROUNDING_SHARE * noise
-    noise = max(_rounded_down(Fraction(noise) - Fraction(few_share) - Fraction(basic)), 0.0)
-    gaussian = _GAUSSIAN_SHARE * noise
-    renyi = max(_rounded_down(Fraction(noise) - Fraction(gaussian)), 0.0)
-    order = renyi_order.best(epsilon, renyi) if renyi > 0 else 1.0
-    return Shares(epsilon, delta, gaussian, renyi, selection, few_share, basic, order)
-
-
-@dataclass(frozen=True)
-class FilterState:
-    """All that the filters need to know of what was charged."""
-
-    pure: Fraction  # Σ largest losses, of the charges that have one
-    unbounded: int  # number of the charges that have none
-    few: Fraction | None  # Σ ε of the first few releases, each rounded up; None: this filter has died
-    count: int  # number of the releases in `few`
-    renyi: Fraction  # Σ Rényi divergences, each rounded up
-    mu: float | None  # what is left to the Gaussian residue, rounded down; None: this filter has died
-    selection: Fraction  # Σ selection δ
-
-    @classmethod
-    def start(cls, shares: Shares) -> "FilterState":
-        """Nothing charged yet."""
-        first = residue.start(shares.epsilon, shares.gaussian)
-        few_sum = Fraction(0) if shares.few > 0 else None
-        return cls(Fraction(0), 0, few_sum, 0, Fraction(0), first, Fraction(0))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: all are read back exactly."""
-        return {
-            "pure": str(self.pure),
-            "unbounded": self.unbounded,
-            "few": None if self.few is None else str(self.few),
-            "count": self.count,
-            "renyi": str(self.renyi),
-            "mu": self.mu,
-            "selection": str(self.selection),
-        }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "FilterState":
-        """The state that `to_dict` wrote."""
-        mu = plain["mu"]
-        return cls(
-            _fraction(plain["pure"]),
-            int(plain["unbounded"]),
-            None if plain["few"] is None else _fraction(plain["few"]),
-            int(plain["count"]),
-            _fraction(plain["renyi"]),
-            None if mu is None else real_number("mu", mu, positive=False),
-            _fraction(plain["selection"]),
-        )
 
 
 def charged(state: FilterState, shares: Shares, charge: Charge) -> FilterState | None:
@@ -237,19 +130,19 @@ class Spent:
 
 def spent(state: FilterState, shares: Shares) -> Spent:
     """What to tell people about a state."""
-    selection = _rounded_up(state.selection)
+    selection = rounded_up(state.selection)
     if state == FilterState.start(shares):
         return Spent(0.0, 0.0, selection)
     used, reached = [1.0], [shares.epsilon]
     if state.unbounded == 0:
         used.append(float(state.pure / Fraction(shares.epsilon)))
-        reached.append(_rounded_up(state.pure))
+        reached.append(rounded_up(state.pure))
     if state.few is not None:
         used.append(float(state.few / Fraction(shares.epsilon)))
-        reached.append(_rounded_up(state.few))
+        reached.append(rounded_up(state.few))
     if shares.renyi > 0:
         limit = renyi_order.limit(shares.epsilon, shares.renyi, shares.order)
-        divergence = _rounded_up(state.renyi)
+        divergence = rounded_up(state.renyi)
         used.append(divergence / limit)
         reached.append(renyi_order.epsilon(divergence, shares.renyi, shares.order))
     if state.mu is not None:
@@ -340,18 +233,3 @@ def _amounts(charge: Charge, order: float) -> tuple[Fraction | None, Fraction, F
 
 def _largest_loss(charge: Charge) -> Fraction | None:
     return charge.profile._pure_loss()
-
-
-@lru_cache(maxsize=4096)
-def _fraction(text: str) -> Fraction:
-    return Fraction(text)
-
-
-def _rounded_up(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def _rounded_down(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)

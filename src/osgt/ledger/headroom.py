@@ -10,8 +10,9 @@ from osgt.calibration import Part, calibrate_parts
 from osgt.ledger import filters
 from osgt.ledger.account import Account
 from osgt.ledger.budget import Budget
-from osgt.ledger.filters import FilterState
-from osgt.ledger.planned import Planned, rounded_up
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.planned import Planned
+from osgt.ledger.rounding import rounded_up
 from osgt.noise import OSGT, scaled
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile

@@ -5,11 +5,12 @@ process that charges checks it for itself.
 """
 
 from osgt.ledger import book
-from osgt.ledger.account import Fault, profile_of
 from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry, damaged
+from osgt.ledger.charges import profile_of
 from osgt.ledger.events import events
-from osgt.ledger.filters import FilterState
+from osgt.ledger.faults import Fault
+from osgt.ledger.filter_state import FilterState
 from osgt.ledger.headroom import Headroom
 from osgt.ledger.planned import Planned
 from osgt.ledger.records import Overview, ReleaseRecord, releases, spending

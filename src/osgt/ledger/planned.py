@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from osgt.ledger.budget import Budget
+from osgt.ledger.rounding import rounded_up
 from osgt.ledger.running import LossGrid, TooCoarseError, add, epsilon_at, from_parts, grid_for
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 from osgt.privacy.engine import Composed
@@ -142,12 +143,6 @@ class Planned:
             counts=counts,
             running=None,
         )
-
-
-def rounded_up(value: Fraction) -> float:
-    """The least float that is not smaller."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from osgt.ledger import filters
-from osgt.ledger.filters import FilterState, Shares
+from osgt.ledger.filter_state import FilterState
+from osgt.ledger.shares import Shares
 from osgt.privacy import Charge
 
 #: More than the rounding of divergences or of μ, relative.

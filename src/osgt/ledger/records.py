@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from osgt.ledger.account import stored_charge
 from osgt.ledger.chain import Entry, many_records
+from osgt.ledger.charges import stored_charge
 from osgt.ledger.events import Event
 from osgt.ledger.headroom import Headroom
-from osgt.ledger.planned import rounded_up
+from osgt.ledger.rounding import rounded_up
 from osgt.ledger.subject import Owners
 from osgt.privacy import Charge
 

@@ -7,9 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from osgt.ledger import book, chain, schema
-from osgt.ledger.account import Fault
 from osgt.ledger.book import Head
 from osgt.ledger.chain import Entry
+from osgt.ledger.faults import Fault
 from osgt.ledger.schema import entries
 
 _FORMAT = "osgt ledger"

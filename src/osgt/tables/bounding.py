@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.limits import LARGEST_SUM
 from osgt.sampling.entropy import token
-from osgt.tables.functions import function
+from osgt.tables.engines import engine_on
 from osgt.tables.measures import Measure
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
@@ -54,7 +53,7 @@ def bounded_sums(
     units = any(measure.per_unit for measure in measures)
     kept = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values), units=units)
     columns = {name: kept[column] for name, column in values.items()}
-    total = TOTALS[rows.get_backend().name]
+    total = engine_on(rows.get_backend()).total
     sums: dict[str, Any] = {}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, kept["position"] == 0)):
@@ -64,21 +63,6 @@ def bounded_sums(
 
 def _saturated(total: Any) -> Any:
     return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
-
-
-def _wide_total(numbers: Any) -> Any:
-    """DuckDB and PostgreSQL sum 64-bit integers in wider numbers."""
-    return numbers.sum().cast("decimal(38, 0)")
-
-
-def _total_in_parts(numbers: Any) -> Any:
-    """Spark sums in 64 bits, in which too large a sum is an error: the upper and the lower bits apart never are."""
-    upper, lower = (part.sum().cast("decimal(28, 0)") for part in (numbers >> 16, numbers & 0xFFFF))
-    return upper * 2**16 + lower
-
-
-#: The sum of 64-bit integers as a decimal, for each engine: exact however many there are.
-TOTALS = {"duckdb": _wide_total, "pyspark": _total_in_parts, "postgres": _wide_total}
 
 
 def _kept(
@@ -98,7 +82,7 @@ def _kept(
     if not keys:
         return _first_rows(shuffled(rows), keys, max_rows)
     rows = rows.mutate(choice=_choice(rows, keys, salt))
-    if choose and rows.get_backend().name == "duckdb":
+    if choose and engine_on(rows.get_backend()).computes_once:
         return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units)
     each = ibis.window(**_in_order(keys))
     if choose:
@@ -117,7 +101,7 @@ def _kept(
 def _few_and_many(
     rows: ir.Table, keys: list[str], max_groups: int, max_rows: int, shuffled: Callable[[ir.Table], Any], *, units: bool
 ) -> ir.Table:
-    """The same in less time, where a part of a query that is used twice is computed once (`reading.py` sees to it).
+    """The same in less time, where a part of a query that is used twice is computed once (the engine sees to it).
 
     Few units have more rows in a group than are kept: only those rows are put into random order. Every window takes
     time: the position is 0 where it is not asked for.
@@ -159,27 +143,4 @@ def _first_rows(rows: ir.Table, keys: list[str], max_rows: int) -> ir.Table:
 
 def _choice(rows: ir.Table, keys: list[str], salt: int) -> ir.Value:
     """A number that depends on salt, unit and group as if drawn at random: the engine's own hash function."""
-    columns = [rows[name] for name in (UNIT, *keys)]
-    engine = rows.get_backend().name
-    return HASHES[engine](salt, columns)
-
-
-def _duckdb(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    salted = function("hash", ibis.literal(salt, type="int64"), *columns, returns=dt.uint64)
-    # Hashed again: the engine combines the hashes of several columns by exclusive or, which keeps an order of groups.
-    return (function("hash", salted, returns=dt.uint64) >> 32).cast("uint32")
-
-
-def _spark(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    return function("xxhash64", ibis.literal(salt, type="int64"), *columns, returns=dt.int64)
-
-
-def _postgres(salt: int, columns: Sequence[ir.Value]) -> ir.Value:
-    # The hash of a record is made for the equality of each type: 1.0 and 1.00 are one number, with one hash.
-    salted = ibis.literal(salt, type="int64")
-    together = function("hash_record_extended", function("row", *columns, returns=dt.binary), salted, returns=dt.int64)
-    # Hashed again: the engine adds up the hashes of several columns, which keeps an order of groups.
-    return function("hashint8extended", together, salted, returns=dt.int64)
-
-
-HASHES = {"duckdb": _duckdb, "pyspark": _spark, "postgres": _postgres}
+    return engine_on(rows.get_backend()).hashed(salt, [rows[name] for name in (UNIT, *keys)])

@@ -4,22 +4,21 @@ import glob
 import os
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Literal
+from typing import Any
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.privacy.arguments import count
-from osgt.tables.conditions import Condition, checked_condition, filtered
+from osgt.tables.conditions.condition import Condition, checked_condition, filtered
+from osgt.tables.engines import engine_on
+from osgt.tables.engines.source import Options
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.identity import identity
 from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
-from osgt.tables.reading import turn
-from osgt.tables.sources import Options, files_of, origin, source_of
-from osgt.tables.spark import with_zones
+from osgt.tables.sources import files_of, origin, source_of
 from osgt.tables.types import UndeclaredTypeError
-from osgt.tables.understood import is_money
 
 
 class Dataset:
@@ -39,7 +38,8 @@ class Dataset:
         "add_remove" (the default): one unit and all its rows more or less must hardly change a release.
         "change_one": one unit exchanged for another, which takes about twice as much noise.
     engine, master
-        For files: "duckdb", the default, or "spark" and where Spark runs.
+        The engine by name, if the source alone does not say it: files are read by "duckdb" unless this is "spark" or
+        another engine that is installed; and where Spark runs.
     types
         What columns of CSV files hold: int64, float64, decimal(p, s), boolean, date, timestamp or string. Those that
         are not declared are text; types are never guessed from data, where one value could change them. A field that
@@ -65,7 +65,7 @@ class Dataset:
         dataset: str | None = None,
         table: str | None = None,
         neighbours: Neighbours = "add_remove",
-        engine: Literal["duckdb", "spark", "postgres"] | None = None,
+        engine: str | None = None,
         master: str | None = None,
         types: Mapping[str, str] | None = None,
         delimiter: str | None = None,
@@ -78,6 +78,7 @@ class Dataset:
             raise TypeError(f"ledger must be a Ledger, as in Ledger('budget.db'), got {ledger!r}")
         self._source = source_of(source, Options(table, engine, master, types, delimiter))
         self.table = self._source.table
+        self.engine = engine_on(self.table.get_backend())
         self.privacy_unit = privacy_unit
         self.neighbours: Neighbours = neighbours
         self.ledger, self.dataset = ledger, dataset
@@ -85,8 +86,8 @@ class Dataset:
         self.origin = origin(source, table)
         self.identity = identity(source, table, self.table.schema(), self.origin)
         self.files = files_of(source, self.table)
-        self._opened = isinstance(source, str | os.PathLike) and engine != "spark"
-        check_key_type("privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
+        self._opened = isinstance(source, str | os.PathLike)
+        check_key_type(self.engine, "privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
         if privacy_unit in self._source.mixed:
             # Of a person who is named by a number among texts, all rows would be ignored.
             raise TypeError(
@@ -97,7 +98,7 @@ class Dataset:
     def close(self) -> None:
         """Close the connection if this object has opened it: for files and database URLs."""
         if self._opened:
-            self.table.get_backend().disconnect()
+            self.engine.close(self.table.get_backend())
 
     def type_of(self, argument: str, column: object) -> dt.DataType:
         """The type of a column, or an error that names the argument and the columns there are."""
@@ -106,8 +107,9 @@ class Dataset:
             raise TypeError(f"{argument} must be the name of a column, got {column!r}")
         if column not in schema:
             raise ValueError(f"{argument}: there is no column {column!r}; the table has {', '.join(schema.names)}")
-        if is_money(self.table, column):
-            raise TypeError(f"{argument}: column {column!r} is of type money, which depends on settings; use numeric")
+        reason = self.engine.unusable(self.table, column)
+        if reason is not None:
+            raise TypeError(f"{argument}: column {column!r} {reason}")
         return schema[column]
 
     def number_type_of(self, column: object) -> dt.DataType:
@@ -136,8 +138,7 @@ class Dataset:
         ValueError: where: did not expect 'SELECT' at character 9; a condition looks at one row alone and has no ...
         """
         fewer = copy(self)
-        with turn(self.table.get_backend()):
-            fewer.filters = (*self.filters, checked_condition(self.table, condition))
+        fewer.filters = (*self.filters, checked_condition(self.table, condition))
         return fewer
 
     def group_by(
@@ -161,7 +162,7 @@ class Dataset:
             given, only groups with enough units are shown, for a part of δ.
         """
         for column in columns:
-            check_key_type("group_by", column, self.type_of("group_by", column))
+            check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
             if column == self.privacy_unit:
                 raise ValueError(
                     f"group_by: {column!r} is the privacy unit: a group would be one unit, which a release never shows"
@@ -177,10 +178,9 @@ class Dataset:
         if max_groups is None:
             raise ValueError("max_groups must be given: the most groups that one unit may count in")
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
-        is_spark = self.table.get_backend().name == "pyspark"
-        schema = with_zones(self.table) if is_spark and public_keys is not None else self.table.schema()
-        public = None if public_keys is None else public_table(public_keys, columns, schema)
-        read = self
+        read, public = self, None
+        if public_keys is not None:
+            public = public_table(public_keys, columns, self.engine.key_schema(self.table))
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
@@ -188,14 +188,14 @@ class Dataset:
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
-        with turn(self.table.get_backend()):
+        with self.engine.turn(self.table.get_backend()):
             return filtered(self.table, self.filters)
 
     def to_dict(self) -> dict[str, Any]:
         """What the data are, in plain values."""
         return {
             "source": self.origin,
-            "engine": self.table.get_backend().name,
+            "engine": self.engine.name,
             "privacy_unit": self.privacy_unit,
             "neighbours": self.neighbours,
             "types": dict(self._source.types),

@@ -41,6 +41,7 @@ from typing import Any
 
 from osgt.tables.aggregates import AGGREGATES
 from osgt.tables.dataset import Dataset
+from osgt.tables.engines import engine_named
 from osgt.tables.query import Query
 from osgt.tables.types import UndeclaredTypeError
 
@@ -144,14 +145,14 @@ def _beside(path: Path, part: Mapping[str, Any], names: tuple[str, ...]) -> dict
     found = dict(part)
     for name in names:
         value = found.get(name)
-        if isinstance(value, str) and "://" not in value and not (name == "source" and _is_table(found)):
+        if isinstance(value, str) and "://" not in value and (name != "source" or _is_path(found)):
             found[name] = os.path.normpath(path.parent / value)
     return found
 
 
-def _is_table(data: Mapping[str, Any]) -> bool:
-    """Whether the source is the name of a table that Spark knows, and no file."""
-    return data.get("engine") == "spark" and not Path(data["source"]).suffix
+def _is_path(data: Mapping[str, Any]) -> bool:
+    """Whether the source names files, and no table that an engine knows."""
+    return "engine" not in data or engine_named(data["engine"]).is_path(data["source"])
 
 
 def _known(where: str, given: Mapping[str, Any], names: set[str]) -> None:

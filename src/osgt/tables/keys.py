@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
 from osgt.noise import IntegerLaw
+from osgt.tables.engines.engine import Engine
 
 #: The column that numbers the public keys.
 KEY = "key"
@@ -128,23 +129,13 @@ def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:
         raise TypeError(f"public_keys must hold values of one type in each column: {error}") from None
 
 
-def check_key_type(argument: str, name: str, dtype: dt.DataType) -> None:
-    """Raise unless equal values of this type are equal on every engine: floats are not, nested values need not be."""
-    plain = (
-        dtype.is_integer()
-        or dtype.is_string()
-        or dtype.is_boolean()
-        or dtype.is_decimal()
-        or dtype.is_date()
-        or dtype.is_timestamp()
-        or dtype.is_uuid()
-        or dtype.is_binary()
-    )
+def check_key_type(engine: Engine, argument: str, name: str, dtype: dt.DataType) -> None:
+    """Raise unless equal values of this type are equal to everybody, and can be shown where they name a group."""
     if argument == "group_by" and dtype.is_decimal() and dtype.precision is None:
         raise TypeError(f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has")
     if argument == "group_by" and dtype.is_decimal() and dtype.precision > DECIMAL_DIGITS:
         raise TypeError(f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}")
-    if not plain:
+    if not engine.can_be_key(dtype):
         raise TypeError(
             f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
             "use whole numbers, text, dates or decimals"

@@ -1,88 +1,77 @@
-"""Reading from an engine: one query at a time on a connection, with new random numbers, every row read once."""
+"""Reading from an engine: a query is compiled once, checked before the charge, and run with new random numbers."""
 
-import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import ibis.expr.types as ir
 import pyarrow as pa
-from sqlglot import exp
 
 from osgt.sampling.entropy import token
+from osgt.tables.engines import engine_on
+from osgt.tables.engines.engine import Engine
 
-#: A lock for each connection that is in use.
-_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-_LOCKS_LOCK = threading.Lock()
-
-
-@contextmanager
-def turn(backend: Any) -> Iterator[None]:
-    """Have the connection to oneself: threads that release from one data set take turns.
-
-    A connection to DuckDB or PostgreSQL runs one query at a time, on all cores if it can; a second one would end the
-    first. Spark runs several by itself.
-    """
-    if backend.name == "pyspark":
-        yield
-        return
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(backend.con, threading.RLock())
-    with lock:
-        yield
+#: What may be the name of a function in a query.
+_CALLED = re.compile(r'"?([A-Za-z_]\w*)"?\s*\(')
 
 
-def fetched(expression: ir.Table) -> pa.Table:
-    """The rows of a query, as Arrow."""
+@dataclass(frozen=True)
+class EngineQuery:
+    """A query in the SQL of its engine. The expression keeps the tables that were made for it."""
+
+    expression: ir.Table
+    engine: Engine
+    backend: Any
+    sql: str
+
+
+def compiled(expression: ir.Table) -> EngineQuery:
+    """The query for its engine. Raises ValueError if the engine has no form for it."""
     backend = expression.get_backend()
-    with turn(backend):
-        _seed_anew(backend)
-        return _READERS[backend.name](backend, expression)
+    engine = engine_on(backend)
+    with engine.turn(backend):
+        try:
+            return EngineQuery(expression, engine, backend, engine.compiled(backend, expression))
+        except Exception as error:  # each engine has errors of its own
+            raise _not_understood(error) from error
 
 
-def _seed_anew(backend: Any) -> None:
-    """Give the engine's random numbers a new beginning that nobody knows.
+def check_query(query: EngineQuery) -> None:
+    """Raise if the engine would run something else, or has no plan. No row is read.
 
-    They choose rows where a unit has too many, one number after the other: known numbers would let one unit's rows
-    decide about another's. Spark seeds every query by itself.
+    Something else: a user's function in place of a built-in one could do anything. No plan: for want of a function, a
+    permission, a table, a cast.
     """
-    query = f"SELECT setseed({(int(token(8), 16) >> 11) * 2.0**-53!r})"
-    if backend.name == "duckdb":
-        backend.con.execute(query)
-    elif backend.name == "postgres":
-        with backend.con.cursor() as cursor:
-            cursor.execute(query)
+    with query.engine.turn(query.backend):
+        check_functions(query)
+        try:
+            query.engine.understand(query.backend, query.sql)
+        except Exception as error:
+            raise _not_understood(error) from error
 
 
-def _from_duckdb(backend: Any, expression: ir.Table) -> pa.Table:
-    backend._run_pre_execute_hooks(expression)
-    query = backend.compiler.to_sqlglot(expression)
-    uses = Counter(table.name for table in query.find_all(exp.Table))
-    for part in query.find_all(exp.CTE):
-        if uses[part.alias] > 1:
-            # Otherwise it is for the engine to decide whether it reads twice, and rows might differ between the times.
-            part.set("materialized", True)
-    found: pa.Table = backend.con.sql(query.sql(dialect=backend.dialect)).to_arrow_table()
-    return found.cast(expression.schema().to_pyarrow())
+def check_functions(query: EngineQuery) -> None:
+    """Raise if a function or operator in this query might be another than the engine's own."""
+    names = sorted({name.lower() for name in _CALLED.findall(query.sql)})
+    replaced = query.engine.replaced(query.backend, names)
+    if replaced:
+        raise ValueError(
+            "the database has a function, operator or cast of its own in place of a built-in one: "
+            f"{', '.join(replaced)}; drop it, or use a connection that does not see it"
+        )
 
 
-def _from_spark(backend: Any, expression: ir.Table) -> pa.Table:
-    # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
-    backend._run_pre_execute_hooks(expression)
-    found: pa.Table = backend.raw_sql(backend.compile(expression)).toArrow()
-    return found
-
-
-def _from_postgres(backend: Any, expression: ir.Table) -> pa.Table:
-    found: pa.Table = backend.to_pyarrow(expression)
-    return found
-
-
-_READERS = {"duckdb": _from_duckdb, "pyspark": _from_spark, "postgres": _from_postgres}
+def fetched(query: EngineQuery) -> pa.Table:
+    """The rows of a query, as Arrow."""
+    with query.engine.turn(query.backend):
+        query.engine.seed(query.backend, (int(token(8), 16) >> 11) * 2.0**-53)
+        return query.engine.fetched(query.backend, query.sql, query.expression.schema())
 
 
 def first_line(error: BaseException) -> str:
     """What an engine says went wrong; what follows may quote rows and settings."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _not_understood(error: Exception) -> ValueError:
+    return ValueError(f"the engine cannot run this query, nothing was charged: {first_line(error)}")

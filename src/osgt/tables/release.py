@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
@@ -20,20 +19,17 @@ from numpy.typing import NDArray
 from osgt.files import Target, words_of, written_together
 from osgt.mechanism import Mechanism
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
-from osgt.tables.carried import carried, shown, unit_of
-from osgt.tables.conditions import check_functions
+from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
 from osgt.tables.keys import KEY
 from osgt.tables.measures import Measure
 from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
-from osgt.tables.reading import fetched, turn
+from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
 from osgt.tables.report import page
 from osgt.tables.settling import file_hash, places, settle_command, statement_hash
-from osgt.tables.spark import small_table
 from osgt.tables.statement import Statement
-from osgt.tables.understood import check_understood
 
 #: Characters of a title in the ledger.
 _LONGEST_TITLE = 500
@@ -134,24 +130,21 @@ class Release:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
-    expression = exact_sums(query, list(plan.parts), fresh_salt())
-    backend = query.dataset.table.get_backend()
-    with turn(backend):
-        check_functions(backend, backend.compile(expression))
-        check_understood(expression)
+    sums = compiled(exact_sums(query, list(plan.parts), fresh_salt()))
+    check_query(sums)
     reservation = _reserved(query, plan)
     if reservation is not None:
         reservation.reading()
     try:
-        return _read(query, plan, expression, reservation, clamp=clamp)
+        return _read(query, plan, sums, reservation, clamp=clamp)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
 
 
-def _read(query: Query, plan: Plan, expression: ir.Table, reservation: Any, *, clamp: bool) -> Release:
+def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clamp: bool) -> Release:
     """The release of what the engine gives back. Any error here may depend on the data."""
     measures = list(plan.parts)
-    carried_keys, exact = _exact(query, measures, fetched(expression))
+    carried_keys, exact = _exact(query, measures, fetched(sums))
     chosen, noisy = _noisy(plan, measures, exact)
     answers = plan.noisy(noisy, clamp=clamp)
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
@@ -174,7 +167,8 @@ def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
     if query.groups.public is not None or not query.groups.by:
         return keys
     types = [query.dataset.table.schema()[name] for name in query.groups.by]
-    columns = [shown(column, dtype) for column, dtype in zip(keys.columns, types, strict=True)]
+    shown = query.dataset.engine.shown
+    columns = [shown(column.combine_chunks(), dtype) for column, dtype in zip(keys.columns, types, strict=True)]
     return pa.table(columns, names=list(query.groups.by))
 
 
@@ -201,9 +195,9 @@ def prepared_rows(
     names = list(dict.fromkeys(column for measure in measures for column in measure.columns))
     values = {name: f"value_{i}" for i, name in enumerate(names)}
     keys = [f"key_{i}" for i in range(len(by))]
-    engine = query.dataset.table.get_backend().name
-    columns = {UNIT: unit_of(engine, table[query.dataset.privacy_unit])}
-    columns |= {key: carried(engine, table[name]) for key, name in zip(keys, by, strict=True)}
+    engine = query.dataset.engine
+    columns = {UNIT: engine.unit(table[query.dataset.privacy_unit])}
+    columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: table[name] for name, value in values.items()}
     if order is not None:
         columns["order"] = table[order]
@@ -215,16 +209,15 @@ def prepared_rows(
 
 
 def _with_public_keys(
-    engine: str, rows: ir.Table, keys: list[str], types: list[dt.DataType], public: pa.Table
+    engine: Engine, rows: ir.Table, keys: list[str], types: list[dt.DataType], public: pa.Table
 ) -> ir.Table:
     """The rows whose keys are public, with the number of their key in place of the keys."""
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
-    # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
-    numbered = small_table(rows.get_backend(), renamed) if engine == "pyspark" else ibis.memtable(renamed)
+    numbered = engine.small_table(rows.get_backend(), renamed)
     same = []
     for i, key in enumerate(keys):
-        theirs = carried(engine, numbered[f"public_{i}"].cast(types[i]))
+        theirs = engine.carried(numbered[f"public_{i}"].cast(types[i]))
         # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
         same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
     joined = rows.inner_join(numbered, same)

@@ -1,21 +1,14 @@
 """CSV files: every column is text, and nothing about them is guessed but their names, which stand in the first line.
 
-Both engines read by the same rules (docs/tables.md), under which no row is an error.
+Every engine that reads them does so by the same rules (docs/tables.md), under which no row is an error.
 """
 
 import csv
 import io
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import ibis.expr.types as ir
 import pyarrow as pa
-
-from osgt.sampling.entropy import token
-from osgt.tables.spark import table_of_frame
-from osgt.tables.types import TEXT, Type, read_by_duckdb, read_by_spark
 
 #: The delimiter for each ending, where none is given.
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -55,69 +48,3 @@ def _header(path: Path, delimiter: str) -> list[str]:
     if not any(names):
         raise wrong
     return [name or f"column_{i}" for i, name in enumerate(names, start=1)]
-
-
-def read_on_duckdb(
-    connection: Any, paths: Sequence[Path], names: Sequence[str], delimiter: str, types: dict[str, Type]
-) -> ir.Table:
-    """The files as a view."""
-    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    files = ", ".join(_text(str(path)) for path in paths)
-    options = {
-        "auto_detect": "false",
-        "header": "true",
-        "delim": _text(delimiter),
-        "quote": "'\"'",
-        "escape": "'\"'",
-        "columns": f"{{{columns}}}",
-        "encoding": "'utf-8'",
-        "allow_quoted_nulls": "false",
-        # No row is an error. Rows with too few fields are allowed only to a reader that reads one after the other.
-        "null_padding": "true",
-        "ignore_errors": "true",
-        "strict_mode": "false",
-        "parallel": "false",
-    }
-    settings = ", ".join(f"{name} = {value}" for name, value in options.items())
-    shown = ", ".join(read_by_duckdb(name, types.get(name, TEXT)) for name in names)
-    view = f"osgt_{token(8)}"
-    connection.con.execute(f"CREATE VIEW {view} AS SELECT {shown} FROM read_csv([{files}], {settings})")
-    found: ir.Table = connection.table(view)
-    return found
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def read_on_spark(
-    connection: Any, paths: Sequence[str], names: Sequence[str] | None, delimiter: str, types: dict[str, Type]
-) -> ir.Table:
-    """The files as a view; Spark reads the names itself where `names` is None, and checks each file's."""
-    options = {
-        "header": "true",
-        "sep": delimiter,
-        "quote": '"',
-        "escape": '"',
-        "encoding": "UTF-8",
-        "mode": "PERMISSIVE",
-        "multiLine": "true",
-        # What stands for a field without text, so that it is told from "": nobody can have written it.
-        "nullValue": token(32),
-        "emptyValue": "",
-        "columnNameOfCorruptRecord": f"osgt_{token(8)}",
-        "enforceSchema": "false" if names is None else "true",
-    }
-    reader = connection._session.read.options(**options)
-    if names is not None:
-        from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - an extra
-
-        reader = reader.schema(StructType([StructField(name, StringType()) for name in names]))
-    frame = reader.csv([_quoted(path) for path in paths] if names is not None else list(paths))
-    shown = [read_by_spark(name, types.get(name, TEXT)) for name in frame.columns]
-    return table_of_frame(connection, frame.select(*shown))
-
-
-def _quoted(path: str) -> str:
-    """A path in which Spark sees no pattern."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)

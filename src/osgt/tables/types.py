@@ -7,10 +7,9 @@ that on every engine alike; what the engines read then are forms on which they a
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 #: Fields that are longer than this are missing in every type but text: an engine should not work for hours on one.
-_LONGEST = 1_000
+LONGEST = 1_000
 
 _BLANK = r"[ \t\r\n]*"
 _WHOLE = "[+-]?[0-9]+"
@@ -24,21 +23,24 @@ _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6}0*)?)?"
 
 @dataclass(frozen=True)
 class Type:
-    """A type by name; the first group of the pattern is what the engines read, and their names for it."""
+    """A type by name; the first group of the pattern is what the engines read."""
 
     name: str
     pattern: str
-    duckdb: str
-    spark: str
+
+    @property
+    def whole(self) -> str:
+        """The pattern of a whole field: without one, engines find no text, which no type but text can be read from."""
+        return rf"^{_BLANK}(?:{self.pattern}){_BLANK}\z"
 
 
 _SIMPLE = {
-    "int64": Type("int64", f"({_WHOLE})(?:[.]0*)?", "BIGINT", "bigint"),
-    "float64": Type("float64", f"({_FLOAT})", "DOUBLE", "double"),
-    "boolean": Type("boolean", "([tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|1|0)", "BOOLEAN", "boolean"),
-    "date": Type("date", f"({_DATE})", "DATE", "date"),
-    "timestamp": Type("timestamp", f"({_DATE}(?:[ T]{_TIME})?)", "TIMESTAMP", "timestamp_ntz"),
-    "string": Type("string", "", "VARCHAR", "string"),
+    "int64": Type("int64", f"({_WHOLE})(?:[.]0*)?"),
+    "float64": Type("float64", f"({_FLOAT})"),
+    "boolean": Type("boolean", "([tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|1|0)"),
+    "date": Type("date", f"({_DATE})"),
+    "timestamp": Type("timestamp", f"({_DATE}(?:[ T]{_TIME})?)"),
+    "string": Type("string", ""),
 }
 
 #: What columns of text are until they are declared as something else.
@@ -75,8 +77,7 @@ def type_named(column: str, name: object) -> Type:
         raise ValueError(f"types: column {column!r} must be decimal(p, s) with 0 ≤ s ≤ p and 1 ≤ p ≤ 38, got {name!r}")
     fraction = f"(?:[.][0-9]{{0,{scale}}})?" if scale else ""
     pattern = f"([+-]?[0-9]+{fraction}" + (f"|[+-]?[.][0-9]{{1,{scale}}})0*" if scale else ")(?:[.]0*)?")
-    kind = f"DECIMAL({precision}, {scale})"
-    return Type(f"decimal({precision}, {scale})", pattern, kind, kind.lower())
+    return Type(f"decimal({precision}, {scale})", pattern)
 
 
 def checked_types(types: object, columns: list[str]) -> dict[str, Type]:
@@ -89,28 +90,3 @@ def checked_types(types: object, columns: list[str]) -> dict[str, Type]:
         if column not in columns:
             raise ValueError(f"types: there is no column {column!r}; the table has {', '.join(columns)}")
     return {column: type_named(column, name) for column, name in types.items()}
-
-
-def read_by_duckdb(column: str, dtype: Type) -> str:
-    """SQL for a column of text in its declared type."""
-    name = '"' + column.replace('"', '""') + '"'
-    if dtype.name == "string":
-        return name
-    text = f"CASE WHEN length({name}) <= {_LONGEST} THEN {name} END"
-    return f"TRY_CAST(regexp_extract({text}, '{_whole(dtype)}', 1) AS {dtype.duckdb}) AS {name}"
-
-
-def read_by_spark(column: str, dtype: Type) -> Any:
-    """The same for Spark."""
-    from pyspark.sql import functions  # noqa: PLC0415 - an extra
-
-    text = functions.col("`" + column.replace("`", "``") + "`")
-    if dtype.name == "string":
-        return text
-    text = functions.when(functions.length(text) <= _LONGEST, text)
-    return functions.regexp_extract(text, _whole(dtype), 1).try_cast(dtype.spark).alias(column)
-
-
-def _whole(dtype: Type) -> str:
-    """The pattern of a whole field: without one, both engines find no text, which no type but text can be read from."""
-    return rf"^{_BLANK}(?:{dtype.pattern}){_BLANK}\z"

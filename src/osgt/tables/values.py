@@ -7,7 +7,7 @@ the column holds, so neither infinities nor rounding can let a person move a sum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal, Inexact, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -17,7 +17,8 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.limits import DECIMAL_DIGITS
-from osgt.tables.functions import function
+from osgt.tables.engines import engine_on
+from osgt.tables.engines.decimals import beyond, clipped
 
 #: Most steps from zero to a bound. Integers and decimals are kept exactly as long as that allows.
 _EXACT_STEPS = 1 << 31
@@ -33,9 +34,6 @@ _LARGEST_BOUND = Fraction(2) ** 900
 
 #: Squares of larger numbers, or of smaller distances, are no floats.
 _LARGEST_SQUARED = Fraction(2) ** 450
-
-#: More than the bounds of a column can have.
-_MANY_DIGITS = 2000
 
 
 @dataclass(frozen=True)
@@ -67,14 +65,15 @@ class ValueGrid:
             # All values count as the one bound, and the other one need not be a number of the engine.
             return ibis.literal(self.low if self.low * self.step >= most else self.high, type="int64")
         if column.type().is_integer():
-            return _clipped(self._of_integers(column), self.low, self.high)
+            return clipped(self._of_integers(column), self.low, self.high)
         if column.type().is_decimal():
-            return _clipped(EXACT_STEPS[column.get_backend().name](self, column), self.low, self.high)
+            engine = engine_on(column.get_backend())
+            return clipped(engine.decimal_steps(column, self.step, self.low, self.high), self.low, self.high)
         # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
-        value = _clipped(as_float(column), float(self.low * self.step), float(self.high * self.step))
-        # Half a step is added first: the product of a tiny value is an error on PostgreSQL, which would give it away.
+        value = clipped(as_float(column), float(self.low * self.step), float(self.high * self.step))
+        # Half a step is added first: the product of a tiny value is an error on some engines, which would give it away.
         steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
-        return _clipped(steps.cast("int64"), self.low, self.high)
+        return clipped(steps.cast("int64"), self.low, self.high)
 
     def _of_integers(self, column: ir.IntegerValue) -> ir.IntegerValue:
         """Integers in steps of 1 or of a power of two: rounded by shifting bits."""
@@ -91,70 +90,7 @@ class ValueGrid:
         if shift > 64:
             # No value is half a step away from zero, and engines shift by the remainder of 64.
             return ibis.literal(0, type="int64")
-        if wide.type().is_uint64():  # DuckDB's; Ibis takes what is shifted for signed
-            half_step = ibis.literal(1 << (shift - 1), type="uint64")
-            halves = function("divide", wide, half_step, returns=dt.uint64).cast("int64")
-        else:
-            halves = wide >> (shift - 1)
-        return (halves + 1) >> 1
-
-
-def _on_duckdb(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
-    """Seen from the lower bound values are not negative, so that the engine's rounding of halves away from 0 is up."""
-    scale, digits = column.type().scale, _digits(grid.step)
-    low, high = grid.low * grid.step, grid.high * grid.step
-    whole_digits = max(column.type().precision - scale, len(str(int(max(abs(low), abs(high))))))
-    dtype = dt.Decimal(min(whole_digits + scale + 1, DECIMAL_DIGITS), scale)
-    value = ibis.greatest(_within_decimals(column).cast(dtype), _decimal(low, dtype))
-    if high < _beyond(dtype):
-        value = ibis.least(value, _decimal(high, dtype))
-    rounded = value - _decimal(low, dtype)
-    if digits < scale:
-        rounded = function("round", rounded, ibis.literal(digits, type="int32"), returns=dt.Decimal(38, max(digits, 0)))
-    # At most 2³² steps: floats tell these apart, whatever the step is.
-    steps = (rounded.cast("float64") * float(1 / grid.step)).round().cast("int64")
-    return steps + grid.low
-
-
-def _within_decimals(column: ir.DecimalValue) -> ir.DecimalValue:
-    """Ibis takes DuckDB's HUGEINT for decimals of 38 digits, but some of its numbers have 39."""
-    if column.type().scale or column.type().precision < DECIMAL_DIGITS:
-        return column
-    last = _decimal(Fraction(10**DECIMAL_DIGITS - 1), column.type())
-    far = (column.cast("float64") > 0).ifelse(last, -last)
-    return ibis.coalesce(column.cast("string").try_cast(column.type()), far)
-
-
-def _on_spark(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
-    """Rounded down to one more digit than a step has: ⌊y + ½⌋ = ⌊(⌊10·y⌋ + 5)/10⌋. Nothing is added to decimals."""
-    dtype, digits = column.type(), _digits(grid.step) + 1
-    low, high = grid.low * grid.step, grid.high * grid.step
-    if low > -_beyond(dtype):
-        column = ibis.greatest(column, _decimal(low, dtype))
-    if high < _beyond(dtype):
-        column = ibis.least(column, _decimal(high, dtype))
-    if digits < dtype.scale:
-        column = function("floor", column, ibis.literal(digits, type="int32"), returns=dt.Decimal(38, max(digits, 0)))
-    tenth = _decimal(grid.step / 10, dt.Decimal(max(1, abs(digits) + 1), max(digits, 0)))
-    tenths = function("div", column, tenth, returns=dt.int64)
-    return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
-
-
-def _on_postgres(grid: ValueGrid, column: ir.DecimalValue) -> ir.IntegerValue:
-    """Numbers of any size are multiplied and added exactly."""
-    dtype = dt.Decimal()
-    low, high, half = (
-        _decimal(number, dtype) for number in (grid.low * grid.step, grid.high * grid.step, Fraction(1, 2))
-    )
-    value = _clipped(column.cast(dtype), low, high)
-    if grid.step > 1:
-        # What lies behind the point makes no difference to half an even step, and might have too many digits.
-        value = value.floor()
-    return (value * _decimal(1 / grid.step, dtype) + half).floor().cast("int64")
-
-
-#: ⌊value/step + ½⌋ of decimals, for each engine: its own arithmetic, where that is exact.
-EXACT_STEPS = {"duckdb": _on_duckdb, "pyspark": _on_spark, "postgres": _on_postgres}
+        return (engine_on(column.get_backend()).shifted(wide, shift - 1) + 1) >> 1
 
 
 def _ends(dtype: dt.DataType) -> tuple[Fraction | float, Fraction | float]:
@@ -162,55 +98,28 @@ def _ends(dtype: dt.DataType) -> tuple[Fraction | float, Fraction | float]:
     if dtype.is_integer():
         return Fraction(dtype.bounds.lower), Fraction(dtype.bounds.upper)
     if dtype.is_decimal() and dtype.precision is not None:
-        return -_beyond(dtype), _beyond(dtype)
+        return -beyond(dtype), beyond(dtype)
     return -math.inf, math.inf
-
-
-def _beyond(dtype: dt.Decimal) -> Fraction:
-    """The least number that is too large for a decimal type."""
-    return Fraction(10) ** int(dtype.precision - dtype.scale)
-
-
-def _digits(step: Fraction) -> int:
-    """The digits behind the point of a power of ten; negative before it."""
-    return len(str(step.denominator)) - len(str(step.numerator))
-
-
-def _decimal(number: Fraction, dtype: dt.Decimal) -> Any:
-    """A number with finitely many digits, as a decimal of the engine."""
-    with localcontext(Context(prec=_MANY_DIGITS, traps=[Inexact])):
-        return ibis.literal(f"{Decimal(number.numerator) / number.denominator:f}").cast(dtype)
 
 
 def present(column: ir.Value) -> ir.BooleanValue:
     """Whether there is a value: not null, and not NaN."""
-    if column.type().is_floating():
-        return column.notnull() & ~column.isnan().fill_null(True)
-    if column.type().is_decimal() and column.get_backend().name == "postgres":
-        return column.notnull() & (column != ibis.literal("NaN").cast(column.type())).fill_null(False)
-    return column.notnull()
+    return engine_on(column.get_backend()).present(column)
 
 
 def as_float(column: ir.Value) -> ir.FloatingValue:
     """The number as a float: no value of the column may be an error, since that would give it away."""
     if column.type().is_boolean():
         column = one_if(column)
-    if column.type().is_decimal() and (column.type().precision or 1000) > 300:
-        # PostgreSQL's numbers of any size: only those that are floats can become one.
-        zero, tiny, far, away = (ibis.literal(n).cast(dt.Decimal()) for n in ("0", "1e-300", "1e300", "-1e300"))
-        column = column.cast(dt.Decimal())
-        column = _clipped((column.abs() < tiny).ifelse(zero, column), away, far)
+    if column.type().is_decimal():
+        return engine_on(column.get_backend()).decimal_float(column)
     return column.cast("float64")
 
 
 def one_if(condition: ir.BooleanValue) -> ir.IntegerValue:
-    """1 where the condition holds, 0 elsewhere: PostgreSQL turns no truth value into a bigint."""
+    """1 where the condition holds, 0 elsewhere: some engines turn no truth value into a bigint."""
     one: ir.IntegerValue = ibis.ifelse(condition, ibis.literal(1, type="int64"), ibis.literal(0, type="int64"))
     return one
-
-
-def _clipped(value: Any, low: float, high: float) -> Any:
-    return ibis.least(ibis.greatest(value, low), high)
 
 
 def checked_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
@@ -258,7 +167,7 @@ def grid_of(
         grid = _grid("integer", max(Fraction(1), _power(2, least)), low, high)
     elif dtype.is_decimal():
         finest = _power(10, least)
-        # PostgreSQL's numeric without a scale has no last digit.
+        # A decimal without a scale has no last digit.
         grid = _grid("decimal", finest if dtype.scale is None else max(Fraction(10) ** -dtype.scale, finest), low, high)
         _check_distance(name, dtype, grid)
     elif dtype.is_floating():
@@ -279,7 +188,7 @@ def _check_distance(name: str, dtype: dt.Decimal, grid: ValueGrid) -> None:
     if dtype.precision is None:
         return
     digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
-    low, high = grid.low * grid.step, min(grid.high * grid.step, _beyond(dtype) - Fraction(10) ** -dtype.scale)
+    low, high = grid.low * grid.step, min(grid.high * grid.step, beyond(dtype) - Fraction(10) ** -dtype.scale)
     if max(-low, high - low) >= Fraction(10) ** digits:
         raise ValueError(
             f"bounds of {name!r} must be less than 1e{digits} apart, and the lower one above -1e{digits}, for a column "

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from osgt.tables.conditions.functions import by_name
 from osgt.tables.conditions.grammar import Grammar
 from osgt.tables.conditions.growth import longest
+from osgt.tables.conditions.names import by_name
 from osgt.tables.conditions.tokens import Lexicon
 from osgt.tables.conditions.tree import (
     Between,
@@ -69,7 +69,9 @@ class Dialect(ABC):
     #: For people.
     engine: ClassVar[str]
     grammar: ClassVar[Grammar]
-    #: The functions that see nothing but their arguments, with what these are (`checks.ARGUMENTS`).
+    #: The functions that see nothing but their arguments. Each letter stands for what an argument must be
+    #: (`checks.ARGUMENTS`); behind ? it may be left out, * repeats the last. Any function that is not here might look
+    #: at the whole table, at a row's place in it, or at the world outside.
     functions: ClassVar[Mapping[str, str]]
     #: Parts of a date that the engine knows.
     fields: ClassVar[frozenset[str]]
@@ -96,6 +98,10 @@ class Dialect(ABC):
     @abstractmethod
     def run(self, query: str) -> None:
         """Run a query about constants, for the error that it may end in."""
+
+    def check_text(self, text: str) -> None:
+        """Raise if the engine would change the text of a condition before it reads it."""
+        return
 
     def same_name(self, written: str, name: str, *, quoted: bool) -> bool:
         """Whether the engine takes what was written for the name of a column."""

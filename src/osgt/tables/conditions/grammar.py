@@ -7,7 +7,7 @@ about the order of operators; where they do not (two comparisons in a row, LIKE 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from osgt.tables.conditions.functions import by_name
+from osgt.tables.conditions.names import by_name
 from osgt.tables.conditions.tokens import Token
 from osgt.tables.conditions.tree import (
     Between,

@@ -4,8 +4,8 @@ import re
 
 from osgt.tables.conditions.checks import literal_of
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
-from osgt.tables.conditions.functions import DUCKDB, by_name
 from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.names import by_name
 from osgt.tables.conditions.tokens import Lexicon, standard_string
 from osgt.tables.conditions.tree import Between, Binary, Call, Case, Cast, Extract, In, Node, Text, Unary
 
@@ -50,8 +50,45 @@ _KINDS = by_name(
 #: Functions that are part of the language rather than of the catalogue.
 _BUILT_IN = frozenset({"coalesce", "ifnull", "if"})
 
+#: The functions that see nothing but their arguments.
+_FUNCTIONS = by_name(
+    {
+        "n": "abs ceil ceiling floor sign sqrt cbrt ln log10 log2 exp isnan isinf isfinite",
+        "n?N": "round trunc",
+        "n?n": "log",
+        "nn": "power pow mod",
+        "==*": "greatest least coalesce",
+        "==": "nullif ifnull",
+        "b==": "if",
+        "t": "lower upper lcase ucase length strlen char_length character_length reverse md5 ascii unicode ord",
+        "t?t": "trim btrim ltrim rtrim",
+        "tn": "left right",
+        "tn?n": "substring substr",
+        "tnn": "array_slice",
+        "tt": "contains starts_with ends_with prefix suffix strpos instr position",
+        "ttt": "replace translate",
+        "aa*": "concat",
+        "taa*": "concat_ws",
+        "tNt": "lpad rpad",
+        "tN": "repeat",
+        "ttZ": "split_part",
+        "tP?T": "regexp_matches regexp_full_match",
+        "tPT?T": "regexp_replace",
+        "tP?N": "regexp_extract",
+        "d": "year quarter month week day hour minute second dayofweek isodow weekday dayofyear weekofyear isoyear "
+        "last_day monthname dayname epoch",
+        "Fd": "date_trunc date_part datepart datetrunc",
+        "Fdd": "date_diff datediff date_sub datesub",
+        "dT": "strftime",
+        "tT": "strptime try_strptime",
+        "nnn": "make_date",
+        "nnnnnn": "make_timestamp",
+        "": "now today",
+    }
+)
 
-class DuckDB(Dialect):
+
+class DuckDBWhere(Dialect):
     """TRY turns whatever a value makes impossible into NULL; functions are named with the catalogue that holds them."""
 
     engine = "DuckDB"
@@ -66,7 +103,7 @@ class DuckDB(Dialect):
         types=_TYPES,
     )
     fields = FIELDS
-    functions = DUCKDB
+    functions = _FUNCTIONS
 
     @property
     def lexicon(self) -> Lexicon:

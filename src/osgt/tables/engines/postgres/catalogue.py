@@ -1,40 +1,14 @@
-"""Whether the engine's functions are its own: a user's function of the same name could do anything.
+"""PostgreSQL's catalogue: what a user has made in place of what is built in."""
 
-Conditions are written with full names where the engine has them. The rest of a release's query is written by Ibis with
-bare names, so these must mean what they say.
-"""
-
-import re
 from typing import Any
-
-#: What may be the name of a function in a query.
-_CALLED = re.compile(r'"?([A-Za-z_]\w*)"?\s*\(')
 
 #: Operators that release queries use; % is left out, which extensions have for text.
 _OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||"]
 _OPERATORS += [f"{no}{like}{case}" for no in ("", "!") for like in ("~", "~~") for case in ("", "*")]
 
 
-def check_functions(backend: Any, sql: str) -> None:
-    """Raise if a function or operator in this query might be another than the engine's own."""
-    own = _OWN[backend.name](backend, sorted({name.lower() for name in _CALLED.findall(sql)}))
-    if own:
-        raise ValueError(
-            f"the database has a function, operator or cast of its own in place of a built-in one: {', '.join(own)}; "
-            "drop it, or use a connection that does not see it"
-        )
-
-
-def _duckdb(backend: Any, names: list[str]) -> list[str]:
-    # Macros among the built-in functions use others, so no name of theirs may be taken.
-    functions = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE"
-    if not backend.con.execute(f"{functions} NOT internal").fetchall():
-        return []
-    both = f"{functions} NOT internal INTERSECT {functions} internal ORDER BY 1"
-    return [name for (name,) in backend.con.execute(both).fetchall()]
-
-
-def _postgres(backend: Any, names: list[str]) -> list[str]:
+def replaced(connection: Any, names: list[str]) -> list[str]:
+    """The functions, operators and casts in place of built-in ones, of those that have these names."""
     # Objects with numbers from 16384 on were made after the database was. What an extension does for its own types is
     # its affair; but anybody can make text(mood) for an enumeration, or = for a domain.
     query = """
@@ -63,20 +37,6 @@ def _postgres(backend: Any, names: list[str]) -> list[str]:
         )))
         ORDER BY 1
     """
-    with backend.con.transaction(), backend.con.cursor() as cursor:
+    with connection.transaction(), connection.cursor() as cursor:
         found = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
     return [name for (name,) in found]
-
-
-def _spark(backend: Any, names: list[str]) -> list[str]:
-    own = []
-    known = {row[0] for row in backend._session.sql("SHOW FUNCTIONS").collect()}
-    for name in known.intersection(names):
-        lines = [row[0] for row in backend._session.sql(f"DESCRIBE FUNCTION `{name}`").collect()]
-        classes = [line.removeprefix("Class: ") for line in lines if line.startswith("Class: ")]
-        if classes and not classes[0].startswith("org.apache.spark.sql.catalyst.expressions."):
-            own.append(name)
-    return sorted(own)
-
-
-_OWN = {"duckdb": _duckdb, "postgres": _postgres, "pyspark": _spark}

@@ -1,14 +1,11 @@
-"""Spark: sessions are left as they are, with their settings, time zone and views."""
+"""Sessions of Spark: they are left as they are, with their settings, time zone and views."""
 
 from contextlib import suppress
 from typing import Any
 from weakref import finalize
 
 import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.schema as sch
 import ibis.expr.types as ir
-import pyarrow as pa
 
 from osgt.sampling.entropy import token
 
@@ -52,17 +49,3 @@ def table_of_frame(connection: Any, frame: Any) -> ir.Table:
 def _drop(session: Any, view: str) -> None:
     with suppress(Exception):  # the session has ended, and its views with it
         session.catalog.dropTempView(view)
-
-
-def small_table(connection: Any, table: pa.Table) -> ir.Table:
-    """A small Arrow table on Spark."""
-    return table_of_frame(connection, connection._session.createDataFrame(table))
-
-
-def with_zones(table: ir.Table) -> sch.Schema:
-    """The schema of a table on Spark, which tells times with a zone from those without; to Ibis they are one type."""
-    backend = table.get_backend()
-    fields = backend.raw_sql(backend.compile(table)).schema.fields
-    instants = {field.name for field in fields if field.dataType.typeName() == "timestamp"}
-    known = table.schema().items()
-    return sch.Schema({name: dt.Timestamp(timezone="UTC") if name in instants else dtype for name, dtype in known})

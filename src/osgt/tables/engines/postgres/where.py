@@ -3,15 +3,15 @@
 It has no form of an operation that gives NULL instead of an error. Each one that a value can make impossible stands
 behind a test of that value; where no test is as exact as the operation itself, the operation is refused. Operators and
 functions are named with their schema, so that none of a user's own is found in their place; IN, BETWEEN and the like
-have no such form, and are left to the check of the catalogue before a release (`builtins.py`).
+have no such form, and are left to the check of the catalogue before a release (`catalogue.py`).
 """
 
 import re
 from typing import Any
 
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
-from osgt.tables.conditions.functions import POSTGRES, by_name
 from osgt.tables.conditions.grammar import Grammar
+from osgt.tables.conditions.names import by_name
 from osgt.tables.conditions.tokens import Lexicon, standard_string
 from osgt.tables.conditions.tree import (
     Between,
@@ -78,8 +78,36 @@ _WHOLE = rf"^{_SPACES}[+-]?[0-9]{{1,40}}{_SPACES}$"
 _REAL = rf"^{_SPACES}[+-]?([0-9]{{1,255}}(\.[0-9]{{0,255}})?|\.[0-9]{{1,255}})([eE][+-]?[0-9]{{1,3}})?{_SPACES}$"
 _NO_NUMBER = rf"^{_SPACES}([+-]?inf(inity)?|nan){_SPACES}$"
 
+#: The functions that see nothing but their arguments.
+_FUNCTIONS = by_name(
+    {
+        "n": "abs ceil ceiling floor sign sqrt ln log log10 exp",
+        "n?N": "round trunc",
+        "nn": "mod",
+        "==*": "greatest least coalesce",
+        "==": "nullif",
+        "t": "lower upper initcap length char_length character_length octet_length reverse md5 ascii",
+        "t?t": "trim btrim ltrim rtrim",
+        "tn": "left right",
+        "tn?N": "substring substr",
+        "tt": "starts_with strpos position",
+        "ttt": "replace translate",
+        "aa*": "concat",
+        "taa*": "concat_ws",
+        "tN?t": "lpad rpad",
+        "tN": "repeat",
+        "ttZ": "split_part",
+        "tPT?T": "regexp_replace",
+        "Fd": "date_trunc date_part",
+        "dT": "to_char",
+        "d": "date",
+        "WWW": "make_date",
+        "": "now",
+    }
+)
 
-class PostgreSQL(Dialect):
+
+class PostgreSQLWhere(Dialect):
     """Operations behind tests."""
 
     engine = "PostgreSQL"
@@ -93,7 +121,7 @@ class PostgreSQL(Dialect):
         types=_TYPES,
     )
     fields = FIELDS
-    functions = POSTGRES
+    functions = _FUNCTIONS
 
     @property
     def lexicon(self) -> Lexicon:

@@ -9,9 +9,9 @@ from typing import Any
 
 from osgt.tables.conditions.checks import literal_of
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
-from osgt.tables.conditions.functions import SPARK, by_name
 from osgt.tables.conditions.grammar import Grammar
-from osgt.tables.conditions.tokens import Lexicon, spark_string
+from osgt.tables.conditions.names import by_name
+from osgt.tables.conditions.tokens import Lexicon
 from osgt.tables.conditions.tree import (
     Between,
     Binary,
@@ -27,6 +27,7 @@ from osgt.tables.conditions.tree import (
     Unary,
     Word,
 )
+from osgt.tables.engines.spark.strings import spark_string
 
 _COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>"})
 _TYPES = by_name(
@@ -64,8 +65,44 @@ _MOST_DIGITS = 38
 _TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
 _PLAIN = re.compile(r"[ -~]*")
 
+#: The functions that see nothing but their arguments.
+_FUNCTIONS = by_name(
+    {
+        "n": "abs ceil ceiling floor sign signum sqrt cbrt ln log10 log2 exp isnan",
+        "n?N": "round",
+        "n?n": "log",
+        "nn": "power pow mod",
+        "==*": "greatest least coalesce",
+        "==": "nullif ifnull nvl",
+        "b==": "if",
+        "a": "isnull isnotnull",
+        "t": "lower upper lcase ucase initcap length char_length character_length trim ltrim rtrim reverse ascii md5 "
+        "to_date to_timestamp try_to_timestamp",
+        "t?t": "btrim",
+        "tn": "left right",
+        "tn?n": "substring substr",
+        "tt": "contains startswith endswith instr locate position",
+        "ttt": "replace translate",
+        "aa*": "concat",
+        "taa*": "concat_ws",
+        "tN?t": "lpad rpad",
+        "tN": "repeat",
+        "tP": "regexp_like rlike regexp",
+        "tPT": "regexp_replace",
+        "tP?N": "regexp_extract",
+        "d": "year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear last_day",
+        "s": "hour minute second",
+        "Fd": "date_trunc",
+        "dN": "date_add date_sub dateadd",
+        "dd": "datediff date_diff",
+        "dT": "date_format",
+        "WWW": "make_date",
+        "": "now",
+    }
+)
 
-class Spark(Dialect):
+
+class SparkWhere(Dialect):
     """The forms of operations that do not fail."""
 
     engine = "Spark"
@@ -80,7 +117,7 @@ class Spark(Dialect):
         types=_TYPES,
     )
     fields = FIELDS - {"ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM"}
-    functions = SPARK
+    functions = _FUNCTIONS
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
@@ -101,6 +138,10 @@ class Spark(Dialect):
             number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(L|S|Y|D|F|BD|l|s|y|d|f|bd)?", re.ASCII),
             runs_together=False,
         )
+
+    def check_text(self, text: str) -> None:
+        if "${" in text:
+            raise ValueError("where: Spark replaces ${…} before it reads anything; write it in another way")
 
     def types_of(self, query: str) -> list[Type]:
         names = [field.dataType.simpleString() for field in self.backend._session.sql(query).schema.fields]
