@@ -128,7 +128,7 @@ class TestNoise:
         query = people().group_by(max_rows_per_group=1).mean("rides", (0, 8)).variance("rides", (0, 8))
         plan = query.plan(2, 1e-6)
         exact = {measure: np.full((GROUPS, 1), 1000) for measure in plan.parts}
-        shown, noisy = _noisy(plan, list(plan.parts), exact)
+        shown, noisy = _noisy(plan, exact)
         assert shown.all()
         assert len(noisy) == 3
         for measure, values in noisy.items():

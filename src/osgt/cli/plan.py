@@ -15,10 +15,10 @@ from osgt.cli.shared import (
     PICTURES,
     DeltaUnlessQuery,
     MaxGroupsUnlessQuery,
-    ObjectiveText,
     Overwrite,
     QueryFile,
     Shift,
+    TableObjective,
     clear_errors,
     command_target,
     warn,
@@ -43,7 +43,7 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Confidence of the interval that --error speaks of.")] = 0.95,
     shift: Shift = 1,
     cells: Annotated[int, typer.Option(help="Number of cells in the table to be released.", min=1)] = 10_000,
-    objective: ObjectiveText = "variance",
+    objective: TableObjective = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a picture of the noises: .png, .svg or .pdf.")] = None,
     overwrite: Overwrite = False,
@@ -58,7 +58,7 @@ def plan(
         if query is not None:
             if max_groups is not None or plot is not None:
                 raise ValueError("--query has its own groups and no picture: leave out --max-groups and --plot")
-            _plan_query(query, epsilon, delta, error, confidence, as_json=as_json)
+            _plan_query(query, epsilon, delta, error, confidence, objective, as_json=as_json)
             return
         if delta is None or max_groups is None:
             raise ValueError(f"{'--delta' if delta is None else '--max-groups'} must be given, or --query")
@@ -79,7 +79,7 @@ def plan(
             delta,
             shift=shift,
             coordinates=max_groups,
-            objective=objective_of(objective),
+            objective="variance" if objective is None else objective_of(objective),
             cells=cells,
             noise=noise,
         )
@@ -99,7 +99,14 @@ def plan(
 
 
 def _plan_query(
-    path: Path, epsilon: float | None, delta: float | None, error: float | None, confidence: float, *, as_json: bool
+    path: Path,
+    epsilon: float | None,
+    delta: float | None,
+    error: float | None,
+    confidence: float,
+    objective: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """The plan of a query file; a budget on the command line stands in for the one in the file."""
     from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
@@ -110,7 +117,12 @@ def _plan_query(
         budget = {"interval": error, "delta": budget.get("delta")}
     query = job.query()
     with closing(query.dataset):
-        found = query.plan(**budget, confidence=job.output.get("confidence", confidence))
+        found = query.plan(
+            **budget,
+            confidence=job.output.get("confidence", confidence),
+            objective=objective_of(objective or job.output.get("objective", "interval")),
+            charged="ledger" in job.data,
+        )
     if as_json:
         warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))

@@ -20,6 +20,7 @@ from rich.table import Table
 from osgt.cli import outcome
 from osgt.cli.shared import QueryFile, clear_errors, command_target, warn
 from osgt.files import Target, written_together
+from osgt.noise.error import objective_of
 
 if TYPE_CHECKING:
     from osgt.tables.job import Job
@@ -134,6 +135,13 @@ def release(
     confidence: Annotated[
         float | None, typer.Option(help="Confidence of the noise intervals (0.95).", rich_help_panel=_OPTIONS[4])
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What to minimise: interval (the default), variance, mean_abs, quantile:P or max:N.",
+            rich_help_panel=_OPTIONS[4],
+        ),
+    ] = None,
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=_OPTIONS[4])
     ] = False,
@@ -182,6 +190,7 @@ def release(
                 "out": None if out is None else os.fspath(out),
                 "report": None if report is None else os.fspath(report),
                 "confidence": confidence,
+                "objective": objective,
                 "clamp": clamp or None,
             },
         }
@@ -241,8 +250,10 @@ def _targets(job: "Job", *, overwrite: bool, query_file: Path | None) -> dict[st
 
 
 def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Release":
-    options = {name: job.output[name] for name in ("confidence", "clamp") if name in job.output}
-    plan = query.plan(**job.budget, confidence=options.get("confidence", 0.95))
+    options = {name: job.output[name] for name in ("confidence", "objective") if name in job.output}
+    if "objective" in options:
+        options["objective"] = objective_of(options["objective"])
+    plan = query.plan(**job.budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
 
@@ -256,7 +267,7 @@ def _released(job: "Job", query: "Query", targets: dict[str, Target]) -> "Releas
         with written_together(targets) as places:
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), _progress(query, title):
-                made = query.release(**job.budget, **options)
+                made = query.release(**job.budget, **options, clamp=job.output.get("clamp", False))
             made.fill(targets, places)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:

@@ -27,6 +27,13 @@ QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in T
 ObjectiveText = Annotated[
     str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
 ]
+TableObjective = Annotated[
+    str | None,
+    typer.Option(
+        help="What to minimise: interval (what is shown), variance, mean_abs, quantile:P (of the error) or max:N "
+        "(largest of N)."
+    ),
+]
 
 
 #: Exit codes: refused, with nothing charged; charged (or perhaps), and nothing came out; the table is made, but it is

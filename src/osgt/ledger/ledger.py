@@ -293,7 +293,9 @@ class Ledger:
         if query is not None:
             planned = query
             return headroom.largest_epsilon(
-                room, lambda epsilon: planned.plan(epsilon=epsilon, delta=budget_delta).charge, budget_delta
+                room,
+                lambda epsilon: planned.plan(epsilon=epsilon, delta=budget_delta, charged=True).charge,
+                budget_delta,
             )
         shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
         charge_at = headroom.charge_of(shape, budget_delta, selection_share)

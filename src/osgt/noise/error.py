@@ -41,6 +41,8 @@ def measure(objective: Objective) -> Callable[[Law], float]:
 
 def objective_of(text: str) -> Objective:
     """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
+    if not isinstance(text, str):
+        raise TypeError(f"objective must be a text such as quantile:0.99, got {text!r}")
     name, colon, number = text.partition(":")
     if not colon:
         return name

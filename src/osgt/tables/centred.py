@@ -10,8 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 import ibis.expr.types as ir
+import numpy as np
 
-from osgt.tables.measures import Measure, Place, Units
+from osgt.limits import LARGEST_SUM
+from osgt.tables.measures import Integers, Measure, Place, Units
 from osgt.tables.values import one_if
 
 
@@ -84,6 +86,9 @@ class UnitsInAny(Measure):
     def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
         return [one_if(place.start)]
 
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        return np.array([[min(sum(sums[self][:, 0].tolist()), LARGEST_SUM)]])
+
 
 @dataclass(frozen=True)
 class CentredOnAll(Measure):
@@ -101,6 +106,15 @@ class CentredOnAll(Measure):
     @property
     def words(self) -> str:
         return f"{_times(self.times, self.base.words)} - {_times(self.by, UnitsInAny().words)}"
+
+    @property
+    def summed(self) -> tuple[Measure, ...]:
+        return self.base, UnitsInAny()
+
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        units = int(UnitsInAny().exact(sums)[0, 0])
+        found = [self.times * number - self.by * units for number in sums[self.base][:, 0].tolist()]
+        return np.array([[min(max(number, -LARGEST_SUM), LARGEST_SUM)] for number in found], dtype=np.int64)
 
     def reach(self, rows: int) -> tuple[int, int]:
         low, high = self.base.reach(rows)

@@ -52,7 +52,7 @@ _DATA = {
 }
 _GROUPS = {"by", "max_groups", "max_rows_per_group", "public_keys"}
 _BUDGET = {"epsilon", "delta"}
-_OUTPUT = {"out", "report", "confidence", "clamp"}
+_OUTPUT = {"out", "report", "confidence", "clamp", "objective"}
 _PARTS = {"data": _DATA, "groups": _GROUPS, "budget": _BUDGET, "output": _OUTPUT}
 
 

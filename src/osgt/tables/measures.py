@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
 
 from osgt.tables.values import ValueGrid, as_float, one_if, present
+
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -15,8 +19,8 @@ class Place:
 
     #: Whether it is the one that counts for its unit in the group.
     first: ir.BooleanValue
-    #: Whether it is the one that counts for its unit in the table; None if no measure asks for it.
-    start: ir.BooleanValue | None = None
+    #: Whether it is the one that counts for its unit in the table.
+    start: ir.BooleanValue
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,15 @@ class Measure:
         """The least and the most that a unit adds to a group in which it has between 1 and `rows` rows."""
         most = 1 if self.per_unit else rows
         return self.low * (most if self.low < 0 else 1), self.high * (most if self.high > 0 else 1)
+
+    @property
+    def summed(self) -> tuple["Measure", ...]:
+        """What the engine sums for it."""
+        return (self,)
+
+    def exact(self, sums: Mapping["Measure", Integers]) -> Integers:
+        """Its numbers, one row for each group, from what the engine has summed."""
+        return sums[self]
 
     @property
     def words(self) -> str:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from osgt.calibration import Part
 from osgt.calibration.joint import probability, profile_of
 from osgt.limits import can_be_drawn
-from osgt.noise import IntegerLaw
+from osgt.noise import IntegerLaw, written
 from osgt.noise.error import Objective, objective_text
 from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
@@ -153,6 +153,20 @@ class Plan:
         scheme = self.noise.scheme
         return Noisy(scheme.values(measured), scheme.noises(self.laws), self.confidence, clamp)
 
+    def gains_in_words(self) -> str:
+        """How much smaller the error is than with the other noises."""
+        what = {"variance": "Variance", "interval": "Intervals"}.get(str(self.objective), "Error")
+        less = "narrower" if self.objective == "interval" else "less"
+        others = [f"{percent(gain)} {less} than with {name} noise" for name, gain in self.gains.items()]
+        whole = "" if len(self.columns) == 1 else " (root mean square over the columns, each in units of its shift)"
+        return f"{what}{whole}: {', '.join(others)}."
+
+    def choice_in_words(self) -> str:
+        """What the choice of groups has to do with δ."""
+        if self.selection is not None and self.selection.apart:
+            return f"δ = {self.selection_delta:.3g} of the total is charged for that choice."
+        return "Noise and choice together keep within ε and δ."
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -173,6 +187,8 @@ class Plan:
                 name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
             },
             "gains": self.gains,
+            "measures": {measure.words: written(law) for measure, law in self.laws.items()},
+            "numbers": self.noise.scheme.in_words(),
             "charge": self.charge.to_dict(),
             "bounds_cut_off": list(self.cuts),
             "warnings": list(self.warnings),
@@ -181,12 +197,11 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
         lines += [f"  {column.name}: {column.in_words()}" for column in self.columns]
-        others = ", ".join(f"{percent(gain)} of the variance of {name}" for name, gain in self.gains.items())
-        lines.append(f"  saved: {others} noise at the same budget")
+        lines.append(f"  {self.gains_in_words()}")
         if self.threshold is not None:
             lines.append(
-                f"  groups are shown from a noisy {self.threshold:,} {self.chosen_by} on; a group of "
-                f"{self.shown_size:,} is shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is for that)"
+                f"  A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
+                f"group of {self.shown_size:,} is published {SHOWN:.0%} of the time. {self.choice_in_words()}"
             )
         lines += [f"  {cut}" for cut in self.cuts]
         lines += [f"Warning: {warning}" for warning in self.warnings]

@@ -1,7 +1,7 @@
 """Query: groups, bounds and aggregates, built step by step; nothing is read until `release`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from osgt.noise.error import Objective
@@ -30,6 +30,9 @@ class Query(Methods):
     >>> release.to_arrow().column_names
     ['city', 'count', 'count_low', 'count_high', 'fare_sum', 'fare_sum_low', 'fare_sum_high']
     """
+
+    #: Plans that were made: planning takes a second or so, and a release plans as well.
+    _planned: dict[Any, Plan] = field(default_factory=dict, init=False, repr=False)
 
     def plan(
         self,
@@ -67,7 +70,10 @@ class Query(Methods):
         apart = self.dataset.ledger is not None if charged is None else charged
 
         def plan_at(budget: float) -> Plan:
-            return make_plan(planning, budget, delta, cuts, charged=apart)
+            key = budget, delta, confidence, objective, apart
+            if key not in self._planned:
+                self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart)
+            return self._planned[key]
 
         if epsilon is None:
             target = real_number("interval", interval, positive=True)

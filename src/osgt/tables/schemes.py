@@ -65,6 +65,15 @@ class Scheme:
         """The numbers that are asked for, out of those that were measured."""
         return {asked: _quotient(parts, measured) for asked, parts in self.combined.items()}
 
+    def in_words(self) -> dict[str, str]:
+        """Each number that is asked for as a sum of those that are measured: "(rows - 2·units) + 2·(units)"."""
+        return {
+            asked.words: " + ".join(
+                f"({measure.words})" if part == 1 else f"{part}·({measure.words})" for measure, part in parts.items()
+            )
+            for asked, parts in self.combined.items()
+        }
+
     def coefficients(self, error: Error) -> dict[Measure, Fraction]:
         """The coefficients of the measured numbers in what decides an error."""
         found: dict[Measure, Fraction] = {}
