@@ -15,6 +15,7 @@ from spies import SpyLedger
 
 from osgt import Dataset
 from osgt.tables.engines import engine_named
+from osgt.tables.engines.spark.strings import spark_string
 from osgt.tables.measures import Rows
 
 #: One person's value, which no condition may tell: the subqueries below are true if and only if it is there.
@@ -259,6 +260,18 @@ def test_backslashes_under_other_settings(data):
                 assert kept(before) == [1 if "\\" in text else 3]  # written in a way that no setting changes
             finally:
                 backend._session.conf.unset(name)
+
+
+def test_every_escape_of_spark_means_what_spark_says(engine_of):
+    """Three octal digits up to 177, and each ASCII character behind a backslash."""
+    session = engine_of("spark").put(TABLE).table.get_backend()._session
+    escapes = [f"{code:03o}" for code in range(1, 0o1000)] + [chr(code) for code in range(33, 127)]
+    literals = [f"'\\{escape}.'" for escape in escapes if escape not in "uU"]
+    [row] = session.sql(f"SELECT {', '.join(literals)}").collect()
+    read = spark_string(backslashes=True, double_quotes=True)
+    assert [read(literal, 0) for literal in literals] == [
+        (value, len(t)) for value, t in zip(row, literals, strict=True)
+    ]
 
 
 def test_only_booleans_are_conditions(data):

@@ -6,7 +6,7 @@ then set with the rigorous one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import Column, Part, budget, joint_noise
@@ -104,10 +104,17 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float]
 
     errors = costs_over_shapes(error)
     least = min(errors.values())
-    best = min(errors, key=lambda u: errors[u])
-    while best > _NEARLY_GAUSSIAN and error(_STEP_TO_GAUSSIAN * best) <= least * (1.0 + _AS_GOOD):
-        best *= _STEP_TO_GAUSSIAN
+    best = nearest_to_gaussian(errors, error)
     search.start_from(coarse)
     # With a large δ the noise is next to nothing and log δ tells little: there the ends are always looked at closely.
     shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR) or search.delta > _LARGE_DELTA]
     return (shapes if best in shapes else [*shapes, best]), coarse
+
+
+def nearest_to_gaussian(errors: Mapping[float, float], error: Callable[[float], float]) -> float:
+    """Of the shapes whose error is as good as the least, the one nearest to the Gaussian."""
+    best = min(errors, key=lambda u: errors[u])
+    most = errors[best] * (1.0 + _AS_GOOD)
+    while best > _NEARLY_GAUSSIAN and error(_STEP_TO_GAUSSIAN * best) <= most:
+        best *= _STEP_TO_GAUSSIAN
+    return best

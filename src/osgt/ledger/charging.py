@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from osgt.ledger import book, filters, headroom
+from osgt.ledger import book, filters
 from osgt.ledger.account import Account
 from osgt.ledger.accounts import Accounts, Appended
 from osgt.ledger.book import Head
@@ -17,6 +17,7 @@ from osgt.ledger.errors import BudgetExceeded, LostAnswerError
 from osgt.ledger.headroom import Headroom
 from osgt.ledger.lost import Again, nothing_charged
 from osgt.ledger.planned import Planned
+from osgt.ledger.refusal import noise_factor, refusal
 from osgt.ledger.reservation import Reservation
 from osgt.ledger.subject import Subject
 from osgt.privacy import Charge
@@ -75,8 +76,8 @@ def reserve(accounts: Accounts, name: str, wish: Wish, actor: str | None) -> Res
             raise LostAnswerError(told, again=Again(reserved)) from error
         if sequence is None:
             # The lock is released: what would fit is looked for at leisure.
-            factor = headroom.noise_factor(refused[-1], wish.charge)
-            message = headroom.refusal(name, refused[-1], wish.charge, factor)
+            factor = noise_factor(refused[-1], wish.charge)
+            message = refusal(name, refused[-1], wish.charge, factor)
             raise BudgetExceeded(message, dataset=name, noise_factor=factor)
         return Reservation(name, sequence, wish.charge, secret, partial(end, accounts, name, sequence, actor))
 

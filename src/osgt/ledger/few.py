@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from osgt.calibration.rough import epsilon_roughly
 from osgt.ledger.release_loss import loss_of
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 
@@ -23,6 +24,9 @@ _LARGE = 0.15
 _NEARLY = 0.95
 _SLACK = 1e-3
 _PROVED_PARTS = 8
+
+#: δ of a release that is nearer to its share than this, relative, is left in doubt.
+_DOUBT = 5e-3
 
 #: ε is raised by this, relative and absolute: more than all rounding errors.
 _MARGIN = 1e-8
@@ -60,10 +64,32 @@ def added(
     """
     limit, delta, tail = shares
     found = epsilon(charge.profile.parts, delta, tail, earlier)
-    if found > _LARGE * limit and total + Fraction(_NEARLY) * Fraction(min(found, 2.0 * limit)) <= limit:
+    if _is_worth_a_proof(total, found, pure, limit):
         found = min(found, _exact(charge.profile, math.ldexp(delta, -1 - earlier)))
     more = pure if pure is not None and pure <= found else Fraction(found) if found < math.inf else None
     return total + more if more is not None and total + more <= limit else None
+
+
+def fits(
+    total: Fraction, charge: Charge, pure: Fraction | None, shares: tuple[float, float, float], earlier: int
+) -> bool:
+    """Whether `added` is not None, more quickly; in doubt not."""
+    limit, delta, tail = shares
+    if pure is not None and total + pure <= limit:
+        return True
+    found = epsilon(charge.profile.parts, delta, tail, earlier)
+    if not _is_worth_a_proof(total, found, pure, limit) or len(charge.profile.parts) > _PROVED_PARTS:
+        return found < math.inf and total + Fraction(found) <= limit
+    left = float(limit - total) * (1.0 - 2 * _MARGIN)
+    share = math.ldexp(delta, -1 - earlier)
+    return left > 0 and float(charge.profile.delta(left, slack=_SLACK)) <= share * (1.0 - _DOUBT)
+
+
+def _is_worth_a_proof(total: Fraction, found: float, pure: Fraction | None, limit: float) -> bool:
+    """Whether a release that takes `found` by its row is large, and may fit though this may be too much."""
+    if found <= _LARGE * limit or (pure is not None and total + pure <= limit):
+        return False
+    return total + Fraction(_NEARLY) * Fraction(min(found, 2.0 * limit)) <= limit
 
 
 @lru_cache(maxsize=1024)
@@ -71,4 +97,9 @@ def _exact(profile: PrivacyProfile, share: float) -> float:
     """ε by exact accounting; infinite where that is not proved to the last digit."""
     if len(profile.parts) > _PROVED_PARTS:
         return math.inf
+    if sum(part.coordinates for part in profile.parts) == 1:
+        # One that is hardly larger, and proved, is found more quickly.
+        larger = epsilon_roughly(profile, share) * (1.0 + _SLACK)
+        if float(profile.delta(larger)) <= share:
+            return larger * (1.0 + _MARGIN)
     return float(profile.epsilon(share, slack=_SLACK)) * (1.0 + _MARGIN)

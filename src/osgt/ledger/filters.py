@@ -153,7 +153,7 @@ def spent(state: FilterState, shares: Shares) -> Spent:
 
 
 def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
-    """Whether one more charge would be allowed: as `charged` decides, the quickest filters first."""
+    """Whether one more charge would be allowed: as `charged` decides, the quickest filters first; in doubt not."""
     sums = _moved(state, shares, charge, +1)
     if sums.selection > Fraction(shares.selection):
         return False
@@ -162,7 +162,9 @@ def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
     parts = charge.profile.parts
     if state.mu is not None and residue.after(state.mu, parts, shares.epsilon, shares.gaussian) is not None:
         return True
-    return _few_after(state, shares, charge) is not None
+    if state.few is None:
+        return False
+    return few.fits(state.few, charge, _largest_loss(charge), _few_limits(shares), state.count)
 
 
 def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_000) -> int:
@@ -206,8 +208,11 @@ def _few_after(state: FilterState, shares: Shares, charge: Charge) -> Fraction |
     """Σ ε of the first few releases with one more; None if that is more than ε."""
     if state.few is None:
         return None
-    limits = (shares.epsilon, shares.few, residue.TAIL * shares.gaussian)
-    return few.added(state.few, charge, _largest_loss(charge), limits, state.count)
+    return few.added(state.few, charge, _largest_loss(charge), _few_limits(shares), state.count)
+
+
+def _few_limits(shares: Shares) -> tuple[float, float, float]:
+    return shares.epsilon, shares.few, residue.TAIL * shares.gaussian
 
 
 def _moved(state: FilterState, shares: Shares, charge: Charge, sign: int) -> FilterState:

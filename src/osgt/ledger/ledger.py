@@ -1,7 +1,8 @@
 """Ledger: what has been spent of each data set's budget, whatever happens. What a method does is in another module:
 
-`accounts` reads, checks and appends; `opening`, `changes` and `charging` are what can be appended; `headroom` says what
-still fits; `overview`, `records` and `events` tell what happened; `verification` and `copies` are for keepers.
+`accounts` reads, checks and appends; `opening`, `changes` and `charging` are what can be appended; `headroom`,
+`largest` and `refusal` say what still fits; `overview`, `records` and `events` tell what happened; `verification` and
+`copies` are for keepers.
 """
 
 import os
@@ -10,12 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from osgt.calibration import Part
-from osgt.ledger import book, changes, charging, copies, headroom, opening, schema, verification
+from osgt.ledger import book, changes, charging, copies, opening, schema, verification
 from osgt.ledger.accounts import Accounts
 from osgt.ledger.budget import new_budget
 from osgt.ledger.database import Database
 from osgt.ledger.events import Event, events
-from osgt.ledger.headroom import Headroom
+from osgt.ledger.headroom import Headroom, how_many
+from osgt.ledger.largest import Shape, largest_epsilon
 from osgt.ledger.overview import overview
 from osgt.ledger.records import Overview, ReleaseRecord, Spending, releases, spending
 from osgt.ledger.reservation import Reservation, end_of
@@ -249,8 +251,8 @@ class Ledger:
         name = name_of(dataset)
         with self._accounts.lock:
             account = self._accounts.now(name)
-            room, owners = Headroom.of(account), account.owners
-        return spending(name, room, owners)
+            left, owners = Headroom.of(account), account.owners
+        return spending(name, left, owners)
 
     def remaining(
         self,
@@ -263,7 +265,7 @@ class Ledger:
         parts: Sequence[Part] | None = None,
         selection_share: float = 0.0,
     ) -> float:
-        """The largest ε that one more release may use, to about half a percent; 0 if none fits.
+        """The largest ε that one more release may use, to about one percent; 0 if none fits.
 
         Parameters
         ----------
@@ -286,26 +288,20 @@ class Ledger:
             if query is not None:
                 data = query.dataset
                 account.owners.check(name, Subject.of(data.privacy_unit, data.neighbours, data.identity))
-            room = Headroom.of(account)
-        budget_delta = room.budget.delta if delta is None else real_number("delta", delta, positive=False)
-        if budget_delta >= 1:
+            left = Headroom.of(account)
+        at = left.budget.delta if delta is None else real_number("delta", delta, positive=False)
+        if at >= 1:
             raise ValueError(f"delta must be below 1, got {delta!r}")
         if query is not None:
-            planned = query
-            return headroom.largest_epsilon(
-                room,
-                lambda epsilon: planned.plan(epsilon=epsilon, delta=budget_delta, charged=True).charge,
-                budget_delta,
-            )
-        shape = tuple(parts) if parts is not None else (Part(shift, coordinates),)
-        charge_at = headroom.charge_of(shape, budget_delta, selection_share)
-        return headroom.largest_epsilon(room, charge_at, budget_delta)
+            return largest_epsilon(left, Shape.of_query(query, at))
+        chosen = tuple(parts) if parts is not None else (Part(shift, coordinates),)
+        return largest_epsilon(left, Shape.of(chosen, at, selection_share))
 
     def how_many(self, dataset: str, charge: Charge, *, most: int = 1000) -> int:
         """How many more releases with this charge fit, one after the other; counted up to `most`."""
         with self._accounts.lock:
-            room = Headroom.of(self._accounts.now(name_of(dataset)))
-        return headroom.how_many(room, charge, most)
+            left = Headroom.of(self._accounts.now(name_of(dataset)))
+        return how_many(left, charge, most)
 
     def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""

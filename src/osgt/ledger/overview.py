@@ -26,7 +26,7 @@ def overview(fetched: book.Fetched) -> Overview:
     try:
         entries = list(book.linked(fetched.entries, 0, fetched.first_link, head))
         found = releases(entries)
-        told = spending(head.name, _room(entries, found), _owners(entries, found))
+        told = spending(head.name, _headroom(entries, found), _owners(entries, found))
         return Overview(told, found, events(entries))
     except Fault as fault:
         raise damaged(head.name, str(fault)) from None
@@ -34,7 +34,7 @@ def overview(fetched: book.Fetched) -> Overview:
         raise damaged(head.name, f"an entry cannot be read: {error!r}") from None
 
 
-def _room(entries: list[Entry], found: list[ReleaseRecord]) -> Headroom:
+def _headroom(entries: list[Entry], found: list[ReleaseRecord]) -> Headroom:
     """The budget and what stands against it, as the last entries say."""
     budget = next(Budget.from_dict(e.values["budget"]) for e in reversed(entries) if e.kind in ("open", "budget"))
     charges = [release.charge for release in found if release.status != "cancelled"]

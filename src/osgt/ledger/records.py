@@ -148,19 +148,19 @@ def _share(told: object) -> float:
     return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) and math.isfinite(told) else 1.0
 
 
-def spending(name: str, room: Headroom, owners: Owners) -> Spending:
+def spending(name: str, headroom: Headroom, owners: Owners) -> Spending:
     """How much of a budget is used, from what stands against it."""
-    epsilon, delta = room.figures()
+    epsilon, delta = headroom.figures()
     return Spending(
         dataset=name,
         epsilon=epsilon,
         delta=delta,
-        share=room.share(),
-        selection_delta=rounded_up(room.selection),
-        budget_epsilon=room.budget.epsilon,
-        budget_delta=room.budget.delta,
-        composition=room.budget.composition,
-        releases=room.releases,
+        share=headroom.share(),
+        selection_delta=rounded_up(headroom.selection),
+        budget_epsilon=headroom.budget.epsilon,
+        budget_delta=headroom.budget.delta,
+        composition=headroom.budget.composition,
+        releases=headroom.releases,
         unit=owners.unit,
         neighbours=owners.neighbours,
         tables=tuple(table.name for table in owners.tables),

@@ -6,7 +6,7 @@ the best of all is used: the columns are never worse than with Gaussian or Lapla
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from osgt.calibration import Column, JointNoise, Part, calibrate_parts
@@ -142,6 +142,11 @@ class Planning:
         free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
         ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(OSGT_FAMILY, delta)}
         return min([free, *ends.values()], key=self._as_shown), ends
+
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """What a unit moves in the scheme that looks best, weighted as its noise is shared out."""
+        joint = self.joint(self._ranked(RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta))[0])
+        return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
 
     def _end(self, name: str, epsilon: float, delta: float, cost: RoughCost) -> Noise:
         """The noise with the least error at one end of the family, with a scheme of its own."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from osgt.tables.conditions.tokens import character
 
-_ESCAPE = re.compile(r"u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.)", re.DOTALL)
+_ESCAPE = re.compile(r"u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7][0-7])|(.)", re.DOTALL)
 _LETTERS = {
     "0": "\0",
     "b": "\b",
