@@ -31,6 +31,8 @@ _FAR_ENDS = 1e-4
 
 _HALVINGS = 8
 
+_HAIR = 1e-6
+
 #: Integers of a noise that are looked at one by one.
 _ONE_BY_ONE = 1 << 15
 
@@ -97,9 +99,15 @@ class Combination:
         return total.first_within(1.0 - confidence) * total.step + total.off
 
     def error(self, objective: Objective) -> float:
-        """The error that an objective names, of |X|; the variance as its root."""
+        """The error that an objective names, of |X|; the variance as its root.
+
+        Where noise is so small that quantiles are 0, a hair of the standard deviation tells the better from the worse.
+        """
         if objective == "variance":
             return self.std()
+        return self._error(objective) + _HAIR * self.std()
+
+    def _error(self, objective: Objective) -> float:
         if len(self.terms) == 1:
             [(coefficient, law)] = self.terms
             return abs(float(coefficient)) * measure(objective)(law)
