@@ -55,6 +55,7 @@ $(VENV)/docs: $(VENV)/installed
 	@touch $@
 
 docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
+	$(BIN)/python -m osgt.tables.file_reference docs/reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 

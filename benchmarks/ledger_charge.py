@@ -1,8 +1,10 @@
 """How long does one charge take when many releases went before, and how long do writers wait for each other?
 
 Aims, printed below what was measured: one charge to an SQLite ledger takes at most 15 ms of CPU whatever came before; a
-refusal and `remaining` take at most 0.3 s; the history of 10,000 releases is read in half a second; and of eight
-processes that charge without a pause none waits long. The peer is SQLite's own way to wait, without the queue.
+refusal and `remaining` take at most 0.3 s; `osgt ledger show` of 10,000 releases takes a second, without the start of
+the program; and of eight processes that charge without a pause none waits long. The peer is SQLite's own way to wait,
+without the queue. Also told: what it costs that a copy of the file alone has every charge, and how long an exact
+composition (`composition="planned"`) takes for each different release.
 
 The earlier releases are written in one transaction, by the code that writes them one by one: with a commit for each it
 would take half an hour. They are not part of any figure. `--sizes 100,1000` measures less.
@@ -12,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,10 +27,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import sqlalchemy as sa
 
 from measure import print_table
-from osgt import OSGT, DiscreteOSGT, Ledger, PrivacyProfile
+from osgt import OSGT, Dataset, DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.ledger import BudgetExceeded, book, queue
+from osgt.ledger.budget import new_budget
+from osgt.ledger.planned import Planned
 from osgt.privacy import Charge
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
@@ -90,21 +97,46 @@ def fill(ledger, first, last):
     ledger._database.write(work)
 
 
-def least_cpu(work):
-    """The least of a few repeats: others use the machine, too."""
-    return min(timed(work)[1] for _ in range(REPEATS))
+def cpu_of(*command):
+    """CPU seconds of a program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def shown(location):
+    """CPU seconds of `osgt ledger show`."""
+    return min(
+        cpu_of("-c", "from osgt.cli import app; app()", "ledger", "show", location, "data") for _ in range(REPEATS)
+    )
+
+
+def first_charge(location, seed, state):
+    """CPU seconds of the first charge of a new process, whose user has this folder for state."""
+    command = [sys.executable, __file__, "first", location, str(seed)]
+    environment = {**os.environ, "XDG_STATE_HOME": str(state)}
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+
+
+def a_query():
+    """Counts and means by city."""
+    rows = pd.DataFrame({"rider": [1, 2], "city": ["Bern", "Rome"], "fare": [1.5, 2.5]})
+    data = Dataset(rows, privacy_unit="rider")
+    return data.group_by("city", max_groups=2, max_rows_per_group=1).count().mean("fare", bounds=(0, 30))
 
 
 def charge_times(sizes):
     """One more charge, a refusal, what remains, and reading it all, after many others."""
-    rows, filled = [], 0
-    further, small = different_charges(7), (0.001 * n for n in count_up())
-    # What is imported and computed once in a process is not part of the figures.
+    rows, firsts, filled = [], [], 0
+    further, small, query = different_charges(7), (0.001 * n for n in count_up()), a_query()
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "first.db") as ledger:
+        # What is imported and computed once in a process is not part of the figures.
         ledger.open("data", **BUDGET)
         ledger.reserve("data", next(further), query="q")
         ledger.remaining("data", coordinates=3, delta=1e-8)
-        ledger.history("data")
+        ledger.remaining("data", query=query, delta=1e-8)
+        start = shown(ledger.name)
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "budget.db") as ledger:
         ledger.open("data", **BUDGET)
         for earlier in sizes:
@@ -117,16 +149,44 @@ def charge_times(sizes):
             # Never the same twice: what was computed before is remembered.
             huge = [Charge(PrivacyProfile(DiscreteOSGT.gaussian(0.3 + next(small)))) for _ in range(REPEATS)]
             refusal = min(timed(lambda c=c: ledger.reserve("data", c, query="q"))[1] for c in huge)
-            deltas = [1e-7 * (1.0 + next(small)) for _ in range(REPEATS)]
-            left = min(timed(lambda d=d: ledger.remaining("data", coordinates=8, delta=d))[1] for d in deltas)
-            history = least_cpu(lambda: ledger.history("data"))
-            command = [sys.executable, __file__, "first", ledger.name, str(earlier)]
-            first = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            figures = (statistics.median(charge_cpu), max(charge_cpu), refusal, left, history, first)
+            deltas = [1e-7 * (1.0 + next(small)) for _ in range(2 * REPEATS)]
+            left = min(timed(lambda d=d: ledger.remaining("data", coordinates=8, delta=d))[1] for d in deltas[:REPEATS])
+            asked = min(timed(lambda d=d: ledger.remaining("data", query=query, delta=d))[1] for d in deltas[REPEATS:])
+            figures = (statistics.median(charge_cpu), max(charge_cpu), refusal, left, asked, shown(ledger.name) - start)
             rows.append((f"{earlier:,} earlier", *map(milliseconds, figures)))
-    rows.append(("bar", "15 ms", "15 ms", "300 ms", "300 ms", "500 ms", "1,000 ms"))
-    columns = ("releases", "charge: median", "largest", "refusal", "remaining", "history", "first charge of a process")
+            state = Path(folder) / f"state-{earlier}"
+            runs = [first_charge(ledger.name, 2 * earlier + i, state) for i in range(2)]
+            firsts.append((f"{earlier:,} earlier", *map(milliseconds, runs)))
+    rows.append(("bar", "15 ms", "15 ms", "300 ms", "300 ms", "300 ms", "1,000 ms"))
+    columns = ("releases", "charge: median", "largest", "refusal", "remaining", "of a query", "show")
     print_table(f"SQLite ledger, CPU; {FURTHER} different charges (ε = 3, δ = 1e-6)", columns, rows)
+    print_table("First charge of a process, CPU", ("releases", "first of its user", "second of its user"), firsts)
+
+
+def journals():
+    """A charge with the journal that a copy of the file does not need, and with a write-ahead log."""
+    rows, charge = [], Charge(PrivacyProfile(OSGT.gaussian(1e5)))
+    for name, pragmas in (("as it is", ()), ("write-ahead log", ("journal_mode = WAL", "synchronous = FULL"))):
+        with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "budget.db") as ledger:
+            ledger.open("data", **BUDGET)
+            ledger.close()
+
+            def changed(connection, _record, pragmas=pragmas):
+                for pragma in pragmas:
+                    connection.execute(f"PRAGMA {pragma}")
+
+            sa.event.listen(ledger._database.engine(), "connect", changed)
+            waits = [timed(lambda: ledger.reserve("data", charge, query="q"))[0] for _ in range(100)]
+        rows.append((name, *map(milliseconds, np.percentile(waits, [50, 99]))))
+    print_table("One writer, equal charges: time of a charge", ("journal", "median", "99 %"), rows)
+
+
+def planned_times():
+    """The exact composition that a process makes when it first uses a data set with a plan."""
+    charges, budget = list(islice(different_charges(3), 100)), new_budget(3.0, 1e-6, "planned")
+    Planned.of(budget, charges[:1])
+    seconds = timed(lambda: Planned.of(budget, charges))[1]
+    print(f"Exact composition of {len(charges)} different releases: {milliseconds(seconds / len(charges))} of CPU each")
 
 
 def charge_without_pause(location, seconds):
@@ -169,4 +229,6 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
         parser.add_argument("--sizes", default=SIZES, help="numbers of earlier releases")
         waiting()
+        journals()
+        planned_times()
         charge_times([int(size) for size in parser.parse_args().sizes.split(",")])

@@ -3,22 +3,54 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from osgt.calibration import calibrate, compare
-from osgt.mechanism import Mechanism
-from osgt.noise import OSGT, DiscreteOSGT
-from osgt.privacy import PrivacyProfile
-
 if TYPE_CHECKING:
+    from osgt.calibration import calibrate, calibrate_delta, calibrate_epsilon, compare
     from osgt.ledger import Ledger
+    from osgt.mechanism import Mechanism
+    from osgt.noise import OSGT, DiscreteOSGT
+    from osgt.privacy import PrivacyProfile
     from osgt.tables import Dataset
 
-__all__ = ["OSGT", "Dataset", "DiscreteOSGT", "Ledger", "Mechanism", "PrivacyProfile", "calibrate", "compare"]
+    __version__: str
 
-#: Names that need the extra "tables": imported when they are first asked for.
-_FROM_ROOMS = {"Dataset": "osgt.tables", "Ledger": "osgt.ledger"}
+__all__ = [
+    "OSGT",
+    "Dataset",
+    "DiscreteOSGT",
+    "Ledger",
+    "Mechanism",
+    "PrivacyProfile",
+    "__version__",
+    "calibrate",
+    "calibrate_delta",
+    "calibrate_epsilon",
+    "compare",
+]
+
+#: Where each name is: imported when it is first used, so that a bare `import osgt` takes no time.
+_HOMES = {
+    "OSGT": "noise",
+    "Dataset": "tables",
+    "DiscreteOSGT": "noise",
+    "Ledger": "ledger",
+    "Mechanism": "mechanism",
+    "PrivacyProfile": "privacy",
+    "calibrate": "calibration",
+    "calibrate_delta": "calibration",
+    "calibrate_epsilon": "calibration",
+    "compare": "calibration",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _FROM_ROOMS:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - takes a while
+
+        return version(__name__)
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_FROM_ROOMS[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

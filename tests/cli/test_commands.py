@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from osgt import PrivacyProfile
@@ -82,6 +83,21 @@ class TestPlan:
     def test_help(self, run):
         assert "--max-groups" in run("plan", "--help").stdout
         assert "Publish statistics" in run("--help").stdout
+
+
+def commands(command, *path):
+    """Every command and group, as it is typed."""
+    yield path
+    for name, each in getattr(command, "commands", {}).items():
+        yield from commands(each, *path, name)
+
+
+@pytest.mark.parametrize("path", list(commands(typer.main.get_command(app))), ids=" ".join)
+def test_help_shows_metavars_and_no_types_of_python(run, path):
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    for word in ("<str>", "<int>", "<float>", "<bool>", "<path>", "<file>", "list[", "TEXT...", " range"):
+        assert word not in result.stdout
 
 
 class TestNoise:

@@ -331,14 +331,15 @@ class TestQueryFile:
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
-            ("max_groups", "maximum_groups", "maximum_groups"),
-            ("[budget]", "[bugdet]", "bugdet"),
-            ('kind = "mean"', 'kind = "median"', "median"),
-            ("bounds = [0, 100]", "", "bounds of 'fare'"),
+            ("max_groups", "max_group", "[groups] has no 'max_group' (did you mean 'max_groups'?)"),
+            ("max_groups = 3", "max_groups = '3'", "groups.max_groups must be a whole number, got '3'"),
+            ("[budget]", "[bugdet]", "the query file has no 'bugdet' (did you mean 'budget'?)"),
+            ('kind = "mean"', 'kind = "median"', "kind of aggregate 2 must be one of count, count_units, sum, mean"),
+            ("bounds = [0, 100]", "", "bounds of aggregate 2 (mean) must be given"),
             ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
-            ('column = "fare"', "", "column"),
-            ("epsilon = 5", "epsilon = 'much'", "epsilon"),
-            ('privacy_unit = "user"', "", "privacy_unit"),
+            ('column = "fare"', "", "column of aggregate 2 (mean) must be given: the column of numbers"),
+            ("epsilon = 5", "epsilon = 'much'", "budget.epsilon must be a number, got 'much'"),
+            ('privacy_unit = "user"', "", "data.privacy_unit must be given: the column that names who is protected"),
             ("[data]", "[data", "not TOML"),
             ('source = "rows.parquet"', 'source = "other.parquet"', "no file"),
             ('city = ["Bern", "Rome"]', "city = [1, 'Rome']", "public_keys"),
@@ -356,7 +357,20 @@ class TestQueryFile:
 
     def test_no_such_file(self, run):
         assert "no file" in run("release", "--query", "missing.toml").stderr
-        assert "--max-groups" in run("plan", "--query", "missing.toml", "--max-groups", 3).stderr
+        assert "--cells" in run("plan", "--query", "missing.toml", "--cells", 3).stderr
+
+    def test_all_three_commands_take_the_same_options(self, run, rows, query):
+        """A table that is typed and the same in a file have one plan and one preview; options go before the file."""
+        typed = [rows, "--unit", "user", "--where", "fare >= 0", "--by", "city", *BOUNDS, "--mean", "fare:0:100"]
+        plan = json.loads(run("plan", *typed, *BUDGET, "--json").stdout)
+        assert [column["name"] for column in plan["columns"]] == ["fare_mean"]
+        from_file = json.loads(
+            run("plan", "--query", query, "--mean", "fare:0:100", "--max-groups", 2, "--json").stdout
+        )
+        assert [column["name"] for column in from_file["columns"]] == ["fare_mean"]
+        assert (plan["max_groups"], from_file["max_groups"]) == (3, 2)
+        previews = [json.loads(run("preview", *given, "--json").stdout) for given in (typed, ["--query", query])]
+        assert previews[0]["values"] == previews[1]["values"] == {"fare": {"missing": 0, "below 0": 0, "above 100": 0}}
 
 
 def test_a_ledger_is_charged_and_refuses(run, query, tmp_path):

@@ -31,3 +31,9 @@ def sqlite_ledger(tmp_path):
     with Ledger(tmp_path / "budget.db") as made:
         made.open("flights", epsilon=3, delta=1e-6)
         yield made
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    """A folder for state of their own, for all tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -49,6 +49,36 @@ class TestCopies:
             "budget.db-lock-next",
         }
 
+    @pytest.mark.parametrize("earlier", [3, 40])
+    def test_a_copy_in_the_middle_of_a_commit_is_found_or_has_every_entry_up_to_one(self, tmp_path, earlier):
+        """`cp` reads some pages before the commit has written them, and the others after."""
+        path, copy = tmp_path / "budget.db", tmp_path / "copy.db"
+        with Ledger(path) as ledger:
+            ledger.open("flights", epsilon=3, delta=1e-6)
+            for _ in range(earlier):
+                charge(ledger, 0.01)
+            old = path.read_bytes()
+            charge(ledger, 0.01)
+        new, size = path.read_bytes(), 4096
+        found = 0
+        assert len(old) % size == len(new) % size == 0
+        changed = [at for at in range(0, len(new), size) if old[at : at + size] != new[at : at + size]]
+        assert len(changed) >= 3
+        for cut in changed[1:]:
+            for torn in (old[:cut] + new[cut:], new[:cut] + old[cut:]):
+                copy.write_bytes(torn)
+                with Ledger(copy) as other:
+                    try:
+                        verified = other.verify()
+                    except LedgerError:
+                        found += 1
+                        continue
+                    found += not verified.ok
+                    if verified.ok:
+                        assert verified.heads["flights"]["sequence"] in (earlier + 1, earlier + 2)
+                        assert len(other.history("flights")) == verified.heads["flights"]["sequence"] - 1
+        assert found >= len(changed) - 1
+
     def test_after_a_kill(self, tmp_path):
         path = tmp_path / "budget.db"
         with Ledger(path) as ledger:

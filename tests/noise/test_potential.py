@@ -1,6 +1,5 @@
 """Potentials: OSGT's own, and another family that joins without a change to the package."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
@@ -8,42 +7,11 @@ import flint
 import numpy as np
 import pytest
 from law_oracle import TermByTerm, mp, relative_error
+from quartic import QuarticPotential
 
 from osgt import DiscreteOSGT
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.offset import OffsetPotential
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(300)
-
-
-@dataclass(frozen=True)
-class QuarticPotential:
-    """U(y) = slope·y + quartic·y⁴, with its integrals by Gauss–Legendre quadrature."""
-
-    slope: float
-    quartic: float
-
-    def __call__(self, y):
-        return self.slope * y + self.quartic * y**4
-
-    def derivatives(self, y):
-        b = self.quartic
-        return (self.slope + 4 * b * y**3, 12 * b * y**2, 24 * b * y, np.full_like(y, 24 * b))
-
-    def hazard(self, y):
-        return 1.0 / self._integral(y, 0)
-
-    def moments(self):
-        mass, first, second = (float(self._integral(np.float64(0.0), power)) for power in range(3))
-        return first / mass, second / mass
-
-    def _integral(self, y, power):
-        """∫ t^power·exp(U(y) - U(y + t)) over t ≥ 0, up to where the integrand is below exp(-50)."""
-        reach = (50 / self.quartic) ** 0.25
-        t = 0.5 * reach * (1 + _NODES)
-        y = np.asarray(y)[..., np.newaxis]
-        return 0.5 * reach * (np.exp(self(y) - self(y + t)) * t**power) @ _WEIGHTS
-
 
 #: Steep at 0, steep only further out, wide, and narrow although flat at 0.
 QUARTICS = [(1.0, 0.1), (0.05, 0.02), (0.01, 1e-9), (0.0, 1e-10), (0.0, 0.1)]

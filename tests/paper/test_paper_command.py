@@ -37,8 +37,7 @@ def run(monkeypatch):
             return given
 
         if given is not None:
-            # By its full name: in the package `osgt.cli` the name `paper` is the command, not the module.
-            monkeypatch.setattr(sys.modules["osgt.cli.paper"], "recompute", recompute)
+            monkeypatch.setattr("osgt.cli.paper.recompute", recompute)
         return CliRunner().invoke(app, ["paper", *map(str, arguments)])
 
     return invoke

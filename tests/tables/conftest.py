@@ -1,12 +1,14 @@
 """The engines, each started once for a test worker."""
 
-import engines
 import pytest
+import ways
+from stands import STANDS
+from stands.spark import spark_session
 
 
 @pytest.fixture(scope="session")
 def spark():
-    session = engines.spark_session()
+    session = spark_session()
     yield session
     session.stop()
 
@@ -27,12 +29,7 @@ def engine_of(request):
 
     def find(name):
         if name not in started:
-            if name == "duckdb":
-                started[name] = engines.duckdb_engine()
-            elif name == "spark":
-                started[name] = engines.spark_engine(request.getfixturevalue("spark"))
-            else:
-                started[name] = engines.postgres_engine(request.getfixturevalue("postgres_tables"))
+            started[name] = STANDS[name](request)
         return started[name]
 
     yield find
@@ -40,16 +37,16 @@ def engine_of(request):
         engine.close()
 
 
-@pytest.fixture(scope="session", params=engines.QUERY_ENGINES)
+@pytest.fixture(scope="session", params=STANDS)
 def engine(request, engine_of):
-    """Every engine that runs queries."""
+    """Every engine that is registered."""
     return engine_of(request.param)
 
 
-@pytest.fixture(params=engines.SOURCES)
+@pytest.fixture(params=ways.SOURCES)
 def source(request, tmp_path):
     """Every way to hand data over: a function from an Arrow table to what `Dataset` takes and its other arguments."""
     name = request.param
     session = request.getfixturevalue("spark") if name.startswith("spark") else None
     postgres = request.getfixturevalue("postgres_tables") if name.startswith("postgres") else None
-    return lambda table: engines.source(name, table, tmp_path, session, postgres)
+    return lambda table: ways.source(name, table, tmp_path, session, postgres)

@@ -44,10 +44,22 @@ TABLE = pa.table(
 
 
 class Maker:
-    """Random conditions for an engine. Those that are not `risky` have nothing in them that may fail for a value."""
+    """Random conditions for an engine. Those that are not `risky` have nothing in them that may fail for a value.
 
-    def __init__(self, engine, seed, *, risky):
-        self.engine, self.random, self.risky = engine, random.Random(seed), risky
+    This is how most engines spell them; others say in a class of their own what is different.
+    """
+
+    #: Around names.
+    quote = '"'
+    #: Whether E'…' may hold \\u0041.
+    unicode_escapes = False
+    #: What takes the meaning of % and _ in LIKE by itself.
+    like_escape = "\\"
+    #: The names of types.
+    types = {"text": ["VARCHAR"], "integer": ["integer", "BIGINT"], "float": ["double precision"]}
+
+    def __init__(self, seed, *, risky):
+        self.random, self.risky = random.Random(seed), risky
 
     def condition(self):
         return self.boolean(self.random.choice((1, 2, 2, 3)))
@@ -66,52 +78,30 @@ class Maker:
     def value(self):
         """The value of a string: often one of those in the table."""
         if self.random.random() < 0.6:
-            found = self.random.choice(STRINGS)
-        else:
-            found = "".join(self.random.choice(PIECES) for _ in range(self.random.randrange(5)))
-        return found.replace("${", "$ {") if self.engine == "spark" else found
+            return self.random.choice(STRINGS)
+        return "".join(self.random.choice(PIECES) for _ in range(self.random.randrange(5)))
 
     def string(self, value=None):
         value = self.value() if value is None else value
-        return self.spark_string(value) if self.engine == "spark" else self.standard_string(value)
-
-    def standard_string(self, value):
         way = self.one("plain", "plain", "E", "dollar")
         tag = self.one("", "q", "tag_1")
         if way == "dollar" and f"${tag}$" not in value + "$" and not value.endswith("$"):
             return f"${tag}${value}${tag}$"
         if way == "E":
-            return self.one("E'", "e'") + "".join(self.standard_character(c) for c in value) + "'"
+            return self.one("E'", "e'") + "".join(self.character(c) for c in value) + "'"
         return "'" + value.replace("'", "''") + "'"
 
-    def standard_character(self, character):
+    def character(self, character):
         ways = {"'": ["''", "\\'"], "\\": ["\\\\"], "\n": ["\n", "\\n", "\\012", "\\x0A"], "\t": ["\\t", "\\x09"]}
         found = ways.get(character) or [character] * 4
         if character.isascii() and self.random.random() < 0.2:
             code = ord(character)
             found = [f"\\{code:03o}", f"\\x{code:02x}"]
-            if self.engine == "postgres":
+            if self.unicode_escapes:
                 found += [f"\\u{code:04x}", f"\\U{code:08X}"]
             if character in "ghijklmpqsvwyz;#%{}|":
                 found.append(f"\\{character}")
         return self.random.choice(found)
-
-    def spark_string(self, value):
-        quote = self.one("'", "'", '"')
-        if quote not in value and self.random.random() < 0.2:
-            return self.one("r", "R") + quote + value + quote
-        return quote + "".join(self.spark_character(c, quote) for c in value) + quote
-
-    def spark_character(self, character, quote):
-        if character in (quote, "\\"):
-            return f"\\{character}"
-        if self.random.random() < 0.15 and ord(character) < 65536:
-            code = ord(character)
-            ways = [f"\\u{code:04x}", f"\\U{code:08X}"]
-            if code < 256:
-                ways.append(f"\\{code:03o}")
-            return self.random.choice(ways)
-        return character
 
     # Expressions
 
@@ -127,7 +117,7 @@ class Maker:
             lambda: f"({a} || {self.text(depth - 1)})",
             lambda: f"replace({a}, {self.string()}, {self.string()})",
             lambda: f"substring({a}, {self.random.randrange(1, 4)}, {self.random.randrange(4)})",
-            lambda: f"substring({a} FROM 2 FOR 2)" if self.engine != "spark" else f"substr({a}, 2, 2)",
+            lambda: self.part(a),
             lambda: f"coalesce({a}, {self.string()})",
             lambda: f"nullif({a}, {self.string()})",
             lambda: f"CASE WHEN {self.boolean(depth - 1)} THEN {a} ELSE {self.string()} END",
@@ -234,7 +224,7 @@ class Maker:
         )
 
     def pattern(self):
-        escape = "" if self.engine == "duckdb" else "\\"
+        escape = self.like_escape
         pieces = ["a", "b", "1", "%", "%", "_", "'", "é", "--", f"{escape}%", f"{escape}_", "$$"]
         return self.string("".join(self.random.choice(pieces) for _ in range(self.random.randrange(5))))
 
@@ -244,18 +234,18 @@ class Maker:
                 r"\d", r"^\d+$", "a|b", "[ab]+", r"^.*\\.*$", r"\.", "'", r"a\\b", "^$", r"(a)(b)?", r"\s", "é", "--"
             )
         )
-        if self.engine == "spark":
-            return self.one(f"c RLIKE {pattern}", f"NOT k rlike {pattern}", f"regexp_like(c, {pattern})")
-        if self.engine == "duckdb":
-            return self.one(f"c ~ {pattern}", f"k !~ {pattern}", f"regexp_matches(c, {pattern})")
-        return self.one(f"c ~ {pattern}", f"k !~* {pattern}", f"regexp_replace(c, {pattern}, 'x') = 'x'")
+        return self.matched(pattern)
+
+    def matched(self, pattern):
+        """A test with a regular expression."""
+        return self.one(f"c ~ {pattern}", f"k !~ {pattern}")
+
+    def part(self, text):
+        """Two characters of a text."""
+        return f"substring({text} FROM 2 FOR 2)"
 
     def name(self, name):
-        return f"`{name}`" if self.engine == "spark" else f'"{name}"'
+        return f"{self.quote}{name}{self.quote}"
 
     def type(self, kind):
-        return {
-            "text": {"spark": "STRING", "duckdb": "VARCHAR", "postgres": "text"},
-            "integer": {"spark": "INT", "duckdb": self.one("int", "BIGINT"), "postgres": self.one("integer", "bigint")},
-            "float": {"spark": "DOUBLE", "duckdb": "double", "postgres": "double precision"},
-        }[kind][self.engine]
+        return self.one(*self.types[kind])

@@ -71,6 +71,8 @@ class PresentMethod(Asking):
 
 
 class PresentArguments(Arguments):
+    """The number of rows with a value in a range."""
+
     kind: Literal["present_within"]
     column: ColumnName
     range: Bounds
@@ -84,7 +86,6 @@ def _parse(text: str) -> dict[str, Any]:
 register(
     Kind(
         "present_within",
-        "The number of rows with a value in a range.",
         PresentMethod.present_within,
         PresentArguments,
         Option("COLUMN:LEAST:MOST", _parse),

@@ -69,6 +69,13 @@ print(json.dumps({"plan": plan.to_dict(), "words": str(plan), "preview": preview
 """
 
 
+COMMAND = """
+import present
+from osgt.cli import app
+app()
+"""
+
+
 def run(*arguments):
     path = [str(Path(__file__).parent), *sys.path]
     done = subprocess.run(
@@ -95,3 +102,25 @@ class TestAnotherAggregate:
         assert found["query"] == [
             {"kind": "present_within", "column": "fare", "range": [3, 5], "name": "fare_present", "weight": 2}
         ]
+
+    def test_in_a_query_file_and_on_the_command_line(self, rides, tmp_path):
+        """The same table by both ways: plan, preview and release."""
+        typed = [rides, "--unit", "user", "--by", "city", "--max-groups", 1, "--max-rows-per-group", 1]
+        typed += ["--present-within", "fare:3:5"]
+        query = tmp_path / "query.toml"
+        query.write_text(
+            f'[data]\nsource = "{rides}"\nprivacy_unit = "user"\n[groups]\nby = "city"\nmax_groups = 1\n'
+            'max_rows_per_group = 1\n[[aggregates]]\nkind = "present_within"\ncolumn = "fare"\nrange = [3, 5]\n'
+        )
+        budget = ["--epsilon", 1000, "--delta", 1e-6]
+        for given in (typed, ["--query", query]):
+            plan = json.loads(run("-c", COMMAND, "plan", *given, *budget, "--json"))
+            assert [column["name"] for column in plan["columns"]] == ["fare_present"]
+            assert "range of fare" in run("-c", COMMAND, "plan", *given, *budget)
+            preview = json.loads(run("-c", COMMAND, "preview", *given, "--json"))
+            assert preview["values"] == {"fare": {"missing": 25, "below 3": 20, "above 5": 20}}
+            made = json.loads(run("-c", COMMAND, "release", *given, *budget, "--json"))
+            assert [(row["city"], row["fare_present"]) for row in made["table"]] == [("Bern", 30), ("Rome", 25)]
+        assert "--present-within" in run("-c", COMMAND, "release", "--help")
+        schema = json.loads(run("-c", COMMAND, "schema"))
+        assert set(schema["$defs"]["PresentArguments"]["required"]) == {"kind", "column", "range"}

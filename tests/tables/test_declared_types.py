@@ -11,12 +11,16 @@ import polars
 import pyarrow as pa
 import pytest
 from engines import sums
+from stands import STANDS
 
 from osgt import Dataset
 from osgt.tables.measures import ClippedSum, Rows, Units, Values
 from osgt.tables.plan import measured_parts
 from osgt.tables.reading import compiled, fetched
 from osgt.tables.release import exact_sums
+
+#: Engines that read files.
+FILES = [name for name, stand in STANDS.items() if stand.reads_files]
 
 TYPES = {
     "whole": "int64",
@@ -84,7 +88,7 @@ def written(path, columns):
     return path
 
 
-@pytest.mark.parametrize("engine_name", ["duckdb", "spark"])
+@pytest.mark.parametrize("engine_name", FILES)
 def test_how_text_is_read(engine_of, tmp_path, engine_name):
     engine_of(engine_name)
     fields = [field for field, _ in READ]
@@ -189,10 +193,10 @@ def frame_with(value, library):
     return Dataset(frame, "person", types=types)
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "spark", "pandas", "polars"])
+@pytest.mark.parametrize("kind", [*FILES, "pandas", "polars"])
 def test_no_value_changes_a_release(engine_of, tmp_path, kind):
     """Neighbours that differ by one hostile row: same types, same plan, same query, and both succeed."""
-    engine_of("spark" if kind == "spark" else "duckdb")
+    engine_of(kind if kind in FILES else "duckdb")
 
     def data_with(field, value):
         return frame_with(value, kind) if kind in ("pandas", "polars") else csv_with(tmp_path, field, kind)
@@ -232,7 +236,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("engine_name", ["duckdb", "spark"])
+@pytest.mark.parametrize("engine_name", FILES)
 def test_no_line_is_an_error(engine_of, tmp_path, engine_name):
     engine_of(engine_name)
     usual = b"".join(b"p%d,x,%d\n" % (i, i) for i in range(5))
@@ -257,7 +261,7 @@ def test_bytes_that_are_no_text(engine_of, tmp_path):
             assert sum(numbers[0][0] for numbers in sums(query, [Rows()], order=None).values()) == rows
 
 
-@pytest.mark.parametrize("engine_name", ["duckdb", "spark"])
+@pytest.mark.parametrize("engine_name", FILES)
 def test_forms_of_files(engine_of, tmp_path, engine_name):
     """Compressed files, globs, tabs, semicolons, a byte order mark, Windows' lines; "" is text, nothing is missing."""
     engine_of(engine_name)

@@ -13,15 +13,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import ibis
 import plain_tables
-import psycopg
 import pyarrow as pa
 import pytest
-from engines import ROW, UNIT, new_name
+from engines import ROW, UNIT
 
-from osgt import Dataset
 from osgt.tables.measures import CentredSum, ClippedSum, Squares
 from osgt.tables.reading import compiled, fetched
 from osgt.tables.values import grid_of
@@ -195,25 +192,16 @@ TYPES_OF_ENGINES = {
 
 
 @pytest.mark.parametrize(("engine_name", "dtype"), TYPES_OF_ENGINES, ids=str)
-def test_steps_of_other_types_are_exact(request, engine_name, dtype):
+def test_steps_of_other_types_are_exact(engine_of, engine_name, dtype):
     columns = {f"v{i}": column for i, column in enumerate(TYPES_OF_ENGINES[engine_name, dtype])}
     ours = ibis.dtype("decimal(38, 0)" if dtype == "HUGEINT" else dtype.replace("numeric", "decimal"))
     values = {name: column.values([ours]) for name, column in columns.items()}
     assert all(len(numbers) >= 40 for numbers in values.values())
-    name, rows = new_name(), itertools.zip_longest(*values.values(), [None])
-    literals = ", ".join(
+    rows = ", ".join(
         f"({row}, {row}, {', '.join('NULL' if v is None else f'{as_decimal(v):f}' for v in numbers[:-1])})"
-        for row, numbers in enumerate(rows)
+        for row, numbers in enumerate(itertools.zip_longest(*values.values(), [None]))
     )
-    query = f"CREATE TABLE {name} ({UNIT} bigint, {ROW} bigint, {', '.join(f'{column} {dtype}' for column in columns)})"
-    if engine_name == "duckdb":
-        source = duckdb.connect()
-        source.execute(f"{query}; INSERT INTO {name} VALUES {literals}")
-    else:
-        source = request.getfixturevalue("postgres_tables")
-        with psycopg.connect(source, autocommit=True) as connection:
-            connection.execute(f"{query}; INSERT INTO {name} VALUES {literals}")
-    dataset = Dataset(source, UNIT, table=name)
+    dataset = engine_of(engine_name).made({UNIT: "bigint", ROW: "bigint", **dict.fromkeys(columns, dtype)}, rows)
     measures = {name: column.measures(name, dataset.type_of("column", name)) for name, column in columns.items()}
     assert measures["v0"][0].grid == columns["v0"].measures("v0", ours)[0].grid
     assert wrong_steps(dataset, measures, values) == []

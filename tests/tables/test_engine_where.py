@@ -38,7 +38,7 @@ CONDITIONS = {
 
 def test_conditions_in_sql_and_as_expressions(engine):
     dataset = engine.put(TABLE)
-    conditions = list(CONDITIONS.items())[: 2 if engine.name == "spark" else None]
+    conditions = list(CONDITIONS.items())[: 2 if engine.slow else None]
     for text, (expression, expected) in conditions:
         assert rows_left(dataset.where(text)) == expected, text
         assert rows_left(dataset.where(expression(dataset.table))) == expected, text
@@ -56,8 +56,7 @@ def test_conditions_follow_one_another(engine):
 
 
 def test_quoted_names(engine):
-    quote = "`" if engine.name == "spark" else '"'
-    assert rows_left(engine.put(TABLE).where(f"{quote}select{quote}")) == [[3], [2]]
+    assert rows_left(engine.put(TABLE).where(f"{engine.quote}select{engine.quote}")) == [[3], [2]]
 
 
 BEYOND = [
@@ -114,9 +113,9 @@ def test_places_random_numbers_and_functions_of_users_are_refused_in_expressions
 @pytest.mark.parametrize("text", BEYOND)
 def test_refused_in_sql(engine, text):
     """With an error that names `where`; the rows are not read, and what was there before is unharmed."""
-    if engine.name == "spark" and text not in BEYOND[:14:3]:
-        pytest.skip("parsed before Spark sees it")
-    dataset = engine.put(TABLE) if engine.name == "duckdb" else small(engine)
+    if engine.slow and text not in BEYOND[:14:3]:
+        pytest.skip("parsed before the engine sees it")
+    dataset = small(engine)
     with pytest.raises(ValueError, match="where"):
         dataset.where(text)
 
@@ -135,7 +134,7 @@ def test_comments_do_not_hide_anything(engine):
     """What was checked is what is run: a comment takes nothing with it, neither a bracket nor a later condition."""
     dataset = small(engine)
     assert rows_left(dataset.where("size > 1 -- OR 1 = 1").where("size < 5")) == [[2], [2]]
-    if engine.name != "spark":
+    if not engine.slow:
         assert rows_left(dataset.where("size > 1 /* AND size > 2 */")) == [[3], [3]]
 
 

@@ -12,6 +12,8 @@ from engines import ROW, UNIT, sums
 from ibis import _
 from psycopg import sql
 from spies import SpyLedger
+from stands import STANDS
+from stands.postgres import postgres_table
 
 from osgt import Dataset
 from osgt.tables.engines import engine_named
@@ -33,7 +35,7 @@ TABLE = pa.table(
 )
 
 
-@pytest.fixture(scope="module", params=("duckdb", "spark", "postgres"))
+@pytest.fixture(scope="module", params=STANDS)
 def data(request, engine_of):
     engine = engine_of(request.param)
     return engine, engine.put(TABLE)
@@ -206,33 +208,11 @@ def test_what_looks_beyond_the_row_is_refused(data):
 def test_strings_are_read_as_the_engine_reads_them(data):
     """Each condition selects what the engine itself selects with it."""
     engine, dataset = data
-    texts = {
-        "postgres": [
-            r"c ~ E'\\d'",
-            r"c = E'a\\b'",
-            r"c = E'\u0031'",
-            r"c = E'\061'",
-            r"c = $$\$$",
-            r"c LIKE E'a\\\\b'",
-        ],
-        "duckdb": [r"c ~ E'\\d'", r"c = E'a\\b'", r"c = E'\061'", r"c = E'\x31'", r"c = $$\$$", r"c LIKE E'a\\b'"],
-        "spark": [r"c RLIKE '\\d'", r"c = 'a\\b'", r"c = '\u0031'", r"c = '\061'", r"c = r'\'", r"c LIKE 'a\\\\b'"],
-    }[engine.name]
-    for text in texts:
-        query = f"SELECT row FROM {dataset.table.get_name()} WHERE {text} ORDER BY 1"
-        own = raw(engine, dataset, query)
-        assert len(own) == 1
-        assert kept(dataset.where(text)) == own, text
-
-
-def raw(engine, dataset, query):
-    backend = dataset.table.get_backend()
-    if engine.name == "spark":
-        return [row[0] for row in backend._session.sql(query.replace(" row ", " `row` ")).collect()]
-    if engine.name == "duckdb":
-        return [row[0] for row in backend.con.execute(query).fetchall()]
-    with backend.con.cursor() as cursor:
-        return [row[0] for row in cursor.execute(query.replace(" row ", ' "row" ')).fetchall()]
+    row = f"{engine.quote}{ROW}{engine.quote}"
+    for text in engine.strings:
+        query = f"SELECT {row} FROM {dataset.table.get_name()} WHERE {text} ORDER BY 1"
+        ((own,),) = engine.raw(dataset, query)
+        assert kept(dataset.where(text)) == [own], text
 
 
 def test_backslashes_under_other_settings(data):
@@ -376,8 +356,6 @@ OWN = [
 
 @pytest.mark.parametrize(("statement", "name"), OWN)
 def test_functions_operators_and_casts_of_postgres(postgres_database, engine_of, statement, name):
-    from engines import postgres_table  # noqa: PLC0415
-
     table = postgres_table(postgres_database, TABLE)
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         connection.execute(sql.SQL(statement))
@@ -388,8 +366,6 @@ def test_functions_operators_and_casts_of_postgres(postgres_database, engine_of,
 
 def test_overloads_in_a_condition_of_postgres(postgres_database):
     """Conditions name the schema: neither the overload nor the operator is looked at, wherever the path leads first."""
-    from engines import postgres_table  # noqa: PLC0415
-
     table = postgres_table(postgres_database, TABLE)
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         connection.execute(
@@ -422,78 +398,9 @@ def test_functions_of_spark(engine_of):
 # Values that allow no answer
 
 
-#: For each engine conditions that fail there by themselves, and the rows that are kept: the value counts as missing.
-FAILING = {
-    "postgres": {
-        "CAST(c AS integer) = 1": [0],
-        "c::bigint IS NULL": [1, 2, 3],
-        "CAST(c AS numeric) > 0 OR i = 2": [0, 1],
-        "CAST(c AS double precision) > 0": [0],
-        "10 / (i - 1) = 10": [1],
-        "i % (i - 1) = 0": [1],
-        "i * 9223372036854775807 > 0": [0],
-        "i + 9223372036854775000 > 0": [0, 1, 2],
-        "CAST(i * 100 AS smallint) > 0": [0, 1, 2],
-        "sqrt(2 - i) >= 0": [0, 1],
-        "ln(i - 1) >= 0": [1, 2, 3],
-        "exp(i) > 0": [0, 1, 2],
-        "d + INTERVAL '1' DAY > DATE '2020-01-04'": [3],
-        "substring(c, 1, 1) = 'a'": [2],
-        "CASE WHEN i > 0 THEN CAST(c || 'e400' AS numeric) ELSE CAST(1 AS float8) END > 0": [],
-        "length(repeat(repeat(repeat(repeat(c, 1000), 1000), 1000), 1000)) > 0": [],
-        "length(repeat(c, 1000)) = 1000": [0, 1, 3],
-        f"length(replace(replace(c || 'x', 'x', '{'y' * 999}'), 'y', '{'z' * 9999}')) > 0": [],
-        f"length(regexp_replace(repeat(c, 1000), 'x', '{'y' * 9999}', 'g')) > 0": [],
-        "length(replace(repeat(c, 1000), 'x', repeat(c, 999))) > 0 AND c = 'x'": [3],
-        "length(replace(repeat(c, 1000), 'x', repeat(c || 'y', 999))) > 0 AND c = 'x'": [],
-        "CAST(CAST('NaN' AS numeric) AS numeric(5, 2)) > i": [0, 1, 2, 3],
-    },
-    "duckdb": {
-        "CAST(c AS integer) = 1": [0],
-        "c::bigint IS NULL": [1, 2, 3],
-        "CAST(c AS date) IS NULL AND i > 1": [1, 2, 3],
-        "10 // (i - 1) = 10": [1],
-        "i * 9223372036854775807 > 0": [0],
-        "i + 9223372036854775000 > 0": [0, 1, 2],
-        "CAST(i * 100 AS smallint) > 0": [0, 1, 2, 3],  # DuckDB compares before it casts, where it can
-        "CAST(i * 100 AS smallint) IS NULL": [3],
-        "sqrt(2 - i) >= 0": [0, 1],
-        "ln(i - 1) >= 0": [1, 2, 3],
-        "strptime(c, '%d') = TIMESTAMP '1900-01-01'": [0],
-        "n < CAST(d + INTERVAL '500 years' AS timestamp)": [],
-        "n IN (CAST(d + INTERVAL '500 years' AS timestamp))": [],
-        "n BETWEEN d AND CAST(d + INTERVAL '500 years' AS timestamp)": [],
-        "n < CAST(d + INTERVAL '1 year' AS timestamp)": [0, 1, 2, 3],
-        "length(repeat(repeat(repeat(repeat(c, 1000), 1000), 1000), 1000)) > 0": [],
-        "length(repeat(c, 1000)) = 1000": [0, 1, 3],
-        f"length(replace(replace(c || 'x', 'x', '{'y' * 999}'), 'y', '{'z' * 9999}')) > 0": [],
-        f"length(regexp_replace(repeat(c, 1000), 'x', '{'y' * 9999}', 'g')) > 0": [],
-        "length(replace(repeat(c, 1000), 'x', repeat(c, 999))) > 0 AND c = 'x'": [3],
-        "length(replace(repeat(c, 1000), 'x', repeat(c || 'y', 999))) > 0 AND c = 'x'": [],
-        "d + INTERVAL '1' DAY > DATE '2020-01-04'": [3],
-    },
-    "spark": {
-        "CAST(c AS int) = 1": [0],
-        "c::bigint IS NULL": [1, 2, 3],
-        "to_date(c) IS NULL AND i > 1": [1, 2, 3],
-        "10 / (i - 1) = 10": [1],
-        "i % (i - 1) = 0": [1],
-        "i * 9223372036854775807 > 0": [0],
-        "CAST(i * 100 AS smallint) > 0": [0, 1, 2],
-        "abs(i) = 1": [0],
-        "length(repeat(repeat(repeat(repeat(c, 1000), 1000), 1000), 1000)) > 0": [],
-        "length(repeat(c, 1000)) = 1000": [0, 1, 3],
-        "length(replace(repeat(c, 1000), 'x', repeat(c, 999))) > 0 AND c = 'x'": [3],
-        "length(replace(repeat(c, 1000), 'x', repeat(c || 'y', 999))) > 0 AND c = 'x'": [],
-        f"length(regexp_replace(repeat(c, 1000), 'x', '{'y' * 9999}')) > 0": [],
-        "d + INTERVAL '1' DAY > DATE '2020-01-04'": [3],
-    },
-}
-
-
 def test_values_that_allow_no_answer_count_as_missing(data):
     engine, dataset = data
-    for text, expected in FAILING[engine.name].items():
+    for text, expected in engine.failing.items():
         assert kept(dataset.where(text)) == expected, text
 
 
@@ -506,37 +413,9 @@ def test_expressions_count_such_values_as_missing_too(data):
     }
 
 
-#: What depends on a value in a way that cannot be tested before.
-REFUSED = {
-    "postgres": [
-        "CAST(c AS date) > '2020-01-01'",
-        "c::boolean",
-        "c ~ c",
-        "i ^ 2 > 3",
-        "split_part(c, 'a', 0) = ''",
-        "c LIKE 'a\\'",
-    ],
-    "duckdb": [
-        "c ~ c",
-        "c ~ '('",
-        "regexp_matches(c, c)",
-        "c = 1",
-    ],
-    "spark": [
-        "c = 1",
-        "i = '1'",
-        "c RLIKE c",
-        "c RLIKE '('",
-        "c LIKE 'a\\\\'",
-        "regexp_extract(c, '(a)', 2) = 'a'",
-        "i DIV 0 = 1",
-    ],
-}
-
-
 def test_what_would_fail_for_some_rows_is_refused(data):
     engine, dataset = data
-    for text in REFUSED[engine.name]:
+    for text in engine.refused:
         with pytest.raises((ValueError, TypeError), match="where"):
             dataset.where(text)
 
@@ -618,6 +497,5 @@ def strange(postgres_tables):
 def test_the_text_of_an_expression_is_the_condition_alone(data):
     engine, dataset = data
     narrow = Dataset(dataset.table.filter(dataset.table.i < 500), UNIT)
-    quote = "`" if engine.name == "spark" else '"'
     where = narrow.where(_.i > 1).to_dict()["where"]
-    assert where == [f"{quote}i{quote} > 1"]
+    assert where == [f"{engine.quote}i{engine.quote} > 1"]

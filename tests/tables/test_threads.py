@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import duckdb
 import pyarrow as pa
 import pytest
-from engines import fetched_queries, postgres_table, spark_frame
+from engines import fetched_queries
+from stands.postgres import postgres_table
+from stands.spark import spark_frame
 
 from osgt import Dataset, Ledger
 

@@ -1,31 +1,62 @@
 """The commands: parse, call, print."""
 
+from typing import Annotated
+
 import typer
 
-from osgt.cli.ledger import budget, grants, ledger, open_, remaining, table
-from osgt.cli.ledger_report import report
-from osgt.cli.ledger_settle import note, settle
-from osgt.cli.ledger_show import show
-from osgt.cli.ledger_upkeep import backup, export, restore, verify
-from osgt.cli.noise import noise
-from osgt.cli.paper import paper
-from osgt.cli.plan import plan
-from osgt.cli.release import preview, release
+from osgt.cli.lazy import lazy_group
 
-app = typer.Typer(
-    name="osgt",
-    help="Publish statistics about people with the least noise that a privacy budget allows.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-app.command()(plan)
-app.command()(release)
-app.command()(preview)
-app.command()(noise)
-app.command()(paper)
-ledger.command("open")(open_)
-for command in (show, remaining, report, settle, note, budget, table, verify, export, backup, restore, grants):
-    ledger.command()(command)
+#: Where each command is. They are imported when they run.
+_COMMANDS = {
+    "plan": "plan:plan",
+    "release": "release:release",
+    "preview": "preview:preview",
+    "schema": "schema:schema",
+    "noise": "noise:noise",
+    "paper": "paper:paper",
+}
+_LEDGER_COMMANDS = {
+    "open": "ledger:open_",
+    "show": "ledger_show:show",
+    "remaining": "ledger:remaining",
+    "report": "ledger_report:report",
+    "settle": "ledger_settle:settle",
+    "note": "ledger_settle:note",
+    "budget": "ledger:budget",
+    "table": "ledger:table",
+    "verify": "ledger_upkeep:verify",
+    "export": "ledger_upkeep:export",
+    "backup": "ledger_upkeep:backup",
+    "restore": "ledger_upkeep:restore",
+    "grants": "ledger:grants",
+}
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from osgt import __version__  # noqa: PLC0415 - takes a while
+
+        typer.echo(f"osgt {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(name="osgt", cls=lazy_group(_COMMANDS), no_args_is_help=True)
+ledger = typer.Typer(name="ledger", cls=lazy_group(_LEDGER_COMMANDS), no_args_is_help=True)
 app.add_typer(ledger)
+
+
+@app.callback()
+def _osgt(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Publish statistics about people with the least noise that a privacy budget allows."""
+
+
+@ledger.callback()
+def _ledger() -> None:
+    """Budgets of data sets, and what has been spent of them."""
+
 
 __all__ = ["app"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osgt.cli.shared import QueryFile, clear_errors
+from osgt.cli.shared import QueryPath, clear_errors
 from osgt.shown_text import one_line
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 #: Releases like one are counted up to this.
 _COUNTED = 1000
 
-ledger = typer.Typer(name="ledger", help="Budgets of data sets, and what has been spent of them.", no_args_is_help=True)
-
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="Path of the ledger, sqlite:///… or postgresql://…")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
-Epsilon = Annotated[float, typer.Option(help="ε that all releases together may give away.")]
-BudgetDelta = Annotated[float, typer.Option(help="δ of all releases together; 0 allows pure noise only.")]
-Reason = Annotated[str, typer.Option(help="Why: recorded for ever.")]
+Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all releases together may give away.")]
+BudgetDelta = Annotated[
+    float, typer.Option(metavar="NUMBER", help="δ of all releases together; 0 allows pure noise only.")
+]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why: recorded for ever.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
@@ -39,29 +39,38 @@ def open_(
     epsilon: Epsilon,
     delta: BudgetDelta,
     unit: Annotated[
-        str | None, typer.Option(help="Whom the budget protects: the privacy unit. Releases about others are refused.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whom the budget protects: the privacy unit. Releases about others are refused."
+        ),
     ] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="TABLE",
             help="Table about these people, as NAME or NAME:COLUMN (the unit's column there); may be repeated. Other "
-            "tables are refused."
+            "tables are refused.",
         ),
     ] = None,
     neighbours: Annotated[
-        str | None, typer.Option(help="Neighbour relation: add_remove (the default with --unit) or change_one.")
+        str | None,
+        typer.Option(
+            metavar="RELATION", help="Neighbour relation: add_remove (the default with --unit) or change_one."
+        ),
     ] = None,
     composition: Annotated[
         str,
         typer.Option(
+            metavar="METHOD",
             help="adaptive holds for every analyst. planned adds up exactly, but is proved only if the noise of all "
-            "releases was fixed before the first answer was seen; for budgets chosen as one goes it is refuted."
+            "releases was fixed before the first answer was seen; for budgets chosen as one goes it is refuted.",
         ),
     ] = "adaptive",
     selection_share: Annotated[
         float | None,
         typer.Option(
-            help="Share of δ for the choice of groups (adaptive); 0 where all keys are public [default: 0.2]."
+            metavar="NUMBER",
+            help="Share of δ for the choice of groups (adaptive); 0 where all keys are public [default: 0.2].",
         ),
     ] = None,
 ) -> None:
@@ -107,12 +116,15 @@ def table(
     dataset: DatasetName,
     add: Annotated[
         list[str] | None,
-        typer.Option(help="Table about the same people, as NAME or NAME:COLUMN (the unit's column there)."),
+        typer.Option(
+            metavar="TABLE", help="Table about the same people, as NAME or NAME:COLUMN (the unit's column there)."
+        ),
     ] = None,
     changed: Annotated[
-        list[str] | None, typer.Option(help="Table whose columns have other names or types than before.")
+        list[str] | None,
+        typer.Option(metavar="TABLE", help="Table whose columns have other names or types than before."),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why: recorded for ever.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why: recorded for ever.")] = None,
 ) -> None:
     """Let further tables about the same people share a budget, or accept that a table has other columns now.
 
@@ -127,18 +139,26 @@ def table(
 def remaining(
     location: Location,
     dataset: DatasetName,
-    query: QueryFile = None,
+    query: QueryPath = None,
     max_groups: Annotated[
-        int | None, typer.Option(help="Without --query: the most values that one person can change [default: 1].")
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="Without --query: the most values that one person can change [default: 1]."
+        ),
     ] = None,
     shift: Annotated[
-        int | None, typer.Option(help="Without --query: the most by which one person can change a value [default: 1].")
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="Without --query: the most by which one person can change a value [default: 1]."
+        ),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="δ of that release; by default that of the query file, or of the budget.")
+        float | None,
+        typer.Option(metavar="NUMBER", help="δ of that release; by default that of the query file, or of the budget."),
     ] = None,
     selection_share: Annotated[
-        float | None, typer.Option(help="Without --query: share of δ for the choice of groups [default: 0].")
+        float | None,
+        typer.Option(metavar="NUMBER", help="Without --query: share of δ for the choice of groups [default: 0]."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -170,11 +190,11 @@ def remaining(
 
 def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> dict[str, Any]:
     """What is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
-    from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
 
-    job = read_job(path)
-    query = job.query()
-    own = dict(job.budget)
+    file = read_query_file(path)
+    query = file.query()
+    own = file.budget.given()
     with closing(query.dataset):
         at = own.get("delta") if delta is None else delta
         answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}

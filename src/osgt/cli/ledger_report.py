@@ -13,7 +13,7 @@ from osgt.files import written
 
 def report(
     location: Location,
-    out: Annotated[Path, typer.Option(help="File to write: .html.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .html.")],
     dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this data set.")] = None,
     overwrite: Overwrite = False,
 ) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from osgt.ledger import Ledger
 
 EntryNumber = Annotated[int, typer.Argument(metavar="ENTRY", help="Number of the release: see `osgt ledger show`.")]
-Actor = Annotated[str | None, typer.Option(help="Who says so: recorded for ever [default: the user and the machine].")]
+Actor = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever [default: the user and the machine].")
+]
 
 
 def settle(
@@ -23,14 +25,20 @@ def settle(
     dataset: DatasetName,
     entry: EntryNumber,
     out: Annotated[
-        list[Path] | None, typer.Option(help="File of the release: its name and SHA-256 are recorded. May be repeated.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File of the release: its name and SHA-256 are recorded. May be repeated."),
     ] = None,
     statement: Annotated[
-        Path | None, typer.Option(help="The statement as JSON, as `osgt release --json` printed it.")
+        Path | None, typer.Option(metavar="FILE", help="The statement as JSON, as `osgt release --json` printed it.")
     ] = None,
-    statement_hash: Annotated[str | None, typer.Option(help="The hash of the statement, if it is known.")] = None,
+    statement_hash: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The hash of the statement, if it is known.")
+    ] = None,
     kept: Annotated[
-        Path | None, typer.Option(help="Table that `osgt release` kept: it is put in place as --out, and removed here.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Table that `osgt release` kept: it is put in place as --out, and removed here."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     actor: Actor = None,

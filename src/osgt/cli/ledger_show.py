@@ -24,13 +24,23 @@ def show(
     last: Annotated[
         int | None,
         typer.Option(
-            help="The number of releases to show, from the latest back [default: 20; all with --json or --csv].", min=0
+            metavar="NUMBER",
+            help="The number of releases to show, from the latest back [default: 20; all with --json or --csv].",
+            min=0,
         ),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="From this day or time (UTC) on, as in 2026-05-03.")] = None,
-    until: Annotated[str | None, typer.Option(help="Up to and including this day or time (UTC).")] = None,
-    actor: Annotated[str | None, typer.Option(help="Only what this person or database user did.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture of the spending: .png, .svg or .pdf.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From this day or time (UTC) on, as in 2026-05-03.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Up to and including this day or time (UTC).")
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what this person or database user did.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a picture of the spending: .png, .svg or .pdf.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a row for each release and event.")] = False,

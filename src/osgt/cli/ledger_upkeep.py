@@ -21,7 +21,10 @@ def verify(
     location: Location,
     heads: Annotated[
         Path | None,
-        typer.Option(help="An earlier export, or the JSON of an earlier verify: notices what is missing at the end."),
+        typer.Option(
+            metavar="FILE",
+            help="An earlier export, or the JSON of an earlier verify: notices what is missing at the end.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,7 +76,9 @@ def _print_problems(problems: "Iterable[str]") -> None:
 
 def export(
     location: Location,
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write; standard output if not given.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, which is the only form there is.")] = True,
 ) -> None:
@@ -112,7 +117,7 @@ def restore(
     reason: Reason,
     heads: Annotated[
         Path | None,
-        typer.Option(help="The latest heads of the ledger that is replaced: JSON of verify or export."),
+        typer.Option(metavar="FILE", help="The latest heads of the ledger that is replaced: JSON of verify or export."),
     ] = None,
     charges_unknown: Annotated[
         bool,

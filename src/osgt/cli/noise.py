@@ -30,20 +30,27 @@ _FIELD = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n][^,\r\n]*|)(,|\r\n|\r|\n|\Z)
 
 def noise(
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="CSV file with a header line; - for standard input.")],
-    column: Annotated[str, typer.Option(help="Name of the column of numbers.")],
-    epsilon: Annotated[float, typer.Option(help="ε of the budget.")],
+    column: Annotated[str, typer.Option(metavar="COLUMN", help="Name of the column of numbers.")],
+    epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="ε of the budget.")],
     delta: Delta,
     max_groups: MaxGroups,
-    shift: Annotated[float, typer.Option(help="The most by which one person can change a value.")] = 1,
+    shift: Annotated[
+        float, typer.Option(metavar="NUMBER", help="The most by which one person can change a value.")
+    ] = 1,
     values: Annotated[
-        str, typer.Option(help="integers or floats: what the column holds. Never guessed from the file.")
+        str,
+        typer.Option(metavar="KIND", help="integers or floats: what the column holds. Never guessed from the file."),
     ] = "integers",
     objective: ObjectiveText = "variance",
     interval: Annotated[
         float | None,
-        typer.Option(help="Add columns <name>_low and <name>_high: the noise interval at this confidence."),
+        typer.Option(
+            metavar="NUMBER", help="Add columns <name>_low and <name>_high: the noise interval at this confidence."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write; standard output if not given.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Add noise to a column of numbers. Nothing is written unless every value could be read.

@@ -17,7 +17,9 @@ from osgt.paper.report import Stage, as_json
 
 
 def paper(
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and tables; made if it does not exist.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the pictures and tables; made if it does not exist.")
+    ],
     full: Annotated[
         bool, typer.Option("--full", help="Measure δ on 10⁹ applications of the mechanism: a few minutes.")
     ] = False,

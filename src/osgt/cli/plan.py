@@ -1,65 +1,105 @@
-"""`osgt plan`: what each noise would cost in error at a budget, or which budget an error takes. Reads no data."""
+"""`osgt plan`: the noise of a table, or of numbers, at a budget; or the budget that an error takes. Reads no data."""
 
 import json
 import math
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from osgt.calibration import Comparison, calibrate_epsilon, compare
+from osgt.calibration import calibrate_epsilon, compare
+from osgt.cli.plan_noise import as_dict, print_noises
 from osgt.cli.shared import (
     PICTURES,
-    DeltaUnlessQuery,
-    MaxGroupsUnlessQuery,
-    Overwrite,
-    QueryFile,
-    Shift,
-    TableObjective,
+    QueryPath,
     clear_errors,
     command_target,
     warn,
 )
+from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import written
-from osgt.noise import Law
 from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
 
-#: Chances that some cell is off by more, for which `plan` names the error.
-_CHANCES = (0.5, 0.1, 0.01)
+_NUMBERS = "Numbers rather than a table"
 
 
+@takes_a_table
 def plan(
-    delta: DeltaUnlessQuery = None,
-    max_groups: MaxGroupsUnlessQuery = None,
-    query: QueryFile = None,
-    epsilon: Annotated[float | None, typer.Option(help="ε of the budget. Give this or --error.")] = None,
-    error: Annotated[
-        float | None, typer.Option(help="Instead of --epsilon: the half-width of the noise interval you can accept.")
+    asked: Asked,
+    query: QueryPath = None,
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="ε of the budget. Or give --error.", rich_help_panel=BUDGET)
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of the interval that --error speaks of.")] = 0.95,
-    shift: Shift = 1,
-    cells: Annotated[int, typer.Option(help="Number of cells in the table to be released.", min=1)] = 10_000,
-    objective: TableObjective = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture of the noises: .png, .svg or .pdf.")] = None,
-    overwrite: Overwrite = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="δ of the budget: far below one over the number of people; 0 for pure ε.",
+            rich_help_panel=BUDGET,
+        ),
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Instead of --epsilon: the half-width of the noise interval that you can accept.",
+            rich_help_panel=BUDGET,
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
+    ] = None,
+    shift: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="The most by which one person can change a number (1).", rich_help_panel=_NUMBERS
+        ),
+    ] = None,
+    cells: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="How many numbers there are (10,000).", min=1, rich_help_panel=_NUMBERS),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="What to minimise: for tables interval (what is shown; the default), else variance (the default), "
+            "mean_abs, quantile:P (of the error) or max:N (largest of N).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a picture of the noises: .png, .svg or .pdf.", rich_help_panel=_NUMBERS
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for a program to read.", rich_help_panel=OUTPUT)
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the picture if it exists.", rich_help_panel=_NUMBERS)
+    ] = False,
 ) -> None:
-    """Show what each noise would cost in error at a budget. Reads no data and spends nothing.
+    """Show the noise and the intervals of a release before it is made. Reads no data and spends nothing.
 
-    Example: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8 --cells 10000
+    Example: osgt plan --query query.toml
 
-    Or the plan of a whole release: osgt plan --query query.toml
+    Without a table, what each noise costs in error: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
     """
     with clear_errors():
-        if query is not None:
-            if max_groups is not None or plot is not None:
-                raise ValueError("--query has its own groups and no picture: leave out --max-groups and --plot")
-            _plan_query(query, epsilon, delta, error, confidence, objective, as_json=as_json)
+        numbers = {"--shift": shift, "--cells": cells, "--plot": plot}
+        if query is not None or asked:
+            if given := [option for option, value in numbers.items() if value is not None]:
+                raise ValueError(f"{given[0]} is for numbers rather than a table: leave it out")
+            _plan_table(asked, query, epsilon, delta, error, confidence, objective, as_json=as_json)
             return
+        max_groups = asked.parts["max_groups"]
         if delta is None or max_groups is None:
             raise ValueError(f"{'--delta' if delta is None else '--max-groups'} must be given, or --query")
         if (epsilon is None) == (error is None):
@@ -67,23 +107,17 @@ def plan(
         target = None if plot is None else command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES)
         if target is not None:
             target.checked()
+        each = {"shift": 1 if shift is None else shift, "coordinates": max_groups}
         noise = None
         if epsilon is None:
-            found = calibrate_epsilon(
-                delta, target_interval=error, confidence=confidence, shift=shift, coordinates=max_groups
-            )
+            at = 0.95 if confidence is None else confidence
+            found = calibrate_epsilon(delta, target_interval=error, confidence=at, **each)
             # A budget that people can write down, and the noise that was found for the error.
             epsilon, noise = math.ceil(found.epsilon * 1e6) / 1e6, found.noise
-        comparison = compare(
-            epsilon,
-            delta,
-            shift=shift,
-            coordinates=max_groups,
-            objective="variance" if objective is None else objective_of(objective),
-            cells=cells,
-            noise=noise,
-        )
-        budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": shift}
+        cells = 10_000 if cells is None else cells
+        least = objective_of(objective or "variance")
+        comparison = compare(epsilon, delta, **each, objective=least, cells=cells, noise=noise)
+        budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": each["shift"]}
         warn(budget_warnings(epsilon, delta))
         if target is not None:
             from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
@@ -91,37 +125,37 @@ def plan(
             with written(target) as place:
                 draw_plan(place, Path(target.path).suffix, comparison, budget)
         if as_json:
-            typer.echo(json.dumps(_as_dict(comparison, budget, cells), indent=2))
+            typer.echo(json.dumps(as_dict(comparison, budget, cells), indent=2))
         else:
-            _print(comparison, budget, cells)
+            print_noises(comparison, budget, cells)
             if plot is not None:
                 typer.echo(f"Picture: {plot}")
 
 
-def _plan_query(
-    path: Path,
+def _plan_table(
+    asked: Asked,
+    path: Path | None,
     epsilon: float | None,
     delta: float | None,
     error: float | None,
-    confidence: float,
+    confidence: float | None,
     objective: str | None,
     *,
     as_json: bool,
 ) -> None:
-    """The plan of a query file; a budget on the command line stands in for the one in the file."""
-    from osgt.tables.job import read_job  # noqa: PLC0415 - the extra "tables"
-
-    job = read_job(path)
-    budget = {**job.budget, **{name: v for name, v in (("epsilon", epsilon), ("delta", delta)) if v is not None}}
+    """The plan of a table release; options stand in for what the query file says."""
+    budget = {"epsilon": epsilon, "delta": delta}
+    file = asked.query_file(path, budget=budget, output={"confidence": confidence, "objective": objective})
+    given = file.budget.given()
     if error is not None:
-        budget = {"interval": error, "delta": budget.get("delta")}
-    query = job.query()
+        given = {"interval": error, "delta": given.get("delta")}
+    query = file.query()
     with closing(query.dataset):
         found = query.plan(
-            **budget,
-            confidence=job.output.get("confidence", confidence),
-            objective=objective_of(objective or job.output.get("objective", "interval")),
-            charged="ledger" in job.data,
+            **given,
+            confidence=file.output.confidence,
+            objective=objective_of(file.output.objective),
+            charged=file.data.ledger is not None,
         )
     if as_json:
         warn(found.warnings)
@@ -136,52 +170,3 @@ def _plan_query(
         table.add_row(column.name, column.width_in_words(), *others)
     console.print(table)
     console.print(str(found), highlight=False, soft_wrap=True)
-
-
-def largest_of(law: Law, cells: int, chance: float) -> float:
-    """The least x such that any of the cells is off by more than x with at most this probability."""
-    return float(law.isf(-0.5 * math.expm1(math.log1p(-chance) / cells)))
-
-
-def _as_dict(comparison: Comparison, budget: dict[str, Any], cells: int) -> dict[str, Any]:
-    best = comparison["osgt"].noise
-    return {
-        **budget,
-        "cells": cells,
-        "noises": [row.to_dict() for row in comparison],
-        "better_end": comparison.better_end,
-        "reason": comparison.reason,
-        "any_cell_off_by_more": {str(chance): largest_of(best, cells, chance) for chance in _CHANCES},
-    }
-
-
-def _print(comparison: Comparison, budget: dict[str, Any], cells: int) -> None:
-    console = Console()
-    best = comparison["osgt"]
-    table = Table(
-        title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person in at most {budget['max_groups']:,} "
-        f"groups, each changed by at most {budget['shift']:,}",
-        title_justify="left",
-    )
-    for column in ("noise", "std", "mean error", "95 %", "99.9999 %", f"largest of {cells:,}", "OSGT saves"):
-        table.add_column(column, justify="left" if column == "noise" else "right")
-    for row in comparison:
-        table.add_row(
-            row.name,
-            f"{row.std:.4g}",
-            f"{row.mean_abs:.4g}",
-            f"±{row.interval_95:g}",
-            f"±{row.interval_999999:g}",
-            f"{row.expected_max:.4g}",
-            "" if row is best else f"{100 * row.gain:.1f} %",
-            style="bold" if row is best else None,
-        )
-    console.print(table)
-    console.print(comparison.reason, highlight=False, soft_wrap=True)
-    console.print(
-        f"Use {best.noise!r}: 95 % of the cells are off by at most {best.interval_95:g}.",
-        highlight=False,
-        soft_wrap=True,
-    )
-    limits = ", ".join(f"{largest_of(best.noise, cells, chance):g} ({chance:.0%})" for chance in _CHANCES)
-    console.print(f"Chance that any of {cells:,} cells is off by more than: {limits}.", highlight=False, soft_wrap=True)

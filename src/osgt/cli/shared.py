@@ -15,17 +15,20 @@ from osgt.shown_text import printable
 #: Pictures that matplotlib can write and people can open.
 PICTURES = (".png", ".svg", ".pdf")
 
-_DELTA = typer.Option(help="δ of the budget: far below one over the number of people; 0 for pure ε.")
-_MAX_GROUPS = typer.Option(help="The most values that one person can change.")
+_DELTA = typer.Option(metavar="NUMBER", help="δ of the budget: far below one over the number of people; 0 for pure ε.")
+_MAX_GROUPS = typer.Option(metavar="NUMBER", help="The most values that one person can change.")
 Delta = Annotated[float, _DELTA]
-DeltaUnlessQuery = Annotated[float | None, _DELTA]
 MaxGroups = Annotated[int, _MAX_GROUPS]
-MaxGroupsUnlessQuery = Annotated[int | None, _MAX_GROUPS]
-Shift = Annotated[int, typer.Option(help="The most by which one person can change a value.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
-QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file in TOML: the whole release in one file.")]
+QueryPath = Annotated[
+    Path | None, typer.Option("--query", metavar="FILE", help="Query file in TOML: the whole release in one file.")
+]
 ObjectiveText = Annotated[
-    str, typer.Option(help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).")
+    str,
+    typer.Option(
+        metavar="OBJECTIVE",
+        help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).",
+    ),
 ]
 TableObjective = Annotated[
     str | None,

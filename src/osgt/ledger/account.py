@@ -2,7 +2,8 @@
 
 Nothing that is stored is believed: the sums are added up again from the charges. What cannot be added up, the Gaussian
 residue, is proved again for every entry (`strict`, for `verify`); else it is checked to be possible (`plausible`), and
-proved again for some entries that are drawn at random (`prove_some`).
+proved again for some entries that are drawn at random (`prove_some`). An account may begin at a `checkpoint` instead of
+the first entry; what needs an older charge then raises OlderNeededError.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from osgt.ledger import filters
 from osgt.ledger.budget import Budget
 from osgt.ledger.chain import Entry
 from osgt.ledger.charges import Charged, profile_of, stored_charge
+from osgt.ledger.checkpoint import Checkpoint
 from osgt.ledger.faults import Fault, forged, readable
 from osgt.ledger.filter_state import FilterState
 from osgt.ledger.planned import Planned
@@ -33,39 +35,77 @@ SAMPLE = 32
 _ONE_BY_ONE = 16
 
 
+class OlderNeededError(Exception):
+    """An account that begins at a checkpoint cannot answer: read the chain from its first entry on."""
+
+
 class Account:
     """What stands against the budget of a data set after the entries so far."""
 
-    def __init__(self, opening: Entry, *, strict: bool = False) -> None:
-        if opening.kind != "open" or opening.sequence != 1:
-            raise Fault("it does not begin with its opening")
-        self._strict = strict
-        self.name = str(opening.values["dataset"])
-        with readable(opening):
-            self.budget = Budget.from_dict(opening.values["budget"])
-            self._declared = Owners.from_dict(opening.values["owners"])
-            self.state = self._begun(opening)
-        self._moved_to(opening)
+    def __init__(self, start: Checkpoint, *, is_whole: bool, strict: bool = False) -> None:
+        self.name, self.budget, self.sequence, self.hash = start.name, start.budget, start.sequence, start.hash
+        self.state = start.state
+        self.changes = start.changes  # the last entry at which the budget was changed
+        self.lost = start.lost  # when charges were lost for good
+        self.begins_at = 0 if is_whole else start.sequence  # charges up to this entry are not in `charges`
         self.charges: dict[int, Charged] = {}
         self.ends: dict[int, str] = {}
+        self._start, self._strict = start, strict
         self._composed: Planned | None = None if self.state is not None else Planned(self.budget)
         self._pending: list[Charge] = []  # charges that are not in `_composed` yet
-        self.changes = 0  # entries at which the budget was changed
-        self.lost: str | None = None  # when charges were lost for good
+        self._declared = start.owners
         self._owners: Owners | None = self._declared
-        self._declared_at = 1  # what was said up to this entry is in `_declared`
+        self._declared_at = start.sequence  # what was said up to this entry is in `_declared`
+
+    @classmethod
+    def opened(cls, opening: Entry, *, strict: bool = False) -> "Account":
+        """The account after the first entry of a chain."""
+        if opening.kind != "open" or opening.sequence != 1:
+            raise Fault("it does not begin with its opening")
+        with readable(opening):
+            budget = Budget.from_dict(opening.values["budget"])
+            start = Checkpoint(
+                name=str(opening.values["dataset"]),
+                sequence=1,
+                hash=opening.hash,
+                budget=budget,
+                state=_begun(budget, opening),
+                owners=Owners.from_dict(opening.values["owners"]),
+                releases=0,
+                profile=None,
+                changes=0,
+                lost=None,
+            )
+        return cls(start, is_whole=True, strict=strict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it begins with the first entry."""
+        return self.begins_at == 0
+
+    def checkpoint(self) -> Checkpoint | None:
+        """What others may begin with; None for a plan, whose charges are all needed."""
+        if self.state is None:
+            return None
+        return Checkpoint(
+            self.name,
+            self.sequence,
+            self.hash,
+            self.budget,
+            self.state,
+            self.owners,
+            self.releases,
+            self.profile(),
+            self.changes,
+            self.lost,
+        )
 
     def _moved_to(self, entry: Entry) -> None:
         self.sequence, self.hash = entry.sequence, entry.hash
 
-    def _begun(self, opening: Entry) -> FilterState | None:
-        """The state that the opening says, if a budget can begin with it."""
-        if self.budget.shares is None:
-            return None
-        state = FilterState.from_dict(opening.values["state"])
-        if not filters.begins(self.budget.shares, state):
-            raise Fault(f"entry {opening.sequence} was forged: its budget does not begin like that")
-        return state
+    def _needs(self, sequence: int) -> None:
+        if sequence <= self.begins_at:
+            raise OlderNeededError
 
     @property
     def standing(self) -> dict[int, Charged]:
@@ -75,7 +115,7 @@ class Account:
     @property
     def releases(self) -> int:
         """The number of charges that stand."""
-        return len(self.charges) - sum(end == "cancel" for end in self.ends.values())
+        return self._start.releases + len(self.charges) - sum(end == "cancel" for end in self.ends.values())
 
     @property
     def owners(self) -> Owners:
@@ -123,6 +163,7 @@ class Account:
         """The state under another budget: all that stands, as if it had been there from the first charge on."""
         if budget.shares is None:
             return None
+        self._needs(1)
         return filters.replay(budget.shares, [one.charge for one in self.standing.values()])
 
     # What has come
@@ -144,7 +185,7 @@ class Account:
                     if entry.values["charges_unknown"]:
                         self.lost = str(entry.values["time"])
                 case "note":
-                    if entry.refers_to not in self.charges:
+                    if entry.refers_to not in self.charges and not self._is_older(entry):
                         raise Fault(f"entry {entry.sequence} is a note about {entry.refers_to}, which is no charge")
                 case _:
                     raise Fault(f"entry {entry.sequence} is of the kind {entry.kind!r}, which cannot stand there")
@@ -187,6 +228,10 @@ class Account:
                 )
         return after
 
+    def _is_older(self, entry: Entry) -> bool:
+        """Whether an entry refers to one before those that this account has read."""
+        return entry.refers_to is not None and 1 < entry.refers_to <= self.begins_at
+
     def prove_some(self) -> None:
         """Prove again what some charges leave to the residue: drawn at random, so that no forger knows which."""
         known = list(self.charges)
@@ -201,6 +246,10 @@ class Account:
 
     def _apply_end(self, entry: Entry, own: "FilterState | Planned | None") -> None:
         sequence, values = entry.refers_to or 0, entry.values
+        if self._is_older(entry):
+            if entry.kind == "cancel":
+                raise OlderNeededError
+            return  # settled: that changes no budget
         one = self.charges.get(sequence)
         if one is None or sequence in self.ends:
             raise Fault(f"entry {entry.sequence} ends charge {sequence}, which is not open")
@@ -230,6 +279,7 @@ class Account:
 
     def _possible(self, budget: Budget, stored: FilterState) -> bool:
         """Whether a state can be that of all standing charges under a new budget, without computing it anew."""
+        self._needs(1)
         assert budget.shares is not None
         charges = [one.charge for one in self.standing.values()]
         return possible_sum(FilterState.start(budget.shares), budget.shares, charges, stored)
@@ -252,7 +302,20 @@ class Account:
 
     def profile(self) -> PrivacyProfile | None:
         """All that stands, as a profile; None if it has too many different parts, or nothing stands."""
-        return profile_of(one.charge for one in self.standing.values())
+        if self._start.releases and self._start.profile is None:
+            return None
+        earlier = [] if self._start.profile is None else [Charge(self._start.profile)]
+        return profile_of([*earlier, *(one.charge for one in self.standing.values())])
+
+
+def _begun(budget: Budget, opening: Entry) -> FilterState | None:
+    """The state that the opening says, if a budget can begin with it."""
+    if budget.shares is None:
+        return None
+    state = FilterState.from_dict(opening.values["state"])
+    if not filters.begins(budget.shares, state):
+        raise Fault(f"entry {opening.sequence} was forged: its budget does not begin like that")
+    return state
 
 
 def _same(stored: FilterState, expected: Any) -> bool:

@@ -61,10 +61,25 @@ def fetch(connection: sa.Connection, head: Head, after: int = 0) -> Fetched:
     return Fetched(head, chain.read_entries(connection, head.number, after), link)
 
 
+def ledger_name(connection: sa.Connection) -> str:
+    """The ledger's own name."""
+    return str(connection.execute(sa.select(schema.c.ledger)).scalar_one())
+
+
+def is_there(connection: sa.Connection, head: Head, sequence: int, hash_: str) -> bool:
+    """Whether a data set has this entry, with a content that leads to this hash."""
+    place = sa.select(entries).where(entries.c.dataset == head.number, entries.c.sequence == sequence)
+    row = connection.execute(place).one_or_none()
+    if row is None:
+        return False
+    entry = Entry(*row)
+    return hash_ == entry.hash == chain.hash_of(entry.previous_hash, entry.content)
+
+
 def first_link(connection: sa.Connection, number: int) -> str:
     """What the first entry of a data set follows: the first entry of the data set opened before it."""
     if number == 1:
-        return chain.genesis(str(connection.execute(sa.select(schema.c.ledger)).scalar_one()))
+        return chain.genesis(ledger_name(connection))
     first = sa.select(entries.c.hash).where(entries.c.dataset == number - 1, entries.c.sequence == 1)
     return str(connection.execute(first).scalar_one_or_none())
 
@@ -84,10 +99,10 @@ def follow(
 ) -> Account:
     """Check that entries follow each other from an account, or from the first one, to the head."""
     sequence, hash_ = (0, first_link) if account is None else (account.sequence, account.hash)
-    is_new = account is None
+    is_new = account is None or not account.charges
     for entry in linked(found, sequence, hash_, head):
         if account is None:
-            account = Account(entry, strict=strict)
+            account = Account.opened(entry, strict=strict)
         else:
             account.apply(entry)
     assert account is not None

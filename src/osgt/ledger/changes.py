@@ -31,7 +31,7 @@ def change_budget(
         return budget, account.rebudgeted(budget)
 
     with accounts.lock:
-        account = accounts.now(name)
+        account = accounts.now(name, needs=1)
         seen, prepared_at, prepared = account.releases > 0, account.sequence, changed(account)
 
         def work(connection: sa.Connection, head: Head, account: Account) -> Appended:
@@ -45,7 +45,7 @@ def change_budget(
             }
             return book.append(connection, head, "budget", values, actor=actor), state
 
-        accounts.append(name, work)
+        accounts.append(name, work, needs=1)
     return AFTER_OUTPUTS if seen else "Nothing was released before this change"
 
 

@@ -105,7 +105,10 @@ def end(accounts: Accounts, name: str, sequence: int, actor: str | None, kind: s
             more["state"] = None if state is None else state.to_dict()
         return book.append(connection, head, kind, more, actor=actor, refers_to=sequence), state
 
-    accounts.append_once(name, work, lambda account: sequence if account.ends.get(sequence) == kind else None)
+    def find(account: Account) -> int | None:
+        return sequence if account.ends.get(sequence) == kind else None
+
+    accounts.append_once(name, work, find, needs=sequence)
     return not before
 
 
@@ -118,7 +121,7 @@ def note(accounts: Accounts, name: str, sequence: int, text: str, actor: str | N
         _check_charge(account, sequence)
         return book.append(connection, head, "note", {"text": text}, actor=actor, refers_to=sequence), None
 
-    accounts.append(name, work)
+    accounts.append(name, work, needs=sequence)
 
 
 def _may_stand(accounts: Accounts, name: str, error: LostAnswerError) -> str:

@@ -86,7 +86,7 @@ def _charge(noises: Sequence[Law], parts: Sequence[Part], selection_delta: float
 
 
 def largest_epsilon(headroom: Headroom, shape: Shape) -> float:
-    """The largest ε, to about one percent, with which one more release of a shape fits; 0 if there is none.
+    """The largest ε, to about 1.5 percent, with which one more release of a shape fits; 0 if there is none.
 
     It has four digits, and a release with exactly this ε was found to fit.
     """

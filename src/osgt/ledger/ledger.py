@@ -265,7 +265,7 @@ class Ledger:
         parts: Sequence[Part] | None = None,
         selection_share: float = 0.0,
     ) -> float:
-        """The largest ε that one more release may use, to about one percent; 0 if none fits.
+        """The largest ε that one more release may use, to about 1.5 percent; 0 if none fits.
 
         Parameters
         ----------

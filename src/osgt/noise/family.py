@@ -74,6 +74,8 @@ def register(family: Family) -> Family:
         raise TypeError(f"family must be a Family, got {family!r} of type {type(family).__name__}")
     if not (family.name.isidentifier() and family.name == family.name.lower()):
         raise ValueError(f"the name of a family must be a lower-case word, got {family.name!r}")
+    if len({family.name, *(end.name for end in family.ends)}) < 3:
+        raise ValueError(f"the family {family.name!r} and its two ends must have different names")
     if _registered.setdefault(family.name, family) != family:
         raise ValueError(f"there is another noise family {family.name!r} already: give this one another name")
     return family

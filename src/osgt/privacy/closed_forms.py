@@ -77,6 +77,17 @@ def log_gaussian_excess(noise: OSGT) -> float:
     return max(-math.log(2.0) - float(log_ndtr(-z)), 0.0)
 
 
+def euclidean_log_moment(noise: Law, radius: float, dimensions: int, s: float) -> float | None:
+    """Bound on log E_P[exp(s·loss)] for all changes of this Euclidean norm: the Gaussian's, and a constant a dimension.
+
+    None for noise of another family, and for the Laplace.
+    """
+    if not isinstance(noise, OSGT | DiscreteOSGT) or noise.curvature == 0:
+        return None
+    offset = log_gaussian_excess(noise) if isinstance(noise, OSGT) else log_offset(noise)
+    return s * (1.0 + s) * 0.5 * noise.curvature * radius**2 + dimensions * offset
+
+
 def is_gaussian(noise: object) -> TypeGuard[OSGT]:
     """Whether the noise is the Gaussian on the reals: any number of coordinates is then one, by rotation."""
     return isinstance(noise, OSGT) and noise.slope == 0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from osgt.noise import OSGT, DiscreteOSGT, Law
+from osgt.noise import Law
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, closed_forms, conversion, renyi
 from osgt.privacy.profile import NoisyPart, PrivacyProfile
@@ -103,20 +103,13 @@ class EuclideanProfile:
         if closed_forms.is_gaussian(self.noise):
             return s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
         bounds = [self._programme(s)]
-        if isinstance(self.noise, OSGT | DiscreteOSGT) and self.noise.curvature > 0:
-            gaussian = s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
-            offset = closed_forms.log_offset(self.noise)
-            if isinstance(self.noise, OSGT):
-                offset = closed_forms.log_gaussian_excess(self.noise)
-            bounds.append(gaussian + self.dimensions * offset)
+        if (known := closed_forms.euclidean_log_moment(self.noise, self.radius, self.dimensions, s)) is not None:
+            bounds.append(known)
         return min(bounds)
 
     def _programme(self, s: float) -> float:
         lower, upper = self._cells()
-        if isinstance(self.noise, OSGT):
-            credit = closed_forms.log_moment(self.noise, upper, np.asarray(s)) * (1 + 1e-13) + 1e-14
-        else:
-            credit = np.array([renyi.log_moment(self.noise, float(d), s) if d else 0.0 for d in upper])
+        credit = renyi.log_moments(self.noise, upper, s)
         return self.dimensions * _envelope(lower**2, credit, self.radius**2 / self.dimensions)
 
     def _cells(self) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair
@@ -23,6 +24,9 @@ _SUMMED = 40_000
 
 _X, _W = np.polynomial.legendre.leggauss(16)
 _PANELS = 24
+
+#: Where the exponent is looked at, in units of the mean of |Y|: peaks may lie anywhere between.
+_SCAN = 2.0 ** np.arange(-8.0, 72.25, 0.25)
 
 
 def log_moment(pair: Pair, s: float) -> float:
@@ -60,21 +64,27 @@ def _lower_piece(pair: Pair, s: float) -> float:
 
 
 def _upper_piece(pair: Pair, s: float) -> float:
-    """log of the part with w ≥ 0: one peak, at 0 or further out."""
+    """log of the part with w ≥ 0; infinite where no end of the rise is found.
+
+    Where U' is log-concave, as for OSGT, the terms rise to one peak, at 0 or further out, and fall from there on. In
+    other families they may fall, rise and fall again: a scan finds the last peak.
+    """
     exponent = _exponent(pair, s)
 
     def falls(w: float) -> bool:
-        point = np.asarray(w)
-        return float(s * (pair.slope(point + pair.shift) - pair.slope(point)) - pair.slope(point)) <= 0
+        return not _rises(pair, s, np.asarray(w))
 
     scale = 1.0 / float(pair.noise.potential.hazard(np.asarray(0.0)))
-    peak = 0.0
-    if not falls(0.0):
-        far = scale
-        while not falls(far):
-            far *= 2.0
-        peak = _edge(falls, 0.0, far)
-    top = exponent(peak)
+    points = np.concatenate([[0.0], scale * _SCAN])
+    rises = _rises(pair, s, points)
+    if rises[-1]:
+        return math.inf
+    last = len(points) - 1 - int(np.argmax(rises[::-1])) if np.any(rises) else None
+    peak = 0.0 if last is None else _edge(falls, float(points[last]), float(points[last + 1]))
+    is_single = last is None or bool(np.all(rises[: last + 1]))
+    if not is_single and exponent(peak) < exponent(0.0) - _DEPTH:
+        peak, is_single = 0.0, True  # nothing is left of it there
+    top = max(exponent(peak), exponent(0.0))
     far = scale
     while exponent(peak + far) > top - _DEPTH:
         far *= 2.0
@@ -82,8 +92,16 @@ def _upper_piece(pair: Pair, s: float) -> float:
     low = _edge(lambda w: exponent(w) < top - _DEPTH, peak, 0.0) if exponent(0.0) < top - _DEPTH else 0.0
     if pair.discrete and high - low <= _SUMMED:
         return _log_sum(_log_terms(pair, s, np.arange(math.ceil(low), math.ceil(high) + 1.0)))
-    integral = _log_integral(pair, s, low, high)
+    integral = _log_integral(pair, s, low, high, also=() if is_single else points)
     return _with_end(pair, s, integral, 1.0) if pair.discrete and low == 0.0 else integral
+
+
+def _rises(pair: Pair, s: float, w: Floats) -> NDArray[np.bool_]:
+    """Whether s·loss(w) - U(w) grows with w ≥ 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = pair.slope(w)
+        # Beyond all floats nothing is known: it counts as rising.
+        return np.asarray(~(s * (pair.slope(w + pair.shift) - slope) <= slope))
 
 
 def _with_end(pair: Pair, s: float, log_integral: float, side: float) -> float:
@@ -101,8 +119,11 @@ def _with_end(pair: Pair, s: float, log_integral: float, side: float) -> float:
     return log_integral + math.log1p(correction * math.exp(log_value - log_integral))
 
 
-def _log_integral(pair: Pair, s: float, low: float, high: float) -> float:
+def _log_integral(pair: Pair, s: float, low: float, high: float, also: ArrayLike = ()) -> float:
+    """log of the integral of the terms, in equal panels that are cut at the points of `also` as well."""
     edges = np.linspace(low, high, _PANELS + 1)
+    more = np.asarray(also, dtype=np.float64)
+    edges = np.union1d(edges, more[(more > low) & (more < high)])
     half = 0.5 * np.diff(edges)[:, None]
     w = edges[:-1, None] + half * (1.0 + _X)
     return _log_sum((_log_terms(pair, s, w) + np.log(half * _W)).ravel()) if high > low else -math.inf

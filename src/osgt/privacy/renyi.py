@@ -31,6 +31,13 @@ def log_moment(noise: Law, shift: float, s: float) -> float:
     return moments.log_moment(pair_of(noise, shift), s) * (1.0 + _MARGIN)
 
 
+def log_moments(noise: Law, shifts: Floats, s: float) -> Floats:
+    """As `log_moment`, for many shifts ≥ 0."""
+    if isinstance(noise, OSGT):
+        return np.asarray(closed_forms.log_moment(noise, shifts, np.asarray(s)) * (1 + 1e-13) + 1e-14)
+    return np.array([log_moment(noise, float(d), s) if d else 0.0 for d in shifts])
+
+
 def divergence(noise: Law, shift: float, alpha: Floats) -> Floats:
     """Rényi divergence of order α, rounded up: log E_P[exp((α - 1)·loss)]/(α - 1)."""
     values = [log_moment(noise, shift, float(order) - 1.0) / (float(order) - 1.0) for order in alpha.ravel()]
@@ -44,4 +51,4 @@ def information(noise: Law) -> float:
     return moments.symmetrised_divergence(pair_of(noise, 1.0))
 
 
-__all__ = ["divergence", "information", "log_moment", "theorem_2"]
+__all__ = ["divergence", "information", "log_moment", "log_moments", "theorem_2"]

@@ -14,7 +14,7 @@ from osgt.calibration.compare import end_of_family, names_of_ends
 from osgt.calibration.joint import error_of, joint_noise, noise_of, probability, profile_of
 from osgt.calibration.scale import ScaleSearch
 from osgt.limits import LARGEST_SHIFT
-from osgt.noise import OSGT_FAMILY, IntegerLaw, Law, on_integers
+from osgt.noise import Family, IntegerLaw, Law, on_integers
 from osgt.noise.error import Objective, measure
 from osgt.privacy import PrivacyProfile
 from osgt.tables.aggregates.base import Aggregate, Error
@@ -52,6 +52,7 @@ class Planning:
     complete: frozenset[str]
     asked_objective: Objective
     interval: float
+    family: Family
 
     @property
     def objective(self) -> Objective:
@@ -129,7 +130,7 @@ class Planning:
         return joint_noise(
             [part for part in parts if part is not None],
             discrete=True,
-            family=OSGT_FAMILY,
+            family=self.family,
             objective=self.objective,
             columns=columns,
         )
@@ -140,7 +141,7 @@ class Planning:
         ranked = self._ranked(cost)
         near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
         free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
-        ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(OSGT_FAMILY, delta)}
+        ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(self.family, delta)}
         return min([free, *ends.values()], key=self._as_shown), ends
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
@@ -150,7 +151,7 @@ class Planning:
 
     def _end(self, name: str, epsilon: float, delta: float, cost: RoughCost) -> Noise:
         """The noise with the least error at one end of the family, with a scheme of its own."""
-        own = cost.gaussian if name == OSGT_FAMILY.ends[0].name else cost.laplace
+        own = cost.gaussian if name == self.family.ends[0].name else cost.laplace
         joint = self.joint(scheme := self._ranked(own)[0])
         return self._noise(scheme, joint, end_of_family(name, epsilon, delta, joint, self.objective))
 
@@ -170,7 +171,9 @@ class Planning:
 
     def _calibrated(self, scheme: Scheme, epsilon: float, delta: float) -> Noise:
         joint = self.joint(scheme)
-        laws = calibrate_parts(epsilon, delta, joint.parts, objective=self.objective, columns=joint.columns)
+        laws = calibrate_parts(
+            epsilon, delta, joint.parts, objective=self.objective, family=self.family, columns=joint.columns
+        )
         return self._noise(scheme, joint, laws)
 
     def _noise(self, scheme: Scheme, joint: JointNoise, laws: Sequence[Law]) -> Noise:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from osgt.noise import Family, family_of
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Column, Methods
@@ -43,6 +44,7 @@ class Query(Methods):
         column: str | None = None,
         confidence: float = 0.95,
         objective: Objective = "interval",
+        family: str | Family = "osgt",
         charged: bool | None = None,
     ) -> Plan:
         """The noise, the intervals and what would be charged at a budget. Reads no data.
@@ -57,6 +59,8 @@ class Query(Methods):
         objective
             What to make small: "interval", the half-widths that are shown; or, as for `calibrate`, "variance",
             "mean_abs", ("quantile", p) or ("max", n). Of several columns the sum of weight·(error/shift)².
+        family
+            The noise family to choose from.
         charged
             Whether a ledger is charged, which takes a part of δ where groups are chosen by their size; if the data set
             has one, unless told otherwise.
@@ -66,11 +70,11 @@ class Query(Methods):
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
-        planning, cuts = self.planning(confidence, objective), self._cuts()
+        planning, cuts = self.planning(confidence, objective, family), self._cuts()
         apart = self.dataset.ledger is not None if charged is None else charged
 
         def plan_at(budget: float) -> Plan:
-            key = budget, delta, confidence, objective, apart
+            key = budget, delta, confidence, objective, planning.family.name, apart
             if key not in self._planned:
                 self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart)
             return self._planned[key]
@@ -81,14 +85,23 @@ class Query(Methods):
             epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target))
         return plan_at(epsilon)
 
-    def planning(self, confidence: float = 0.95, objective: Objective = "interval") -> Planning:
+    def planning(
+        self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
+    ) -> Planning:
         """All that decides about the noise but the budget."""
         schema = self.dataset.table.schema()
         columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
         # Floats without nulls may still be NaN, which counts as missing.
         complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
-        neighbours = self.dataset.neighbours
-        return Planning(self.groups, neighbours, self.aggregates, frozenset(complete), objective, confidence)
+        return Planning(
+            self.groups,
+            self.dataset.neighbours,
+            self.aggregates,
+            frozenset(complete),
+            objective,
+            confidence,
+            family_of(family),
+        )
 
     def release(
         self,
@@ -98,15 +111,17 @@ class Query(Methods):
         confidence: float = 0.95,
         clamp: bool = False,
         objective: Objective = "interval",
+        family: str | Family = "osgt",
     ) -> "Release":
-        """Read the data and add the planned noise, once; `objective` as for `plan`.
+        """Read the data and add the planned noise, once; `objective` and `family` as for `plan`.
 
         The budget is charged first if the data set has a ledger. `clamp=True` shows negative counts as 0 (and sums of
         values that cannot be negative), which biases small groups upward.
         """
         from osgt.tables.release import make_release  # noqa: PLC0415 - it uses this class
 
-        return make_release(self, self.plan(epsilon, delta, confidence=confidence, objective=objective), clamp=clamp)
+        plan = self.plan(epsilon, delta, confidence=confidence, objective=objective, family=family)
+        return make_release(self, plan, clamp=clamp)
 
     def preview(self) -> "Preview":
         """What the bounds cut off, exactly and so **not private**: for whoever may see the data and chooses bounds."""

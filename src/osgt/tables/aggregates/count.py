@@ -29,4 +29,4 @@ class CountArguments(Arguments):
     kind: Literal["count"]
 
 
-COUNT = Kind("count", "The number of rows.", CountMethod.count, CountArguments)
+COUNT = Kind("count", CountMethod.count, CountArguments)

@@ -29,4 +29,4 @@ class CountUnitsArguments(Arguments):
     kind: Literal["count_units"]
 
 
-COUNT_UNITS = Kind("count_units", "The number of privacy units.", CountUnitsMethod.count_units, CountUnitsArguments)
+COUNT_UNITS = Kind("count_units", CountUnitsMethod.count_units, CountUnitsArguments)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -16,12 +16,12 @@ from osgt.tables.aggregates.kinds import (
     ColumnName,
     Kind,
     Option,
-    PlainNumber,
     named,
     number,
     weighted,
 )
 from osgt.tables.aggregates.plain import PlainNumbers
+from osgt.tables.file_types import PlainNumber, Words
 from osgt.tables.measures import Bins
 
 
@@ -64,11 +64,13 @@ class HistogramMethod(Asking):
 
 
 class HistogramArguments(Arguments):
-    """Numbers of rows between edges."""
+    """The number of rows between each two neighbouring edges."""
 
     kind: Literal["histogram"]
     column: ColumnName
-    edges: list[PlainNumber] = Field(min_length=2, description="Ascending numbers: a bin lies between each two.")
+    edges: Annotated[list[PlainNumber], Words("a list of ascending numbers")] = Field(
+        min_length=2, description="A bin lies between each two of them; each holds its lower edge, the last one both."
+    )
 
 
 def _checked(column: str, edges: object) -> tuple[float, ...]:
@@ -91,7 +93,6 @@ def _column_and_edges(text: str) -> dict[str, Any]:
 
 HISTOGRAM = Kind(
     "histogram",
-    "The number of rows between each two neighbouring edges.",
     HistogramMethod.histogram,
     HistogramArguments,
     Option("COLUMN:EDGE:EDGE:…", _column_and_edges),

@@ -1,35 +1,34 @@
 """Kinds of aggregates: how one is asked for in Python, in a query file and on the command line."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import Field
 
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates.base import Aggregate
+from osgt.tables.file_types import FileTable, PlainNumber, Text, Words
 from osgt.tables.groups import Groups
 
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
 
-#: Whole numbers stay whole: a bound may be larger than floats tell apart.
-PlainNumber = Annotated[int | float, WithJsonSchema({"type": "number"})]
-ColumnName = Annotated[str, Field(description="The column of numbers.")]
+ColumnName = Annotated[Text, Field(description="The column of numbers.")]
 Bounds = Annotated[
     list[PlainNumber],
+    Words("two numbers, as in [0, 100]"),
     Field(min_length=2, max_length=2, description="The least and the largest value that a row may count as."),
 ]
 
 
-class Arguments(BaseModel):
-    """What a query file says about an aggregate. Which values make sense is checked where they are used."""
+class Arguments(FileTable):
+    """What a query file says about an aggregate. The first line of such a docstring describes the aggregate."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    kind: str
-    name: str | None = Field(None, description="The name of the column in the release, if not the usual one.")
-    weight: PlainNumber = Field(1, description="More than 1: less noise here, and more in the other columns.")
+    kind: Text = Field(description="What is asked for: one of those above.")
+    name: Text | None = Field(default=None, description="The name of the column in the release, if not the usual one.")
+    weight: PlainNumber = Field(default=1, description="More than 1: less noise here, and more in the other columns.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +63,24 @@ class Kind:
     ----------
     name
         As in a query file; also the name of the method, and of the option with - for _.
-    summary
-        One line for help, docs and editors.
     method
         The method of a query that asks for one.
     arguments
-        What a query file may say; the same names as the arguments of the method.
+        What a query file may say: the same names as the arguments of the method. Its docstring is one line for help,
+        docs and editors.
     option
         The value of its option on the command line; None for an option without one.
     """
 
     name: str
-    summary: str
     method: Callable[..., Any]
     arguments: type[Arguments]
     option: Option | None = None
+
+    @property
+    def summary(self) -> str:
+        """What it is, in one line."""
+        return inspect.getdoc(self.arguments) or ""
 
     @property
     def flag(self) -> str:

@@ -81,14 +81,14 @@ class MeanMethod(Asking):
 
 
 class MeanArguments(BoundedArguments):
-    """The mean of a column."""
+    """The mean of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["mean"]
     missing: Literal["skip", "centre"] = Field(
-        "skip",
+        default="skip",
         description='What becomes of missing values: left out ("skip"), or counted as the middle of the bounds '
         '("centre"), for which no count of the values is needed.',
     )
 
 
-MEAN = Kind("mean", "The mean of a column, of values within the bounds.", MeanMethod.mean, MeanArguments, BOUNDED)
+MEAN = Kind("mean", MeanMethod.mean, MeanArguments, BOUNDED)

@@ -44,9 +44,9 @@ class SumMethod(Asking):
 
 
 class SumArguments(BoundedArguments):
-    """The sum of a column."""
+    """The sum of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["sum"]
 
 
-SUM = Kind("sum", "The sum of a column; values beyond the bounds count as these.", SumMethod.sum, SumArguments, BOUNDED)
+SUM = Kind("sum", SumMethod.sum, SumArguments, BOUNDED)

@@ -67,14 +67,13 @@ class VarianceMethod(Asking):
 
 
 class VarianceArguments(BoundedArguments):
-    """The variance of a column."""
+    """The variance of a column; values beyond the bounds count as the nearer bound."""
 
     kind: Literal["variance"]
 
 
 VARIANCE = Kind(
     "variance",
-    "The variance of a column, of values within the bounds.",
     VarianceMethod.variance,
     VarianceArguments,
     BOUNDED,

@@ -11,7 +11,6 @@ from typing import Any
 
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
 from osgt.tables.conditions.grammar import Grammar
-from osgt.tables.conditions.names import by_name
 from osgt.tables.conditions.tokens import Lexicon, standard_string
 from osgt.tables.conditions.tree import (
     Between,
@@ -28,44 +27,10 @@ from osgt.tables.conditions.tree import (
     Typed,
     Unary,
 )
+from osgt.tables.engines.postgres.words import FUNCTIONS, KINDS, TYPES
 
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 _MATCHES = frozenset({"~", "~*", "!~", "!~*"})
-_TYPES = by_name(
-    {
-        "bool": "boolean bool",
-        "int2": "smallint int2",
-        "int4": "integer int int4",
-        "int8": "bigint int8",
-        "numeric": "numeric decimal",
-        "float4": "real float4",
-        "float8": "float8",
-        "text": "text",
-        "varchar": "varchar",
-        "date": "date",
-        "timestamp": "timestamp",
-        "timestamptz": "timestamptz",
-    }
-) | {
-    "double precision": "float8",
-    "character varying": "varchar",
-    "timestamp without time zone": "timestamp",
-    "timestamp with time zone": "timestamptz",
-}
-_KINDS = by_name(
-    {
-        "boolean": "bool",
-        "integer": "int2 int4 int8",
-        "decimal": "numeric",
-        "float": "float4 float8",
-        "text": "text varchar bpchar name",
-        "date": "date",
-        "timestamp": "timestamp timestamptz",
-        "clock": "time",
-        "interval": "interval",
-        "uuid": "uuid",
-    }
-)
 _LARGEST = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 
 #: Functions that are part of the language rather than of a schema.
@@ -77,34 +42,6 @@ _SPACES = r"[ \t\n\r\v\f]*"
 _WHOLE = rf"^{_SPACES}[+-]?[0-9]{{1,40}}{_SPACES}$"
 _REAL = rf"^{_SPACES}[+-]?([0-9]{{1,255}}(\.[0-9]{{0,255}})?|\.[0-9]{{1,255}})([eE][+-]?[0-9]{{1,3}})?{_SPACES}$"
 _NO_NUMBER = rf"^{_SPACES}([+-]?inf(inity)?|nan){_SPACES}$"
-
-#: The functions that see nothing but their arguments.
-_FUNCTIONS = by_name(
-    {
-        "n": "abs ceil ceiling floor sign sqrt ln log log10 exp",
-        "n?N": "round trunc",
-        "nn": "mod",
-        "==*": "greatest least coalesce",
-        "==": "nullif",
-        "t": "lower upper initcap length char_length character_length octet_length reverse md5 ascii",
-        "t?t": "trim btrim ltrim rtrim",
-        "tn": "left right",
-        "tn?N": "substring substr",
-        "tt": "starts_with strpos position",
-        "ttt": "replace translate",
-        "aa*": "concat",
-        "taa*": "concat_ws",
-        "tN?t": "lpad rpad",
-        "tN": "repeat",
-        "ttZ": "split_part",
-        "tPT?T": "regexp_replace",
-        "Fd": "date_trunc date_part",
-        "dT": "to_char",
-        "d": "date",
-        "WWW": "make_date",
-        "": "now",
-    }
-)
 
 
 class PostgreSQLWhere(Dialect):
@@ -118,10 +55,10 @@ class PostgreSQLWhere(Dialect):
         powers=frozenset(),
         matches=_MATCHES,
         likes=frozenset({"LIKE", "ILIKE"}),
-        types=_TYPES,
+        types=TYPES,
     )
     fields = FIELDS
-    functions = _FUNCTIONS
+    functions = FUNCTIONS
 
     @property
     def lexicon(self) -> Lexicon:
@@ -358,7 +295,7 @@ class PostgreSQLWhere(Dialect):
             raise ValueError("where: PostgreSQL has no TRY_CAST; a CAST is NULL here where it cannot be made")
         if not self.types or isinstance(node.value, Text) or self.kind(node.value) == "null":
             return cast
-        source, kind = self.kind(node.value), _KINDS[name]
+        source, kind = self.kind(node.value), KINDS[name]
         if source == "text" and kind in ("integer", "decimal", "float"):
             return self._number_from_text(text, name, sizes)
         if source in ("integer", "decimal", "float") and kind in ("integer", "decimal", "float"):
@@ -416,7 +353,7 @@ def _type(name: str, kind: str, own: bool) -> Type:
     """The type; those that were added to the database have operators of their own, except enumerations."""
     if kind == "e":
         return Type("text", name)
-    return Type(_KINDS.get(name, "other") if own else "other", name)
+    return Type(KINDS.get(name, "other") if own else "other", name)
 
 
 def _constant(node: Node) -> bool:

@@ -1,0 +1,32 @@
+"""`osgt preview`: what the bounds of a query cut off. Not private."""
+
+import json
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from osgt.cli.progress import progress
+from osgt.cli.shared import QueryPath, clear_errors
+from osgt.cli.table_options import Asked, takes_a_table
+
+
+@takes_a_table
+def preview(
+    asked: Asked,
+    query: QueryPath = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """Show what the bounds of a query cut off. NOT PRIVATE: exact figures, for whoever may see the data.
+
+    Example: osgt preview --query query.toml
+    """
+    with clear_errors():
+        found = asked.query_file(query).query()
+        with closing(found.dataset), progress(found, "counting what the bounds cut off"):
+            shown = found.preview()
+        if as_json:
+            typer.echo(json.dumps(shown.to_dict(), indent=2, ensure_ascii=False))
+        else:
+            Console().print(str(shown), highlight=False, soft_wrap=True)

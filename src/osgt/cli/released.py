@@ -1,0 +1,76 @@
+"""What `osgt release` prints: the first rows of the table, the statement, and where the files are."""
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from osgt.tables.query_file import OutputTable
+    from osgt.tables.release import Release
+
+#: Most rows that are printed.
+_PRINTED = 20
+
+
+def release_text(made: "Release", output: "OutputTable", *, as_json: bool) -> str:
+    """What is printed of a release."""
+    if as_json:
+        plain = {"table": made.rows(len(made)), **made.statement.to_dict()}
+        return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"
+    console = Console()
+    with console.capture() as captured:
+        _show(console, made, output)
+    return captured.get()
+
+
+def _show(console: Console, made: "Release", output: "OutputTable") -> None:
+    from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
+
+    console.print(_table(made))
+    if len(made) == 0:
+        console.print(
+            f"No group reached the threshold of {made.plan.threshold:,} {made.plan.chosen_by}: use coarser groups, "
+            "public keys or a larger ε.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(made) > _PRINTED:
+        console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
+    console.print(str(made.statement), highlight=False, soft_wrap=True)
+    for what, path in (("Table", output.out), ("Report", output.report)):
+        if path is not None:
+            console.print(f"{what}: {path}", highlight=False, soft_wrap=True)
+    if (output.out or "").lower().endswith(".csv") and has_escaped_text(made.table):
+        console.print(
+            "In that file, text that a spreadsheet could take for a formula begins with an apostrophe (').",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _table(made: "Release") -> Table:
+    """The first rows for the terminal, with no more digits than the noise leaves."""
+    keys = made.query.groups.by
+    names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
+    shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
+    for key in keys:
+        shown.add_column(key, overflow="fold")
+    for name in names:
+        shown.add_column(name, justify="right", overflow="fold")  # a number that is cut off is another number
+    for row in made.rows(_PRINTED):
+        cells = ["(null)" if row[key] is None else escape(str(row[key])) for key in keys]
+        for name in names:
+            value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
+            digits = _digits(float(high) - float(low))
+            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
+        shown.add_row(*cells)
+    return shown
+
+
+def _digits(length: float) -> int:
+    """Digits after the point that an interval of this length gives a meaning to."""
+    return 0 if length <= 0 else max(0, 2 - math.ceil(math.log10(length)))

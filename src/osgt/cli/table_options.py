@@ -1,0 +1,220 @@
+"""Options that say which table is meant, the same for `plan`, `preview` and `release`: data, groups and aggregates."""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from osgt.tables.aggregates import Kind
+    from osgt.tables.query_file import QueryFile
+
+DATA, GROUPS, AGGREGATES, BUDGET, OUTPUT = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
+
+
+def _engine_names() -> str:
+    try:
+        from osgt.tables.engines import engine_names  # noqa: PLC0415 - not without the extra "tables"
+    except ImportError:
+        return "none is installed"
+    return ", ".join(engine_names())
+
+
+def _parts(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="SOURCE", help="Parquet, CSV or database file, or a glob of files; or use --query."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="URL of a database, in place of a file.", rich_help_panel=DATA),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that names who is protected.", rich_help_panel=DATA)
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SQL", help="Condition on each row; may be repeated.", rich_help_panel=DATA),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="COLUMN:TYPE",
+            help="Type of a column of a CSV file: int64, float64, decimal(p, s), boolean, date, timestamp or string "
+            "(what is not declared); may be repeated.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER", help="What separates the fields of a CSV file, if not a comma.", rich_help_panel=DATA
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Table of a database.", rich_help_panel=DATA),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"What reads files, if not the first of these: {_engine_names()}.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Where the engine runs, as local[4] or the URL of a cluster.", rich_help_panel=DATA
+        ),
+    ] = None,
+    neighbours: Annotated[
+        str | None,
+        typer.Option(metavar="RELATION", help="add_remove (the default) or change_one.", rich_help_panel=DATA),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to group by; may be repeated.", rich_help_panel=GROUPS),
+    ] = None,
+    max_groups: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Most groups that one unit counts in.", rich_help_panel=GROUPS),
+    ] = None,
+    max_rows_per_group: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Most rows of one unit that count in a group.", rich_help_panel=GROUPS),
+    ] = None,
+    public_keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV or Parquet file with the groups to show.", rich_help_panel=GROUPS),
+    ] = None,
+) -> dict[str, dict[str, Any]]:
+    """What the options say, in the parts and keys of a query file."""
+    if url is not None and source is not None:
+        raise ValueError("give a source or --url, not both")
+    return {
+        "data": {
+            "source": source if url is None else url,
+            "privacy_unit": unit,
+            "where": where,
+            "types": _types(types or []),
+            "delimiter": delimiter,
+            "table": table,
+            "engine": engine,
+            "master": master,
+            "neighbours": neighbours,
+        },
+        "groups": {
+            "by": by,
+            "max_groups": max_groups,
+            "max_rows_per_group": max_rows_per_group,
+            "public_keys": None if public_keys is None else os.fspath(public_keys),
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The table that options ask for, as they were typed."""
+
+    parts: Mapping[str, Any]
+    aggregates: Mapping[str, Any]
+
+    def __bool__(self) -> bool:
+        """Whether more is said than how many groups one unit counts in."""
+        return any(value not in (None, []) for name, value in self.parts.items() if name != "max_groups") or any(
+            self.aggregates.values()
+        )
+
+    def query_file(self, path: Path | None, **more: Mapping[str, Any]) -> "QueryFile":
+        """The query file with what was typed in place of what it says; without a file, what was typed.
+
+        `more` are further values of its parts, as `budget={"epsilon": 1}`.
+        """
+        from osgt.tables.query_file import query_file_of, read_query_file  # noqa: PLC0415 - the extra "tables"
+
+        file: dict[str, Any] = {} if path is None else read_query_file(path).given()
+        typed = _parts(**self.parts)
+        for part in typed.keys() | more.keys():
+            given = {**typed.get(part, {}), **more.get(part, {})}
+            if given.get("types"):
+                given["types"] = {**file.get("data", {}).get("types", {}), **given["types"]}
+            file[part] = {**file.get(part, {}), **{key: value for key, value in given.items() if _is_said(value)}}
+        for key, option in (("source", "SOURCE (a file), --url or --query"), ("privacy_unit", "--unit")):
+            if key not in file["data"]:
+                raise ValueError(f"{option} must be given")
+        aggregates = list(self._aggregates())
+        if aggregates:
+            file["aggregates"] = aggregates
+        return query_file_of(file)
+
+    def _aggregates(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for name, kind in kinds().items():
+            given = self.aggregates[name]
+            if kind.option is None:
+                found += [{"kind": name}] if given else []
+            else:
+                found += [{"kind": name, **kind.parsed(text)} for text in given or []]
+        return found
+
+
+def takes_a_table(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say which table is meant; it gets them together, as `asked`."""
+    shared = inspect.signature(_parts).parameters
+    own = inspect.signature(command).parameters
+    aggregates = {f"aggregate_{name}": _parameter(kind) for name, kind in kinds().items()}
+
+    def run(**given: Any) -> None:
+        parts = {name: given.pop(name) for name in shared}
+        typed = {name.removeprefix("aggregate_"): given.pop(name) for name in aggregates}
+        command(asked=Asked(parts, typed), **given)
+
+    parameters = [*shared.values(), *aggregates.values(), *(each for name, each in own.items() if name != "asked")]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def kinds() -> Mapping[str, "Kind"]:
+    """The aggregates that there are; none without the extra "tables"."""
+    try:
+        from osgt.tables.aggregates import AGGREGATES as every  # noqa: N811, PLC0415 - the extra "tables"
+    except ImportError:
+        return {}
+    return every
+
+
+def _parameter(kind: "Kind") -> inspect.Parameter:
+    """The option of an aggregate: once for a flag, repeatable with a value."""
+    value: Any = bool if kind.option is None else list[str] | None
+    metavar = None if kind.option is None else kind.option.metavar
+    info = typer.Option(kind.flag, metavar=metavar, help=kind.summary, rich_help_panel=AGGREGATES)
+    return inspect.Parameter(
+        f"aggregate_{kind.name}",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind.option is None else None,
+        annotation=Annotated[value, info],
+    )
+
+
+def _types(texts: list[str]) -> dict[str, str]:
+    declared = {}
+    for text in texts:
+        column, colon, dtype = text.rpartition(":")
+        if not (colon and column):
+            raise ValueError(f"--type must be COLUMN:TYPE, as in age:int64, got {text!r}")
+        declared[column] = dtype
+    return declared
+
+
+def _is_said(value: Any) -> bool:
+    return value is not None and value not in ([], {})

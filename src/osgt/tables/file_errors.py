@@ -1,0 +1,85 @@
+"""What is wrong with a query file, in words that name the key."""
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from osgt.shown_text import shortened
+from osgt.tables.aggregates import AGGREGATES
+from osgt.tables.file_types import Words
+
+#: Most characters of a wrong value that a message repeats.
+_SHOWN = 60
+
+
+def in_words(error: ValidationError, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
+    """All that is wrong, each key once."""
+    found = (_problem(each, model, plain) for each in error.errors(include_url=False))
+    return "; ".join(dict.fromkeys(found))
+
+
+def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
+    place = error["loc"]
+    if place[0] == "aggregates" and len(place) > 1:
+        return _in_aggregate(error, plain["aggregates"][place[1]], place[1] + 1)
+    if len(place) == 1:
+        return _in_table(error, model, plain, place[0], "the query file", "[{}]")
+    table: Any = model.model_fields[place[0]].annotation
+    return _in_table(error, table, plain[place[0]], place[1], f"[{place[0]}]", f"{place[0]}.{{}}")
+
+
+def _in_aggregate(error: Any, given: Any, number: int) -> str:
+    """A wrong key of the aggregate with this number, counted from 1."""
+    if not isinstance(given, Mapping):
+        return "aggregates must be a list of tables, each under [[aggregates]]"
+    kind = given.get("kind")
+    if len(error["loc"]) == 2:
+        expected = f"kind of aggregate {number} must be one of {', '.join(AGGREGATES)}"
+        return expected if kind is None else f"{expected}; got {kind!r}{_nearest(str(kind), list(AGGREGATES))}"
+    where = f"aggregate {number} ({kind})"
+    return _in_table(error, AGGREGATES[str(kind)].arguments, given, error["loc"][3], where, f"{{}} of {where}")
+
+
+def _in_table(error: Any, table: type[BaseModel], given: Mapping[str, Any], key: str, where: str, named: str) -> str:
+    """A key of a table that is not known, missing, or has a value of another type."""
+    name = named.format(key)
+    if key not in table.model_fields:
+        known = list(table.model_fields)
+        return f"{where} has no {key!r}" + (_nearest(key, known) or f"; it may have {', '.join(known)}")
+    field = table.model_fields[key]
+    if error["type"] == "missing":
+        what = field.description or inspect.getdoc(field.annotation) or ""
+        return f"{name} must be given: {what[:1].lower()}{what[1:].rstrip('.')}"
+    return f"{name} must be {value_in_words(field)}, got {shortened(repr(given[key]), _SHOWN)}"
+
+
+def value_in_words(field: FieldInfo) -> str:
+    """What the value of a key must be."""
+    return _words(field.annotation, field.metadata)
+
+
+def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
+    for each in metadata:
+        if isinstance(each, Words):
+            return each.text
+    if hasattr(annotation, "__metadata__"):
+        return _words(annotation.__origin__, annotation.__metadata__)
+    if get_origin(annotation) is Literal:
+        return " or ".join(f'"{choice}"' for choice in get_args(annotation))
+    if get_origin(annotation) is list:
+        return "a list of tables"
+    for option in get_args(annotation):
+        if option is not types.NoneType:
+            return _words(option)
+    return "a table of keys and values"
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """The known name that somebody may have meant."""
+    close = get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

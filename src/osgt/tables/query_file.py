@@ -1,0 +1,232 @@
+"""Query files: a whole release written down in TOML, so that it can be reviewed before and repeated after.
+
+```toml
+[data]
+source = "flights.csv"
+privacy_unit = "tailnum"
+where = "origin = 'JFK'"
+
+[data.types]                # of a CSV file, whose columns are text otherwise
+distance = "int64"
+
+[groups]
+by = ["dest", "month"]
+max_groups = 8
+max_rows_per_group = 3
+
+[[aggregates]]
+kind = "count"
+
+[[aggregates]]
+kind = "sum"
+column = "distance"
+bounds = [0, 5000]
+
+[budget]
+epsilon = 1
+delta = 1e-8
+
+[output]
+out = "release.parquet"
+report = "release.html"
+```
+"""
+
+import operator
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache, reduce
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, create_model
+
+from osgt.tables.aggregates import AGGREGATES, Kind
+from osgt.tables.aggregates.kinds import Arguments
+from osgt.tables.dataset import Dataset
+from osgt.tables.engines import engine_named
+from osgt.tables.file_errors import in_words
+from osgt.tables.file_types import FileTable, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
+from osgt.tables.groups import Neighbours
+from osgt.tables.query import Query
+from osgt.tables.types import UndeclaredTypeError
+
+
+class DataTable(FileTable):
+    """Where the rows are, and whom they are about."""
+
+    source: Text = Field(
+        description="A Parquet, CSV or database file, a glob of files, the URL of a database, or a table of the engine."
+    )
+    privacy_unit: Text = Field(description="The column that names who is protected.")
+    table: Text | None = Field(default=None, description="The table of a database.")
+    engine: Text | None = Field(
+        default=None, description="What runs the query, if not the usual engine for such a source."
+    )
+    master: Text | None = Field(
+        default=None, description='Where the engine runs, as "local[4]" or the URL of a cluster.'
+    )
+    types: Annotated[dict[str, str], Words("a table of columns and their types")] | None = Field(
+        default=None,
+        description="What columns of a CSV file hold: int64, float64, decimal(p, s), boolean, date, timestamp or "
+        "string (all that are not declared).",
+    )
+    delimiter: Text | None = Field(default=None, description="What separates the fields of a CSV file, if not a comma.")
+    neighbours: Neighbours | None = Field(
+        default=None,
+        description='What is compared: a table with one unit more or less ("add_remove", if nothing is said), or with '
+        'one unit exchanged for another ("change_one").',
+    )
+    where: Texts | None = Field(
+        default=None, description="Conditions in SQL, each on one row: only rows that meet all count."
+    )
+    ledger: Text | None = Field(default=None, description="The ledger to charge: a file or a database URL.")
+    dataset: Text | None = Field(default=None, description="The name of the data set in the ledger.")
+
+
+class GroupsTable(FileTable):
+    """The groups that are published, and how much one unit may count for."""
+
+    by: Texts | None = Field(default=None, description="The columns to group by; without any, all rows are one group.")
+    max_groups: WholeNumber | None = Field(default=None, description="The most groups that one unit counts in.")
+    max_rows_per_group: WholeNumber | None = Field(
+        default=None,
+        description="The most rows of one unit that count in a group. Queries that count units alone need none.",
+    )
+    public_keys: (
+        Annotated[
+            str | list[Any] | dict[str, list[Any]],
+            Words("the path of a file, a list of keys, or a table with a list for each column"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The groups to show, whatever the data hold: a CSV or Parquet file, a list of keys, or a list for "
+        "each column (all combinations). If nothing is said, groups are shown that are large enough.",
+    )
+
+
+class BudgetTable(FileTable):
+    """What the release may use of the privacy budget, in total."""
+
+    epsilon: PlainNumber | None = Field(default=None, description="ε of the release, in total.")
+    delta: PlainNumber | None = Field(default=None, description="δ of the release, in total.")
+
+
+class OutputTable(FileTable):
+    """What is written, and how it is shown."""
+
+    out: Text | None = Field(default=None, description="The file for the table: .parquet or .csv.")
+    report: Text | None = Field(default=None, description="The file for the page for people: .html.")
+    confidence: PlainNumber = Field(
+        default=0.95, description="How often a noise interval holds the value without noise."
+    )
+    objective: Text = Field(
+        default="interval",
+        description="What is made small: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
+        "the error) or max:N (the largest error of N).",
+    )
+    clamp: YesNo = Field(default=False, description="Show negative counts as 0.")
+
+
+class QueryFile(FileTable):
+    """A release in TOML: the data, the groups, what is asked about them, the budget and the files to write."""
+
+    data: DataTable
+    groups: GroupsTable = GroupsTable()
+    aggregates: list[Arguments] = Field(default=[], description="What is asked about each group; see the kinds below.")
+    budget: BudgetTable = BudgetTable()
+    output: OutputTable = OutputTable()
+
+    def query(self, ledger: Any = None) -> Query:
+        """The query on its data. Opens the source, but reads no rows."""
+        try:
+            return self._query(ledger)
+        except UndeclaredTypeError as error:
+            option = f"--type {error.column}:{error.example}"
+            file = f'{error.column} = "{error.example}" in [data.types] of a query file'
+            raise TypeError(error.message(f"{option}, or {file}")) from None
+
+    def _query(self, ledger: Any) -> Query:
+        data = {name: value for name, value in self.data.given().items() if name not in ("where", "ledger", "dataset")}
+        if ledger is not None:
+            data |= {"ledger": ledger, "dataset": self.data.dataset}
+        dataset = Dataset(data.pop("source"), data.pop("privacy_unit"), **data)
+        for condition in _listed(self.data.where):
+            dataset = dataset.where(condition)
+        groups = self.groups.given()
+        groups.pop("by", None)
+        query = dataset.group_by(*_listed(self.groups.by), **groups)
+        for aggregate in self.aggregates:
+            given = aggregate.given()
+            query = AGGREGATES[given.pop("kind")].method(query, **given)
+        return query
+
+    def beside(self, folder: Path) -> "QueryFile":
+        """The same with its relative paths taken from a folder."""
+        data, groups, output = self.data, self.groups, self.output
+        # A source may also be the name of a table that the engine knows.
+        is_path = data.engine is None or engine_named(data.engine).is_path(data.source)
+        return self.model_copy(
+            update={
+                "data": _beside(folder, data, ("source", "ledger") if is_path else ("ledger",)),
+                "groups": _beside(folder, groups, ("public_keys",)),
+                "output": _beside(folder, output, ("out", "report")),
+            }
+        )
+
+
+def query_file_model() -> type[QueryFile]:
+    """The model of a query file with all aggregates that there are."""
+    return _model(tuple(AGGREGATES.values()))
+
+
+@cache
+def _model(kinds: tuple[Kind, ...]) -> type[QueryFile]:
+    each: Any = Annotated[reduce(operator.or_, (kind.arguments for kind in kinds)), Field(discriminator="kind")]
+    aggregates = QueryFile.model_fields["aggregates"]
+    return create_model(
+        "QueryFile",
+        __base__=QueryFile,
+        __doc__=QueryFile.__doc__,
+        aggregates=(list[each], Field(default=[], description=aggregates.description)),
+    )
+
+
+def query_file_of(plain: Mapping[str, Any]) -> QueryFile:
+    """The query file that plain values describe, or a ValueError that names each key that is wrong."""
+    model = query_file_model()
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise ValueError(in_words(error, model, plain)) from None
+
+
+def read_query_file(path: str | Path) -> QueryFile:
+    """The query file at a path. Relative paths in it are relative to its folder."""
+    path = Path(path)
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"query: there is no file {str(path)!r}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"query: {str(path)!r} is not TOML: {error}") from None
+    try:
+        return query_file_of(plain).beside(path.parent)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
+    """The part with its paths taken from a folder; URLs and other values stay."""
+    paths = {}
+    for name in names:
+        value = getattr(part, name)
+        if isinstance(value, str) and "://" not in value:
+            paths[name] = os.path.normpath(folder / value)
+    return part.model_copy(update=paths)
+
+
+def _listed(texts: str | list[str] | None) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts or []
