@@ -128,7 +128,7 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
 
 def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
     budget, output = file.budget.given(), file.output
-    options = {"confidence": output.confidence, "objective": objective_of(output.objective)}
+    options: dict[str, Any] = {"confidence": output.confidence, "objective": objective_of(output.objective)}
     plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"

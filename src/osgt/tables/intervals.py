@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
 
+from osgt.limits import LARGEST_VALUE
 from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_sum, spectrum
 from osgt.noise.mills import Floats
 
@@ -36,6 +37,7 @@ class Numbers:
     def whole(self, confidence: float) -> tuple[Integers, Integers, Integers]:
         """The nearest whole numbers, halves to even, and the least and largest ones within the noise interval."""
         half = math.floor(self.noise.half_width(confidence) * self.of * (1.0 + 1e-12) + 1e-9)
+        half = min(half, LARGEST_VALUE - 1)  # 64 bits hold the ends
         quotient, rest = np.divmod(self.values, self.of)
         up = (2 * rest > self.of) | ((2 * rest == self.of) & (quotient % 2 == 1))
         return quotient + up, -((half - self.values) // self.of), (self.values + half) // self.of

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from osgt.calibration import Part
-from osgt.calibration.joint import probability, profile_of
+from osgt.calibration.joint import budget, profile_of
 from osgt.limits import can_be_drawn
 from osgt.noise import IntegerLaw, written
 from osgt.noise.error import Objective, objective_text
-from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
 from osgt.privacy.cautions import budget_warnings
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
@@ -218,8 +217,7 @@ def make_plan(planning: Planning, epsilon: float, delta: float, cuts: Sequence[s
 
     Where groups are chosen and a ledger is `charged`, a part of δ is set aside for the choice.
     """
-    epsilon = real_number("epsilon", epsilon, positive=True)
-    delta = probability("delta", delta)
+    epsilon, delta = budget(epsilon, delta)
     groups = planning.groups
     planning.checked()
     if delta == 0 and not groups.shows_all:

@@ -54,7 +54,9 @@ def _listed(counts: Mapping[str, float]) -> str:
 
 def make_preview(query: Query) -> Preview:
     """Run the counting queries. They take about as long as a release."""
-    measures = list(query.planning().alternatives.directly().measured)
+    planning = query.planning()
+    planning.checked()
+    measures = list(planning.alternatives.directly().measured)
     backend = query.dataset.table.get_backend()
 
     def counted(**expressions: Any) -> dict[str, Any]:
