@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import mpmath
 import numpy as np
@@ -23,6 +24,7 @@ from osgt.noise import OSGT_FAMILY, IntegerLaw, RealLaw, family_of, read, regist
 from osgt.privacy import Charge
 
 HERE = Path(__file__).parent
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 #: Rows of 300 people, each in one city.
 ROWS = pa.table({"person": list(range(300)), "city": ["Bern", "Rome", "Riga"] * 100})
@@ -31,8 +33,40 @@ BETWEEN = IntegerLaw(QuarticPotential(0.5, 1e-3))
 LAWS = [BETWEEN, IntegerLaw(QuarticPotential(0.0, 0.01)), IntegerLaw(QuarticPotential(0.7, 0.0))]
 
 
+@dataclass(frozen=True)
+class CoshPotential(QuarticPotential):
+    """Steeper than any power; only what the test below needs."""
+
+    slope: float
+    quartic: float = 0.0
+    family: ClassVar[str] = "cosh"
+    largest_slope: ClassVar[float] = np.inf
+
+    def __call__(self, y):
+        return np.cosh(self.slope * y) - 1.0
+
+    def rise(self, y, d):
+        return 2.0 * np.sinh(self.slope * (y + 0.5 * d)) * np.sinh(0.5 * self.slope * d)
+
+    def derivatives(self, y):
+        odd, even = np.sinh(self.slope * y), np.cosh(self.slope * y)
+        return [self.slope**n * (odd if n % 2 else even) for n in range(1, 25)]
+
+    def scaled(self, factor):
+        return CoshPotential(self.slope / factor)
+
+    def _integral(self, y, power):
+        half = 5.0 / self.slope  # cosh(10) is beyond exp(9)
+        t = half * (1 + NODES)
+        return half * (np.exp(-self.rise(np.asarray(y)[..., np.newaxis], t)) * t**power) @ WEIGHTS
+
+
+COSH = replace(QUARTIC, name="cosh", potential=CoshPotential, unit=lambda u: CoshPotential(1.0 + u))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def quartic():
+    register(COSH)
     return register(QUARTIC)
 
 
@@ -136,6 +170,18 @@ class TestAccounting:
         exact = (np.logaddexp.reduce(values) - normaliser) / s
         found = PrivacyProfile(line(QuarticPotential(slope, quartic))).renyi(alpha)
         assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-6)
+
+    def test_a_moment_without_limit_is_infinite(self):
+        """Under U = cosh(rate·y) - 1 the loss grows as fast as U: other bounds must serve such noise."""
+        law = IntegerLaw(CoshPotential(0.3))
+        profile = PrivacyProfile(law)
+        assert profile.renyi(30.0) == np.inf
+        assert profile.delta_from_renyi(0.5) == 1.0
+        y = np.arange(-60.0, 61.0)
+        mass = np.exp(1 - np.cosh(0.3 * y))
+        loss = np.cosh(0.3 * (y + 1)) - np.cosh(0.3 * y)
+        exact = np.sum(mass * -np.expm1(np.minimum(0.5 - loss, 0.0))) / np.sum(mass)
+        assert exact * (1 - 1e-12) <= profile.delta(0.5) <= exact * (1 + 1e-9)
 
     def test_on_the_reals(self):
         law = RealLaw(QuarticPotential(0.4, 2e-3))
@@ -272,6 +318,17 @@ class TestTables:
         assert charge == release.plan.charge
         assert charge.delta(plain["epsilon"]) <= plain["delta"]
         assert {measure["noise"]["family"] for measure in plain["privacy"]["measures"]} == {"quartic"}
+
+    def test_a_filter_that_cannot_serve_it_leaves_it_to_the_others(self, tmp_path):
+        charge = Charge(PrivacyProfile(IntegerLaw(CoshPotential(0.01))))
+        with Ledger(tmp_path / "ledger.db") as ledger:
+            ledger.open("people", epsilon=1, delta=1e-3)
+            ledger.reserve("people", charge, query="little")
+            assert ledger.spent("people").epsilon >= charge.epsilon(1e-3) * (1 - 1e-6)
+            too_much = Charge(PrivacyProfile(IntegerLaw(CoshPotential(2.0))))
+            with pytest.raises(BudgetExceeded):
+                ledger.reserve("people", too_much, query="much")
+            assert len(ledger.history("people")) == 1
 
     def test_it_is_charged_and_verified(self, release, location):
         with Ledger(location) as ledger:

@@ -1,19 +1,24 @@
 """What is left for a query: `Ledger.remaining(query=…)`, `how_many` and `osgt ledger remaining --query`."""
 
 import json
+from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from charges import gaussian, laplace, osgt
 from typer.testing import CliRunner
 
-from osgt import Dataset, Ledger
+from osgt import Dataset, Ledger, PrivacyProfile, calibrate
+from osgt.calibration import calibrate_parts
 from osgt.cli import app
-from osgt.ledger import BudgetExceeded, OtherSubjectError
+from osgt.ledger import BudgetExceeded, OtherSubjectError, few, largest
 from osgt.ledger.filter_state import FilterState
 from osgt.ledger.filters import charged, fits
+from osgt.ledger.headroom import scaled
 from osgt.ledger.shares import shares_for
+from osgt.privacy import Charge
 
 ROWS = pa.table(
     {"rider": [*range(40)] * 5, "driver": [*range(10)] * 20, "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200}
@@ -96,6 +101,49 @@ def test_the_quick_decision_is_the_decision():
             assert fit == (charged(state, shares, charge) is not None)
         state = charged(state, shares, osgt(90, 100)) or state
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("earlier", [0, 3])
+@pytest.mark.parametrize("shape", [gaussian(1, 4), osgt(2, 1, 3), laplace(0.5), osgt(1, 2)])
+def test_the_first_few_are_decided_quickly_on_the_safe_side(shape, earlier):
+    """Noise of all sizes: near the limit, where the exact ε decides, and far from it."""
+    total, limits, seen = Fraction(earlier, 10), (1.0, 5e-8, 1e-24), set()
+    for factor in np.geomspace(0.2, 40.0, 60):
+        charge = scaled(shape, factor)
+        pure = charge.profile._pure_loss()
+        quick = few.fits(total, charge, pure, limits, earlier)
+        exact = few.added(total, charge, pure, limits, earlier)
+        assert not quick or exact is not None
+        if exact is not None and exact < Fraction(99, 100):
+            assert quick
+        seen.add(quick)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("coordinates", [1, 4, 32])
+@pytest.mark.parametrize("spent", [[], [laplace(0.3)] * 4, [osgt(80, 60, 4)] * 25])
+def test_what_remains_fits_and_hardly_more(tmp_path, monkeypatch, spent, coordinates):
+    calibrated = []
+
+    def counted(epsilon, *arguments):
+        calibrated.append(epsilon)
+        return calibrate_parts(epsilon, *arguments)
+
+    monkeypatch.setattr(largest, "calibrate_parts", counted)
+    with Ledger(tmp_path / "budget.db") as ledger:
+        ledger.open("rides", epsilon=2, delta=1e-6)
+        for charge in spent:
+            ledger.reserve("rides", charge, query="q")
+        left = ledger.remaining("rides", coordinates=coordinates, delta=1e-7)
+        assert 1 <= len(calibrated) <= 3
+        for more in (1.03, 1.0):
+            noise = calibrate(more * left, 1e-7, coordinates=coordinates)
+            charge = Charge(PrivacyProfile(noise, coordinates=coordinates))
+            if more > 1:
+                with pytest.raises(BudgetExceeded):
+                    ledger.reserve("rides", charge, query="q")
+            else:
+                ledger.reserve("rides", charge, query="q")
 
 
 @pytest.fixture

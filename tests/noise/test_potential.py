@@ -12,6 +12,7 @@ from quartic import QuarticPotential
 from osgt import DiscreteOSGT
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.offset import OffsetPotential
+from osgt.noise.real import RealLaw
 
 #: Steep at 0, steep only further out, wide, and narrow although flat at 0.
 QUARTICS = [(1.0, 0.1), (0.05, 0.02), (0.01, 1e-9), (0.0, 1e-10), (0.0, 0.1)]
@@ -101,6 +102,80 @@ class TestOffsetPotential:
         y = np.array([0.0, 1.0, 7.5])
         assert relative_error(potential.hazard(y), [1 / integral(0, float(x)) for x in y]) < 1e-12
         assert relative_error(potential.moments(), [integral(p) / integral(0) for p in (1, 2)]) < 1e-12
+
+
+#: Members of both families, from one end to the other, and with parameters of very different size.
+POTENTIALS = [
+    *(OffsetPotential(a, c) for a, c in [(0.1, 0.3), (0.0, 1e-6), (1 / 3, 0.0), (2.0, 1e-9), (1e-9, 0.7)]),
+    *(QuarticPotential(a, b) for a, b in [(0.1, 0.3), (0.0, 1e-6), (1 / 3, 0.0), (2.0, 1e-9), (1e-9, 0.7)]),
+]
+
+
+@pytest.mark.parametrize("potential", POTENTIALS, ids=repr)
+class TestPromises:
+    """What `Potential` promises, and the accounting relies on. For a new family: add its members above."""
+
+    def exact(self, potential, y):
+        """U(y) as a fraction."""
+        y = Fraction(y)
+        first, second = (Fraction(value) for value in vars(potential).values())
+        return first * y + second * (y**4 if isinstance(potential, QuarticPotential) else y**2 / 2)
+
+    def test_the_potential_and_its_rise(self, potential):
+        for y in (0.0, 1e-3, 1.0, 7.0, 123.456, 1e6):
+            assert (
+                abs(Fraction(float(potential(np.float64(y)))) - self.exact(potential, y))
+                <= self.exact(potential, y) * Fraction(2) ** -50
+            )
+            for d in (1e-9, 1.0, 3.0, 1e4):
+                rise = self.exact(potential, Fraction(y) + Fraction(d)) - self.exact(potential, y)
+                found = Fraction(float(potential.rise(np.float64(y), np.float64(d))))
+                assert abs(found - rise) <= rise * Fraction(2) ** -50
+
+    def test_tails_are_as_exact_as_promised(self, potential):
+        law = RealLaw(potential)
+        with mp.workdps(30):
+            whole = _tail(potential, 0.0)
+            for y in law.std() * np.array([0.1, 0.7, 1.3, 2.9]):
+                log_tail = mp.log(_tail(potential, y) / (2 * whole))
+                error = abs(mp.mpf(float(law.logsf(y))) - log_tail)
+                assert error <= potential.tail_error * (1 - log_tail)
+
+    def test_scaled(self, potential):
+        wide, y = potential.scaled(8.0), np.array([0.0, 1.0, 9.5])
+        assert type(wide) is type(potential)
+        np.testing.assert_array_equal(wide(8.0 * y), potential(y))  # a power of two: nothing is rounded
+        assert wide.largest_slope == potential.largest_slope / 8
+        assert wide.moments()[1] == pytest.approx(64 * potential.moments()[1], rel=1e-12)
+
+    def test_the_largest_slope(self, potential):
+        far = float(potential.derivatives(np.asarray(1e12))[0])
+        if np.isfinite(potential.largest_slope):
+            assert far == potential.largest_slope
+        else:
+            assert float(potential.derivatives(np.asarray(1e14))[0]) > 50 * far
+
+    def test_balls_contain_it(self, potential):
+        for y in (0, 1, 17, 10**9 + 7):
+            for precision in (30, 64, 200):
+                with flint.ctx.workprec(precision):
+                    ball = potential.ball(y)
+                assert abs(_fraction(ball.mid()) - self.exact(potential, y)) <= _fraction(ball.rad())
+
+
+def _tail(potential, y):
+    """∫ from y on of exp(-U), as an mpmath number."""
+    reach = 1e-3
+    while float(potential.rise(np.float64(y), np.float64(reach))) < 80:
+        reach *= 1.2
+    edges = [mp.mpf(float(y)) + mp.mpf(reach) * x / 24 for x in range(25)]
+    return mp.quad(lambda t: mp.exp(-_real(potential, t)), edges)
+
+
+def _real(potential, y):
+    """U(y) as an mpmath number."""
+    first, second = (mp.mpf(value) for value in vars(potential).values())
+    return first * y + second * (y**4 if isinstance(potential, QuarticPotential) else y**2 / 2)
 
 
 def _fraction(number):

@@ -86,7 +86,6 @@ class TestBounds:
     @pytest.mark.parametrize(
         ("bounds", "error", "message"),
         [
-            (None, ValueError, "must be given"),
             ((1, 0), ValueError, r"\(low, high\) with low < high"),
             ((1, 1), ValueError, r"low < high"),
             ((math.nan, 1), ValueError, "finite"),
@@ -173,7 +172,7 @@ class TestGroups:
 
     def test_max_groups_has_no_default(self, data):
         with pytest.raises(ValueError, match="max_groups must be given"):
-            data.group_by("city", max_rows_per_group=2)
+            data.group_by("city", max_rows_per_group=2).count().release(epsilon=1, delta=1e-6)
 
     @pytest.mark.parametrize("bad", [0, -1, True, 2.0, "2", math.nan])
     def test_bounds_are_whole_numbers_from_1(self, data, bad):
@@ -195,7 +194,7 @@ class TestGroups:
     def test_max_rows_has_no_default_where_rows_count(self, data, ask):
         for columns in (("city",), ()):
             with pytest.raises(ValueError, match="max_rows_per_group must be given"):
-                ask(data.group_by(*columns, max_groups=1).count_units())
+                ask(data.group_by(*columns, max_groups=1).count_units()).release(epsilon=1, delta=1e-6)
 
     def test_without_groups_there_is_nothing_to_bound(self, data):
         with pytest.raises(ValueError, match="max_groups must be left out"):

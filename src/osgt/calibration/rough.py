@@ -15,8 +15,9 @@ from osgt.noise import Law
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.cumulant import Cumulant
 
-#: ε is sought to this, relative.
-_ACCURACY = 1e-4
+#: ε is sought to this, relative, and δ may be too large by this.
+_ACCURACY = 1e-3
+_SLACK = 5e-3
 
 
 def calibrate_roughly(epsilon: float, delta: float, parts: Sequence[Part]) -> tuple[Law, ...]:
@@ -33,9 +34,10 @@ def calibrate_roughly(epsilon: float, delta: float, parts: Sequence[Part]) -> tu
 
 
 def epsilon_roughly(profile: PrivacyProfile, delta: float) -> float:
-    """About the ε at δ > 0: of one coordinate by its closed form, else by a saddle point."""
-    if _is_one(profile):
-        return _root(lambda at: math.log(max(float(profile.delta(at)), 1e-300) / delta), float(profile.epsilon(0.0)))
+    """About the ε at δ > 0: by a saddle point, which does not tell for one coordinate, or next to a largest loss."""
+    largest = float(profile.epsilon(0.0))
+    if _is_one(profile) or largest < math.inf:
+        return _root(lambda at: math.log(max(float(profile.delta(at, slack=_SLACK)), 1e-300) / delta), largest)
     cumulant = _cumulant(profile)
     return max(cumulant.log_delta_estimate(cumulant.tilt_for_delta(math.log(delta)))[0], 0.0)
 
@@ -60,6 +62,8 @@ def _root(excess: Callable[[float], float], largest: float) -> float:
     """Where a function of ε that falls, and is below 0 from `largest` on, is 0."""
     if excess(0.0) <= 0:
         return 0.0
+    if largest < math.inf and excess(largest * (1.0 - _ACCURACY)) > 0:
+        return largest
     low, high = 0.0, min(1.0, largest)
     while high < largest and excess(high) > 0:
         low, high = high, min(2.0 * high, largest)

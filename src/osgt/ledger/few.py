@@ -99,7 +99,7 @@ def _exact(profile: PrivacyProfile, share: float) -> float:
         return math.inf
     if sum(part.coordinates for part in profile.parts) == 1:
         # One that is hardly larger, and proved, is found more quickly.
-        larger = epsilon_roughly(profile, share) * (1.0 + _SLACK)
+        larger = epsilon_roughly(profile, share) * (1.0 + 2 * _SLACK)
         if float(profile.delta(larger)) <= share:
             return larger * (1.0 + _MARGIN)
     return float(profile.epsilon(share, slack=_SLACK)) * (1.0 + _MARGIN)

@@ -33,8 +33,10 @@ _ACCURACY = 2.5e-3
 _NEARLY = 0.015
 _TRIALS = 6
 
-#: What is found roughly is lowered by this, relative, so that it fits as a rule.
+#: What is found roughly is lowered by this, relative, so that it fits as a rule; more where the noise is also to be
+#: shared out among several parts, which the rough calibration does not search for.
 _MARGIN = 5e-4
+_MARGIN_OF_PARTS = 2e-3
 
 _DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 
@@ -93,7 +95,8 @@ def largest_epsilon(headroom: Headroom, shape: Shape) -> float:
     found = _roughly(headroom, shape)
     if found is None:
         return 0.0
-    best, epsilon = 0.0, _four_digits(found * (1.0 - _MARGIN))
+    margin = _MARGIN if len(shape.parts) == 1 else _MARGIN_OF_PARTS
+    best, epsilon = 0.0, _four_digits(found * (1.0 - margin))
     for _ in range(_TRIALS):
         charge = shape.charge_at(epsilon)
         fits = headroom.fits(charge)

@@ -20,7 +20,7 @@ class OffsetPotential:
     curvature: float
 
     family: ClassVar[str] = "osgt"
-    tail_error: ClassVar[float] = 2.0**-51
+    tail_error: ClassVar[float] = 2.0**-50
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slope", real_number("slope", self.slope, positive=False))

@@ -22,7 +22,7 @@ class Potential(Protocol):
     #: Name of the family that the potential belongs to.
     family: ClassVar[str]
 
-    #: Relative error of `hazard` and `moments`, up to a factor 1 + U(y); at most 1e-13.
+    #: Error of log P[Y > y] as it follows from `hazard`, up to a factor 1 - log P[Y > y]; at most 1e-13.
     tail_error: ClassVar[float]
 
     def __hash__(self) -> int: ...

@@ -131,7 +131,7 @@ def _log_integral(pair: Pair, s: float, low: float, high: float, also: ArrayLike
 
 def _log_sum(values: Floats | list[float]) -> float:
     top = float(np.max(values))
-    return top + math.log(float(np.sum(np.exp(np.asarray(values) - top)))) if top > -math.inf else -math.inf
+    return top + math.log(float(np.sum(np.exp(np.asarray(values) - top)))) if math.isfinite(top) else top
 
 
 def _edge(beyond: Callable[[float], bool], near: float, far: float) -> float:

@@ -59,11 +59,12 @@ def bounded_sums(
     sums: dict[str, Any] = {}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, place)):
-            sums[f"sum_{i}_{j}"] = _saturated(total(contribution.cast("int64")))
+            sums[f"sum_{i}_{j}"] = saturated(total(contribution.cast("int64")))
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
 
 
-def _saturated(total: Any) -> Any:
+def saturated(total: Any) -> Any:
+    """A total as an integer of 64 bits, at most 2⁶¹ from zero; 0 where nothing was added up."""
     return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
 
 

@@ -10,6 +10,7 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.privacy.arguments import count
+from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.conditions.condition import Condition, checked_condition, filtered
 from osgt.tables.engines import engine_on
 from osgt.tables.engines.source import Options
@@ -153,7 +154,8 @@ class Dataset:
         Parameters
         ----------
         max_groups
-            The most groups that one unit may count in.
+            The most groups that one unit may count in. What is left out has to be given, or recommended by
+            `suggest_bounds`, before anything can be released.
         max_rows_per_group
             The most rows of one unit that may count in a group. Only queries that count units alone can do without.
         public_keys
@@ -175,8 +177,7 @@ class Dataset:
             if public_keys is not None:
                 raise ValueError("public_keys must be left out where there are no columns to group by")
             max_groups = 1
-        if max_groups is None:
-            raise ValueError("max_groups must be given: the most groups that one unit may count in")
+        limit = None if max_groups is None else count("max_groups", max_groups)
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
         read, public = self, None
         if public_keys is not None:
@@ -184,7 +185,11 @@ class Dataset:
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
-        return Query(read, Groups(columns, count("max_groups", max_groups), rows, public))
+        query = Query(read, Groups(columns, limit or 1, rows, public))
+        if limit is None:
+            # Not to be released before it has a limit, but a suggestion can be made for it.
+            return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]
+        return query
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""

@@ -1,6 +1,6 @@
 """Query: groups, bounds and aggregates, built step by step; nothing is read until `release`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +12,7 @@ from osgt.tables.plan import Plan, epsilon_for, make_plan
 from osgt.tables.planning import Planning
 
 if TYPE_CHECKING:
+    from osgt.tables.bounds.suggestion import Suggestion
     from osgt.tables.preview import Preview
     from osgt.tables.release import Release
 
@@ -123,6 +124,33 @@ class Query(Methods):
         plan = self.plan(epsilon, delta, confidence=confidence, objective=objective, family=family)
         return make_release(self, plan, clamp=clamp)
 
+    def suggest_bounds(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        release_epsilon: float | None = None,
+        release_delta: float | None = None,
+        confidence: float = 0.95,
+    ) -> "Suggestion":
+        """Recommend the bounds that are not given, from noisy histograms over units. Private, and charged.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The budget of the suggestion, which is charged beside that of the release. A tenth of the release's budget,
+            or less, is enough; δ is of use only where groups are not public.
+        release_epsilon, release_delta
+            The budget that the release will have; ten times that of the suggestion if not given.
+        """
+        return self._open().suggest_bounds(  # type: ignore[no-any-return]
+            epsilon,
+            delta,
+            release_epsilon=release_epsilon,
+            release_delta=release_delta,
+            confidence=confidence,
+        )
+
     def preview(self) -> "Preview":
         """What the bounds cut off, exactly and so **not private**: for whoever may see the data and chooses bounds."""
         from osgt.tables.preview import make_preview  # noqa: PLC0415 - it uses this class
@@ -146,10 +174,7 @@ class Query(Methods):
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """The same query with one more aggregate; refuses names that are taken and bounds that are too wide."""
         if self.groups.max_rows is None and any(not measure.per_unit for measure in aggregate.measures):
-            raise ValueError(
-                "max_rows_per_group must be given: the most rows of one unit that may count in a group "
-                "(only count_units() can do without)"
-            )
+            return self._open().with_aggregate(aggregate)  # type: ignore[no-any-return]
         taken = set(self.groups.by) | {
             name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high")
         }
@@ -160,6 +185,16 @@ class Query(Methods):
         query = replace(self, aggregates=(*self.aggregates, aggregate))
         query.planning().checked()
         return query
+
+    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
+        """A query with one more aggregate, whose bounds are open."""
+        return self._open().without_bounds(kind, arguments)
+
+    def _open(self) -> Any:
+        """The same query for one whose bounds are not all given."""
+        from osgt.tables.bounds.open_query import OpenQuery  # noqa: PLC0415 - it uses this class
+
+        return OpenQuery.of(self, max_groups=self.groups.max_groups, max_rows=self.groups.max_rows)
 
     def _cuts(self) -> list[str]:
         """What each bound can cut off, in words."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from osgt.files import Target, words_of, written_together
 from osgt.mechanism import Mechanism
+from osgt.privacy import Charge
+from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
@@ -31,8 +33,27 @@ from osgt.tables.report import page
 from osgt.tables.settling import file_hash, places, settle_command, statement_hash
 from osgt.tables.statement import Statement
 
+if TYPE_CHECKING:
+    from osgt.tables.dataset import Dataset
+
 #: Characters of a title in the ledger.
 _LONGEST_TITLE = 500
+
+
+class Charged(Protocol):
+    """What a ledger has to know of a plan."""
+
+    @property
+    def charge(self) -> Charge:
+        """What is taken out of the budget."""
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that was asked for."""
+
+    @property
+    def delta(self) -> float:
+        """The δ that was asked for."""
 
 
 @dataclass(eq=False)
@@ -132,7 +153,7 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     sums = compiled(exact_sums(query, summed(plan), fresh_salt()))
     check_query(sums)
-    reservation = _reserved(query, plan)
+    reservation = reserved(query.dataset, plan, _title(query), query.to_dict())
     if reservation is not None:
         reservation.reading()
     try:
@@ -192,7 +213,7 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
 
 
 def prepared_rows(
-    query: Query, measures: list[Measure], order: str | None = None
+    query: Asking, measures: list[Measure], order: str | None = None
 ) -> tuple[ir.Table, list[str], dict[str, str]]:
     """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone."""
     table, by = query.dataset.rows(), query.groups.by
@@ -228,16 +249,15 @@ def _with_public_keys(
     return joined.select([UNIT, KEY, *(name for name in rows.columns if name != UNIT and name not in keys)])
 
 
-def _reserved(query: Query, plan: Plan) -> Any:
-    if query.dataset.ledger is None:
+def reserved(data: "Dataset", plan: Charged, title: str, query: Mapping[str, Any]) -> Any:
+    """What is charged to the ledger of the data set; None if it has none."""
+    if data.ledger is None:
         return None
-    text = json.dumps(query.to_dict(), sort_keys=True, default=str)
-    data = query.dataset
     return data.ledger.reserve(
         data.dataset,
         plan.charge,
-        query=text,
-        title=_title(query),
+        query=json.dumps(query, sort_keys=True, default=str),
+        title=title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…",
         unit=data.privacy_unit,
         neighbours=data.neighbours,
         table=data.identity,
@@ -249,8 +269,7 @@ def _reserved(query: Query, plan: Plan) -> Any:
 def _title(query: Query) -> str:
     """What is published, in a few words: "count, mean(delay) by month"."""
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
-    title = ", ".join(aggregate.title for aggregate in query.aggregates) + by
-    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
+    return ", ".join(aggregate.title for aggregate in query.aggregates) + by
 
 
 def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Table, dict[Measure, NDArray[np.int64]]]:

@@ -1,7 +1,7 @@
 """Kinds of aggregates: how one is asked for in Python, in a query file and on the command line."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -41,6 +41,10 @@ class Asking:
 
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """The same query with one more aggregate."""
+        raise NotImplementedError
+
+    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
+        """A query with one more aggregate, whose bounds are open: a suggestion can be made for them."""
         raise NotImplementedError
 
 

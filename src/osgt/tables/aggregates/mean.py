@@ -75,6 +75,9 @@ class MeanMethod(Asking):
         """
         if missing not in ("skip", "centre"):
             raise ValueError(f'missing must be "skip" or "centre", got {missing!r}')
+        if bounds is None:
+            arguments = {"column": column, "missing": missing, "name": name, "weight": weight}
+            return self.without_bounds("mean", arguments)  # type: ignore[no-any-return]
         grid = grid_of(column, self.dataset.number_type_of(column), bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.same(Rows())
         return self.with_aggregate(Mean(named(name, f"{column}_mean"), weighted(weight), column, grid, count))

@@ -39,6 +39,8 @@ class SumMethod(Asking):
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> Self:
         """The sum of a column, each value clipped to `bounds`. Missing values and NaN add nothing."""
+        if bounds is None:
+            return self.without_bounds("sum", {"column": column, "name": name, "weight": weight})  # type: ignore[no-any-return]
         grid = grid_of(column, self.dataset.number_type_of(column), bounds)
         return self.with_aggregate(Sum(named(name, f"{column}_sum"), weighted(weight), ClippedSum(column, grid)))
 

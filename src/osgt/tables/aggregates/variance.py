@@ -62,6 +62,8 @@ class VarianceMethod(Asking):
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> Self:
         """The variance of a column, each value clipped to `bounds`; missing values are left out."""
+        if bounds is None:
+            return self.without_bounds("variance", {"column": column, "name": name, "weight": weight})  # type: ignore[no-any-return]
         grid = grid_of(column, self.dataset.number_type_of(column), bounds, squares=True)
         return self.with_aggregate(Variance(named(name, f"{column}_variance"), weighted(weight), column, grid))
 

@@ -1,0 +1,134 @@
+"""`suggest_bounds`: queries with open bounds, what a suggestion says, and that it is charged like any release."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from osgt import Dataset, Ledger
+from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.query import Query
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """2,000 people in 1 to 6 of 12 months, with 1 to 4 rows in each and fares up to 90."""
+    rng = np.random.default_rng(1)
+    person, month = [], []
+    for i in range(2000):
+        for m in rng.choice(12, size=rng.integers(1, 7), replace=False):
+            rows = int(rng.integers(1, 5))
+            person += [i] * rows
+            month += [int(m)] * rows
+    return pa.table({"person": person, "month": month, "fare": rng.uniform(0, 90, len(person))})
+
+
+@pytest.fixture
+def by_month(visits):
+    return Dataset(visits, privacy_unit="person").group_by("month", public_keys=list(range(12)))
+
+
+def test_a_query_with_open_bounds_is_not_released(by_month):
+    for query, missing in (
+        (by_month.count_units(), "max_groups"),
+        (by_month.count(), "max_groups"),
+        (by_month.count().completed(3, 2, {}).sum("fare"), "bounds must be given for column 'fare'"),
+    ):
+        for end in (query.plan, query.release):
+            with pytest.raises(ValueError, match=missing):
+                end(epsilon=1, delta=1e-6)
+        with pytest.raises(ValueError, match=missing):
+            query.preview()
+
+
+def test_wrong_columns_are_refused_when_they_are_asked_for(by_month):
+    with pytest.raises(ValueError, match="there is no column 'fair'"):
+        by_month.sum("fair")
+    with pytest.raises(ValueError, match="there is a column 'count' already"):
+        by_month.count().sum("fare", name="count")
+    with pytest.raises(ValueError, match="must ask for something"):
+        by_month.suggest_bounds(1)
+
+
+def test_the_recommended_bounds_fit_the_data(by_month):
+    made = by_month.count().sum("fare").suggest_bounds(20, 0, release_epsilon=20, release_delta=1e-6)
+    assert 5 <= made.max_groups <= 7
+    assert 3 <= made.max_rows_per_group <= 5
+    low, high = made.bounds["fare"]
+    assert low == 0
+    assert 70 <= high <= 150
+    query = made.apply()
+    assert isinstance(query, Query)
+    assert (query.groups.max_groups, query.groups.max_rows) == (made.max_groups, made.max_rows_per_group)
+    assert query.release(epsilon=1, delta=1e-6).to_arrow().num_rows == 12
+
+
+def test_bounds_that_were_given_stay(visits):
+    data = Dataset(visits, privacy_unit="person")
+    query = data.group_by("month", max_groups=2, max_rows_per_group=9, public_keys=list(range(12)))
+    made = query.sum("fare", bounds=(5, 10)).count().suggest_bounds(5)
+    assert (made.max_groups, made.max_rows_per_group, made.bounds) == (2, 9, {})
+    assert [each.to_dict() for each in made.apply().aggregates] == [
+        each.to_dict() for each in query.sum("fare", bounds=(5, 10)).count().aggregates
+    ]
+    open_rows = data.group_by("month", max_groups=2, public_keys=list(range(12))).count()
+    assert isinstance(open_rows, OpenQuery)
+    made = open_rows.suggest_bounds(5)
+    assert made.max_groups == 2
+    assert made.max_rows_per_group in range(2, 9)
+
+
+def test_the_curve_holds_the_truth(visits, by_month):
+    made = by_month.count_units().suggest_bounds(50, 0, confidence=0.999999)
+    groups = visits.group_by(["person", "month"]).aggregate([]).group_by("person").aggregate([("month", "count")])
+    sizes = np.asarray(groups["month_count"])
+    for each in made.choices:
+        truth = np.maximum(sizes - each.max_groups, 0).sum() / sizes.sum()
+        assert each.pairs_lost.low <= truth <= each.pairs_lost.high
+
+
+def test_private_groups_are_measured_behind_a_threshold(visits):
+    made = Dataset(visits, privacy_unit="person").group_by("month").count_units().suggest_bounds(1, 1e-6)
+    plan = made.noise_plan
+    assert plan.threshold is not None
+    assert 0 < plan.selection_delta <= 1e-7 * (1 + 1e-9)
+    assert (made.evidence.sizes.numbers >= plan.threshold).all()
+    assert plan.charge.profile.delta(1) + plan.selection_delta <= 1e-6
+    # Without δ no group can be chosen, and none is looked at.
+    pure = Dataset(visits, privacy_unit="person").group_by("month").count_units().suggest_bounds(1, 0)
+    assert pure.evidence.sizes is None
+    assert "No group was large enough" in str(pure)
+
+
+@pytest.mark.parametrize(("neighbours", "coordinates"), [("add_remove", 1), ("change_one", 2)])
+def test_one_unit_is_in_one_place_of_each_histogram(visits, neighbours, coordinates):
+    data = Dataset(visits, privacy_unit="person", neighbours=neighbours)
+    made = data.group_by("month", public_keys=[1, 2]).mean("fare").suggest_bounds(1, 1e-6)
+    assert set(made.noise_plan.parts) == {"groups", "rows", "sizes", "values of fare"}
+    assert {part.coordinates for part in made.noise_plan.parts.values()} == {coordinates}
+    assert made.noise_plan.charge.profile.delta(1) <= 1e-6
+
+
+def test_it_is_charged_by_itself(visits, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.open("visits", epsilon=1, delta=1e-6)
+    data = Dataset(visits, privacy_unit="person", ledger=ledger, dataset="visits")
+    made = data.group_by("month", public_keys=list(range(12))).count_units().suggest_bounds(0.1)
+    assert made.entry is not None
+    assert f"entry {made.entry}" in made.statement
+    made.apply().release(epsilon=0.8, delta=1e-7)
+    with pytest.raises(Exception, match=r"[Rr]efused|budget"):
+        made.apply().suggest_bounds(0.3)
+
+
+def test_it_can_be_read_by_people_and_programs(by_month, tmp_path):
+    made = by_month.count().mean("fare").suggest_bounds(2, 0, release_delta=1e-6)
+    plain = json.loads(json.dumps(made.to_dict()))
+    assert plain["recommended"]["max_groups"] == made.max_groups
+    assert sum(each["recommended"] for each in plain["choices"]) == 1
+    text = str(made)
+    assert f"max_groups = {made.max_groups}" in text
+    assert "ε = 2" in text
+    made.plot(tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
