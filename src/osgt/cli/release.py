@@ -102,7 +102,7 @@ def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release":
             raise ValueError(f"{name} must be given")
     for target in targets.values():
         target.checked()
-    query = file.query(_ledger(file))
+    query = file.query(ledger_of(file))
     try:
         return _released(file, query, targets)
     finally:
@@ -158,7 +158,8 @@ def _charged(query: "Query") -> tuple[str, str]:
     return query.dataset.ledger.name, str(query.dataset.dataset)
 
 
-def _ledger(file: "QueryFile") -> Any:
+def ledger_of(file: "QueryFile") -> Any:
+    """The ledger that a query file names, opened; None if it names none."""
     if file.data.ledger is None:
         if file.data.dataset is not None:
             raise ValueError("dataset is the name in a ledger: give ledger as well")
