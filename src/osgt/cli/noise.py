@@ -17,7 +17,6 @@ from osgt.cli.shared import (
     Overwrite,
     clear_errors,
     command_target,
-    objective_of,
     warn,
 )
 from osgt.files import written
@@ -65,6 +64,7 @@ def noise(
         if target is not None:
             target.checked()
         from osgt.mechanism import Mechanism  # noqa: PLC0415 - takes a while
+        from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
         from osgt.privacy.cautions import budget_warnings  # noqa: PLC0415 - takes a while
 
         kind: Values = _kind(values)
