@@ -202,3 +202,15 @@ def test_plans_have_no_checkpoints(tmp_path):
             ledger.reserve("flights", gaussian(60), query="q")
     with Ledger(tmp_path / "plan.db") as ledger:
         assert begun_at(ledger) == 0
+
+
+def test_on_both_databases(location):
+    with Ledger(location) as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+        for _ in range(8):
+            ledger.reserve("flights", laplace(0.01), query="q")
+    with Ledger(location) as ledger:
+        assert begun_at(ledger) > 1
+        ledger.reserve("flights", laplace(0.01), query="q").settle("hash")
+        assert ledger.spent("flights").releases == 9
+        assert ledger.verify().ok
