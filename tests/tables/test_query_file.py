@@ -44,7 +44,7 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"aggregates": [{"kind": "count"}, {"kind": "meen"}]}, "got 'meen' (did you mean 'mean'?)"),
         ({"aggregates": [{"kind": ["sum"]}]}, "kind of aggregate 1 must be one of"),
         ({"aggregates": [{"kind": "sum", "bounds": [0, 1]}]}, "column of aggregate 1 (sum) must be given: the column"),
-        ({"aggregates": [{"kind": "sum", "column": "x"}]}, "bounds of aggregate 1 (sum) must be given: the least and"),
+        ({"aggregates": [{"kind": "histogram", "column": "x"}]}, "edges of aggregate 1 (histogram) must be given"),
         ({"aggregates": [{"kind": "count", "edges": [0, 1]}]}, "aggregate 1 (count) has no 'edges'"),
         (
             {"aggregates": [{"kind": "mean", "column": "x", "bounds": [0, "1"]}]},
@@ -182,7 +182,7 @@ class TestSchema:
         """The validator above tells right from wrong, and knows all words that the schema uses."""
         right = {"data": DATA, "aggregates": [{"kind": "sum", "column": "x", "bounds": [0, 1]}]}
         assert holds(self.SCHEMA, right, self.SCHEMA)
-        for wrong in ({}, right | {"x": 1}, {"data": DATA, "aggregates": [{"kind": "sum", "column": "x"}]}):
+        for wrong in ({}, right | {"x": 1}, {"data": DATA, "aggregates": [{"kind": "sum", "bounds": [0, 1]}]}):
             assert not holds(self.SCHEMA, wrong, self.SCHEMA)
 
         def used(schema, named=False):
