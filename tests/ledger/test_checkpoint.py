@@ -225,3 +225,15 @@ def test_a_relative_folder_for_state_is_ignored(path, tmp_path, monkeypatch):
     with Ledger(path) as ledger:
         assert begun_at(ledger) == 0
     assert list((tmp_path / "home" / ".local" / "state" / "osgt" / "ledgers").iterdir())
+
+
+def test_on_both_databases(location):
+    with Ledger(location) as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+        for _ in range(8):
+            ledger.reserve("flights", laplace(0.01), query="q")
+    with Ledger(location) as ledger:
+        assert begun_at(ledger) > 1
+        ledger.reserve("flights", laplace(0.01), query="q").settle("hash")
+        assert ledger.spent("flights").releases == 9
+        assert ledger.verify().ok
