@@ -343,7 +343,9 @@ class TestReleases:
             assert "x" not in found  # one unit alone
 
     def test_few_public_groups_are_centred_on_the_units_in_any_of_them(self):
-        query = Dataset(self.ROWS, "unit").group_by("city", max_groups=4, max_rows_per_group=2, public_keys=list("abcd"))
+        query = Dataset(self.ROWS, "unit").group_by(
+            "city", max_groups=4, max_rows_per_group=2, public_keys=list("abcd")
+        )
         plan = query.count().plan(1, 1e-6)
         assert any(isinstance(measure, CentredOnAll) for measure in plan.parts)
         assert plan.charge.delta(1.0) <= 1e-6
