@@ -95,7 +95,7 @@ class TestRelease:
         assert table.column_names == ["city", *(n + end for n in names for end in ("", "_low", "_high"))]
         assert table["city"].to_pylist() == ["Bern", "O'slo; --", "Rome"]
         statement = json.loads(table.schema.metadata[b"osgt"])
-        assert Charge.from_dict(statement["privacy"]["charge"]).delta(5) <= 1e-4
+        assert Charge.from_dict(statement["privacy"]["charge"]).profile.delta(5) <= 1e-4
         assert "ε = 5 and δ = 0.0001" in result.stdout
         assert "No ledger" in result.stdout
         page = report.read_text(encoding="utf-8")
@@ -314,7 +314,7 @@ class TestQueryFile:
         assert "No data were read" in result.stdout
         assert "laplace (pure)" in result.stdout
         answer = json.loads(run("plan", "--query", query, "--json").stdout)
-        assert Charge.from_dict(answer["charge"]).delta(5) <= 1e-4
+        assert Charge.from_dict(answer["charge"]).profile.delta(5) <= 1e-4
         assert run("release", "--query", query).exit_code != 0
 
     def test_plan_by_error(self, run, query):

@@ -17,11 +17,11 @@ from osgt.cli.shared import (
     Overwrite,
     clear_errors,
     command_target,
-    objective_of,
     warn,
 )
 from osgt.files import written
 from osgt.mechanism import Mechanism, Values
+from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
 
 #: A field as it is written, quotes and all, and what ends it.

@@ -15,6 +15,7 @@ from osgt.cli.released import release_text
 from osgt.cli.shared import QueryPath, clear_errors, command_target, warn
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import Target, written_together
+from osgt.noise.error import objective_of
 
 if TYPE_CHECKING:
     from osgt.tables.query import Query
@@ -50,6 +51,14 @@ def release(
         float | None,
         typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="What to minimise: interval (the default), variance, mean_abs, quantile:P or max:N.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     clamp: Annotated[bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=OUTPUT)] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
@@ -76,6 +85,7 @@ def release(
                 "out": None if out is None else os.fspath(out),
                 "report": None if report is None else os.fspath(report),
                 "confidence": confidence,
+                "objective": objective,
                 "clamp": clamp or None,
             },
         )
@@ -117,8 +127,9 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
 
 
 def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
-    budget, confidence, clamp = file.budget.given(), file.output.confidence, file.output.clamp
-    plan = query.plan(**budget, confidence=confidence)
+    budget, output = file.budget.given(), file.output
+    options: dict[str, Any] = {"confidence": output.confidence, "objective": objective_of(output.objective)}
+    plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
 
@@ -132,7 +143,7 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
         with written_together(targets) as places:
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), progress(query, title):
-                made = query.release(**budget, confidence=confidence, clamp=clamp)
+                made = query.release(**budget, **options, clamp=output.clamp)
             made.fill(targets, places)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:

@@ -122,6 +122,11 @@ class OutputTable(FileTable):
     confidence: PlainNumber = Field(
         default=0.95, description="How often a noise interval holds the value without noise."
     )
+    objective: Text = Field(
+        default="interval",
+        description="What is made small: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
+        "the error) or max:N (the largest error of N).",
+    )
     clamp: YesNo = Field(default=False, description="Show negative counts as 0.")
 
 

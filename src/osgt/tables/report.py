@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from osgt.tables.picture import interval_picture
-from osgt.tables.plan import Plan, percent
+from osgt.tables.plan import Plan
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -112,9 +112,8 @@ def _noise(plan: Plan) -> str:
     for i, column in enumerate(plan.columns):
         others = "".join(f"<td>{plan.alternatives[name][i].width_in_words()}</td>" for name in names)
         rows.append(f"<tr><td class='key'>{escape(column.name)}</td><td>{column.width_in_words()}</td>{others}</tr>")
-    saved = ", ".join(f"{percent(gain)} against {escape(name)}" for name, gain in plan.gains.items())
     return (
         f"<p>Half-widths of the {plan.confidence:.15g} noise interval at the same budget, all accounted for exactly. "
-        f"Variance saved: {saved}.</p><div class='wide'><table><thead><tr>{head}</tr></thead>"
+        f"{escape(plan.gains_in_words())}</p><div class='wide'><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
