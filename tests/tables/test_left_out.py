@@ -147,12 +147,13 @@ class TestCoverage:
             assert stats.binom.cdf(hits, self.RUNS, 0.9) < FALSE_ALARM, name
 
 
-class TestRelease:
-    @pytest.fixture(scope="class")
-    def released(self):
-        query = asked(Dataset(table_of(made(3000)), privacy_unit="person"))
-        return query, query.release(epsilon=5, delta=1e-6, measure_left_out=True)
+@pytest.fixture(scope="module")
+def released():
+    query = asked(Dataset(table_of(made(3000)), privacy_unit="person"))
+    return query, query.release(epsilon=30, delta=1e-6, measure_left_out=True)
 
+
+class TestRelease:
     def test_the_budget_is_that_of_the_release(self, released):
         query, _ = released
         with_it = query.plan(epsilon=5, delta=1e-6, measure_left_out=True)
