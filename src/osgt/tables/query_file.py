@@ -212,6 +212,8 @@ def read_query_file(path: str | Path) -> QueryFile:
         raise FileNotFoundError(f"query: there is no file {str(path)!r}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"query: {str(path)!r} is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"query: {str(path)!r} has lists or tables too deep inside each other") from None
     try:
         return query_file_of(plain).beside(path.parent)
     except ValueError as error:
