@@ -150,6 +150,9 @@ class Planning:
         cost = RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
         ranked = self._ranked(cost)
         near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
+        direct = self.alternatives.directly()
+        if all(scheme.key != direct.key for scheme in near):
+            near.append(direct)
         free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
         ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(self.family, delta)}
         return min([free, *ends.values()], key=self._as_shown), ends
