@@ -1,6 +1,6 @@
 """Half-widths of the columns of ten queries: each number measured as it is, against measured once and derived.
 
-Claim: at the same ε and δ no interval is wider than when every column brings its own numbers, the way this package did it
+Claim: at the same ε and δ no interval is wider than when every column brings its own numbers, as this package did it
 before, and most are 20 to 48 % narrower.
 
 "apart" is one joint calibration for the least variance in which every number is measured as it is and a tenth of δ is
