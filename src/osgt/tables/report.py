@@ -82,15 +82,19 @@ def _label(row: dict[str, Any], keys: Sequence[str]) -> str:
 
 def _table(release: "Release") -> str:
     table, keys = release.table, release.query.groups.by
-    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    named = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
+    names = list(named)
     head = "".join(f"<th class='key'>{escape(key)}</th>" for key in keys)
     head += "".join(f"<th>{escape(name)}</th><th>{release.plan.confidence:.15g} interval</th>" for name in names)
     rows = []
     for row in release.rows(_LISTED):
         cells = "".join(f"<td class='key'>{escape(_label(row, [key]))}</td>" for key in keys)
         for name in names:
-            low, high = _number(row[f"{name}_low"]), _number(row[f"{name}_high"])
-            cells += f"<td>{_number(row[name])}</td><td class='interval'>{low} to {high}</td>"
+            ends = row[f"{name}_low"], row[f"{name}_high"]
+            low, high = (_number(end) for end in ends)
+            nothing = named[name].tells_nothing(*map(float, ends))
+            value = "too small to tell" if nothing else _number(row[name])
+            cells += f"<td>{value}</td><td class='interval'>{low} to {high}</td>"
         rows.append(f"<tr>{cells}</tr>")
     rest = table.num_rows - _LISTED
     note = f"<p>{rest:,} more rows are in the file that was released with this page.</p>" if rest > 0 else ""
