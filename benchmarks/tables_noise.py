@@ -4,12 +4,14 @@ Claim: at the same ε and δ no interval is wider than when every column brings 
 before, and most are 20 to 48 % narrower.
 
 "apart" is one joint calibration for the least variance in which every number is measured as it is and a tenth of δ is
-set aside for choosing groups; "osgt" is the plan of the query. "split" is Laplace noise with an equal share of ε for
-each measured number, the default of OpenDP (Polars) and of PipelineDP for counts and sums: computed here from the same
-bounds, not run (`tables_peers.py` runs both for a count and finds this noise). They have no interval for a mean.
+set aside for choosing groups; "osgt" is the plan of the query. OpenDP (Polars) and PipelineDP are asked for their noise
+on the same counts and sums with the same bounds and budget, by their defaults: Laplace noise, and ε split evenly among
+the numbers. Each runs in a virtual environment of its own, made on first use under build/peers/. "-": it has no
+interval for that, or cannot ask for it together with the others.
 """
 
-import math
+import json
+import subprocess
 import time
 from dataclasses import replace
 
@@ -19,15 +21,18 @@ from measure import print_table, say_if_busy
 from osgt import Dataset
 from osgt.calibration import Part, calibrate_parts
 from osgt.noise import on_integers
-from osgt.tables.aggregates.base import Noisy
+from osgt.tables.aggregates.base import Aggregate, Noisy
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.schemes import Scheme
+from tables_peers import HERE, interpreter
 
 EPSILON, DELTA = 1.0, 1e-8
 
 #: A count of so many is what the interval of a mean is told for.
 SIZE = 10_000
+
+PEERS = "opendp", "pipelinedp"
 
 
 def data(**options: object) -> Dataset:
@@ -90,16 +95,32 @@ def _as_it_is(plan: Plan) -> Scheme:
     return replace(plan.planning, complete=frozenset()).alternatives.directly()
 
 
-def split(plan: Plan) -> dict[str, float]:
-    """The half-widths of counts and sums with Laplace noise and an equal share of ε for each measured number."""
-    scheme, groups = _as_it_is(plan), plan.groups
-    found = {}
-    for aggregate in plan.aggregates:
-        if len(aggregate.measures) == 1:
-            [(shift, coordinates)] = groups.moves(aggregate.measures[0], plan.neighbours)
-            scale = shift * coordinates * len(scheme.measured) / plan.epsilon
-            found |= dict.fromkeys(aggregate.names, math.log(1.0 / (1.0 - plan.confidence)) * scale)
-    return found
+def peer_widths(name: str, query: Query) -> dict[str, float]:
+    """The half-widths that a peer says for the counts and sums of a query; empty if it cannot be asked for them."""
+    asked = [_asked(aggregate, query.groups.rows) for aggregate in query.aggregates]
+    kinds = [kind for kind, _, _ in asked]
+    if not set(kinds) <= {"count", "sum"} or (name == "pipelinedp" and len(set(kinds)) < len(kinds)):
+        return {}
+    groups = query.groups
+    question = {
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "groups": groups.most,
+        "rows": groups.rows,
+        "by": list(groups.by),
+        "keys": None if groups.public is None else [list(row.values()) for row in groups.public.to_pylist()],
+        "asked": asked,
+    }
+    command = [interpreter(name), f"{name}_widths.py", json.dumps(question)]
+    answer = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True).stdout
+    return dict(zip([aggregate.name for aggregate in query.aggregates], json.loads(answer), strict=True))
+
+
+def _asked(aggregate: Aggregate, max_rows: int) -> tuple[str, object, object]:
+    """Kind, column and bounds. With one row of a unit in a group, units are rows."""
+    plain = aggregate.to_dict()
+    is_rows = plain["kind"] == "count_units" and max_rows == 1
+    return "count" if is_rows else plain["kind"], plain.get("column"), plain.get("bounds")
 
 
 def _width(column: object) -> float:
@@ -113,16 +134,16 @@ def main() -> None:
         start = time.process_time()
         plan = query.plan(EPSILON, DELTA)
         took.append(time.process_time() - start)
-        before, peers = apart(plan), split(plan)
+        before = apart(plan)
+        peers = [peer_widths(peer, query) for peer in PEERS]
         for i, column in enumerate(plan.columns):
             width = _width(column)
-            peer = f"{peers[column.name]:,.4g}" if column.name in peers else "-"
             saved = f"{100 * (1 - width / before[column.name]):.0f} %"
-            rows.append(
-                [name if i == 0 else "", column.name, f"{before[column.name]:,.4g}", f"{width:,.4g}", saved, peer]
-            )
+            others = [f"{found[column.name]:,.4g}" if column.name in found else "-" for found in peers]
+            widths = f"{before[column.name]:,.4g}", f"{width:,.4g}"
+            rows.append([name if i == 0 else "", column.name, *widths, saved, *others])
     title = f"95 % half-widths at ε = {EPSILON:g}, δ = {DELTA:g}; of means and variances with {SIZE:,} values"
-    print_table(title, ["query", "column", "apart", "osgt", "narrower by", "split"], rows)
+    print_table(title, ["query", "column", "apart", "osgt", "narrower by", *PEERS], rows)
     print(f"planning took {min(took):.2f} to {max(took):.2f} s of CPU a query, {sum(took) / len(took):.2f} on average")
 
 

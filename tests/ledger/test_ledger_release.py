@@ -52,7 +52,7 @@ def test_a_release_is_charged_as_planned_and_settled_when_written(ledger, tmp_pa
     release = query.release(epsilon=1, delta=1e-7)
     (entry,) = ledger.history("rides")
     assert entry.charge == plan.charge
-    assert entry.charge.selection_delta == pytest.approx(1e-8)
+    assert 0 < entry.charge.selection_delta <= 1e-8  # a tenth of δ is set aside for it
     assert json.loads(entry.query)["groups"]["by"] == ["city"]
     assert entry.status != "settled"
     assert "charged to a ledger" in str(release.statement)

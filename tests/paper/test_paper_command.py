@@ -37,7 +37,7 @@ def run(monkeypatch):
             return given
 
         if given is not None:
-            monkeypatch.setattr("osgt.cli.paper.recompute", recompute)
+            monkeypatch.setattr("osgt.paper.recompute", recompute)
         return CliRunner().invoke(app, ["paper", *map(str, arguments)])
 
     return invoke
