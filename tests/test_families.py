@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import ClassVar
 
@@ -108,6 +109,12 @@ class TestRegister:
             calibrate(1, 1e-6, family="cauchy")
         with pytest.raises(TypeError, match="family must be"):
             calibrate(1, 1e-6, family=3)
+
+    def test_one_that_cannot_be_loaded_is_named(self, monkeypatch):
+        point = EntryPoint("broken", "no_such_module:BROKEN", "osgt.noise_families")
+        monkeypatch.setattr("osgt.noise.family.entry_points", lambda **_: [point])
+        with pytest.raises(ImportError, match="the noise family 'broken' cannot be loaded from no_such_module:BROKEN"):
+            family_of("broken")
 
     @pytest.mark.parametrize("name", ["", "Two words", "UPPER", "fourth power", "laplace"])
     def test_names_that_cannot_be_told_apart(self, name):

@@ -93,6 +93,13 @@ class TestCommand:
         }
         assert not HEAVY & loaded
 
+    @pytest.mark.parametrize("command", ["noise", "paper", "schema", "ledger show", "ledger settle", "ledger verify"])
+    def test_help_of_a_command_loads_no_heavy_package(self, command):
+        arguments = [*command.split(), "--help"]
+        loaded = modules_after(f"from osgt.cli import app\ntry:\n    app({arguments})\nexcept SystemExit:\n    pass")
+        assert "osgt.cli.shared" in loaded
+        assert not HEAVY & loaded
+
     def test_as_a_module(self):
         result = python("-m", "osgt", "--version")
         assert result.stdout == f"osgt {version('osgt')}\n"

@@ -95,7 +95,7 @@ class TestRelease:
         assert table.column_names == ["city", *(n + end for n in names for end in ("", "_low", "_high"))]
         assert table["city"].to_pylist() == ["Bern", "O'slo; --", "Rome"]
         statement = json.loads(table.schema.metadata[b"osgt"])
-        assert Charge.from_dict(statement["privacy"]["charge"]).delta(5) <= 1e-4
+        assert Charge.from_dict(statement["privacy"]["charge"]).profile.delta(5) <= 1e-4
         assert "ε = 5 and δ = 0.0001" in result.stdout
         assert "No ledger" in result.stdout
         page = report.read_text(encoding="utf-8")
@@ -249,7 +249,7 @@ class TestRelease:
         ("change", "message"),
         [
             (["--sum", "fare:100:0"], "bounds of 'fare'"),
-            (["--sum", "fare"], "COLUMN:LOW:HIGH"),
+            (["--sum", "fare"], "bounds must be given for column 'fare'"),
             (["--sum", "fare:0:ten"], "'ten' is not a number"),
             (["--sum", "fee:0:1"], "no column 'fee'"),
             (["--by", "town"], "no column 'town'"),
@@ -314,7 +314,7 @@ class TestQueryFile:
         assert "No data were read" in result.stdout
         assert "laplace (pure)" in result.stdout
         answer = json.loads(run("plan", "--query", query, "--json").stdout)
-        assert Charge.from_dict(answer["charge"]).delta(5) <= 1e-4
+        assert Charge.from_dict(answer["charge"]).profile.delta(5) <= 1e-4
         assert run("release", "--query", query).exit_code != 0
 
     def test_plan_by_error(self, run, query):
@@ -335,7 +335,7 @@ class TestQueryFile:
             ("max_groups = 3", "max_groups = '3'", "groups.max_groups must be a whole number, got '3'"),
             ("[budget]", "[bugdet]", "the query file has no 'bugdet' (did you mean 'budget'?)"),
             ('kind = "mean"', 'kind = "median"', "kind of aggregate 2 must be one of count, count_units, sum, mean"),
-            ("bounds = [0, 100]", "", "bounds of aggregate 2 (mean) must be given"),
+            ("bounds = [0, 100]", "", "bounds must be given for column 'fare'"),
             ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
             ('column = "fare"', "", "column of aggregate 2 (mean) must be given: the column of numbers"),
             ("epsilon = 5", "epsilon = 'much'", "budget.epsilon must be a number, got 'much'"),

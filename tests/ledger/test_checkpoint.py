@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import stat
 
 import pytest
@@ -129,7 +130,7 @@ def test_what_was_spent_before_counts(path):
             ledger.reserve("flights", laplace(2.9), query="q", unit="passenger")
 
 
-@pytest.mark.parametrize("damage", ["hash", "garbage", "format", "rights", "name"])
+@pytest.mark.parametrize("damage", ["hash", "garbage", "format", "version", "rights", "name"])
 def test_a_checkpoint_that_is_not_sound_is_not_used(path, tmp_path, damage):
     (file,) = files(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -143,7 +144,9 @@ def test_a_checkpoint_that_is_not_sound_is_not_used(path, tmp_path, damage):
         case "garbage":
             file.write_text("{")
         case "format":
-            file.write_text(text.replace('"format": 1', '"format": 0'))
+            file.write_text(text.replace('"format": 2', '"format": 0'))
+        case "version":
+            file.write_text(re.sub(r'"version": "[^"]*"', '"version": "0.0.1"', text))
         case "rights":
             file.chmod(0o666)
         case "name":
@@ -202,3 +205,35 @@ def test_plans_have_no_checkpoints(tmp_path):
             ledger.reserve("flights", gaussian(60), query="q")
     with Ledger(tmp_path / "plan.db") as ledger:
         assert begun_at(ledger) == 0
+
+
+def test_no_home_is_no_harm(path, monkeypatch):
+    """As in a container that runs under a number without a name."""
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda text: text)
+    with Ledger(path) as ledger:
+        assert begun_at(ledger) == 0
+        for _ in range(8):
+            ledger.reserve("flights", laplace(0.01), query="q", unit="passenger")
+
+
+def test_a_relative_folder_for_state_is_ignored(path, tmp_path, monkeypatch):
+    """So says the XDG specification; it would be another one for each working directory."""
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with Ledger(path) as ledger:
+        assert begun_at(ledger) == 0
+    assert list((tmp_path / "home" / ".local" / "state" / "osgt" / "ledgers").iterdir())
+
+
+def test_on_both_databases(location):
+    with Ledger(location) as ledger:
+        ledger.open("flights", epsilon=3, delta=1e-6)
+        for _ in range(8):
+            ledger.reserve("flights", laplace(0.01), query="q")
+    with Ledger(location) as ledger:
+        assert begun_at(ledger) > 1
+        ledger.reserve("flights", laplace(0.01), query="q").settle("hash")
+        assert ledger.spent("flights").releases == 9
+        assert ledger.verify().ok

@@ -261,6 +261,31 @@ class TestForgedStates:
         written_anew(ledger, forge)
         assert "entry 1 cannot be read" in ledger.verify().problems[0]
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"coordinates": 10**400},
+            {"coordinates": 2**53 + 1},
+            {"shift": 10**400},
+            {"noise": {"family": "unheard_of", "discrete": True, "slope": 1.0, "curvature": 0.0}},
+            {"noise": {"family": "osgt", "discrete": True, "slope": 10**400, "curvature": 0.0}},
+            {"noise": {"family": "osgt", "discrete": True, "slope": 1.0}},
+            {"noise": []},
+        ],
+    )
+    def test_a_charge_of_nonsense(self, ledger, change):
+        ledger.reserve("flights", laplace(0.1), query="q")
+
+        def forge(values):
+            if values["kind"] == "charge":
+                values["charge"]["parts"][0].update(change)
+
+        written_anew(ledger, forge)
+        assert "entry 2 cannot be read" in ledger.verify().problems[0]
+        ledger.close()
+        with pytest.raises(DamagedLedgerError, match="entry 2 cannot be read"):
+            ledger.reserve("flights", laplace(0.1), query="q")
+
     def test_a_budget_that_begins_with_more(self, ledger):
         def forge(values):
             if values["kind"] == "open":

@@ -97,6 +97,9 @@ class TestReleaseLoss:
             above = float(np.sum(loss.masses[loss.losses > 0.05 * (2 * ups - 65)])) + loss.beyond
             assert exact * 0.99 < above < exact * 3.0
 
+    def test_none_for_more_coordinates_than_the_rounding_allows(self):
+        assert release_loss.loss_of((NoisyPart(DiscreteOSGT(30, 40), 1, 2**53),), 1e-12) is None
+
     def test_none_for_losses_beyond_any_budget(self):
         assert release_loss.loss_of((NoisyPart(DiscreteOSGT.gaussian(0.02), 1, 1),), 1e-22) is None
         assert release_loss.loss_of((NoisyPart(DiscreteOSGT.from_rates(1.0, 0.0), 1, 400),), 1e-22) is None

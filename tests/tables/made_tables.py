@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 
+from osgt.tables.centred import Centred
 from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.tables.values import grid_of
 
@@ -88,6 +89,15 @@ def made_measures(dataset):
         CentredSum("real", grid("real", (0, 10))),
         Squares("real", grid("real", (-2, 2), squares=True)),
         Squares("whole", grid("whole", (400, 600), squares=True)),
+        Centred(Rows(), Units(), 1, 2),
+        Centred(Rows(), Units(), 2, 3),
+        Centred(Values("real"), Rows(), 2, 1),
+        Centred(Values("price"), Units(), 2, 3),
+        Centred(ClippedSum("whole", grid("whole", (-10, 1000))), Rows(), 1, 495),
+        Centred(ClippedSum("whole", grid("whole", (3, 2**40))), Units(), 1, 2**31),
+        Centred(ClippedSum("real", grid("real", (2, 3))), Rows(), 2, 2**21 + 2**20),
+        Centred(ClippedSum("price", grid("price", (-5, 10))), Rows(), 1, 250),
+        Centred(ClippedSum("flag", grid("flag", (0, 1))), Rows(), 2, 1),
         Bins("real", (-1, 0, 0.5, 2)),
         Bins("whole", (-500, 0, 7, 2**60)),
         Bins("price", (0, 0.01, 10)),

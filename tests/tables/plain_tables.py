@@ -9,6 +9,7 @@ from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
+from osgt.tables.centred import Centred
 from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 
 
@@ -48,6 +49,9 @@ def numbers(measure, rows, unit):
         return [len({row[unit] for row in rows})]
     if isinstance(measure, Rows):
         return [len(rows)]
+    if isinstance(measure, Centred):
+        [base], [on] = (numbers(each, rows, unit) for each in (measure.base, measure.on))
+        return [measure.times * base - measure.by * on]
     values = [row[measure.column] for row in rows if not missing(row[measure.column])]
     if isinstance(measure, Values):
         return [len(values)]

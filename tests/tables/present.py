@@ -19,7 +19,7 @@ from osgt.tables.aggregates.kinds import (
     weighted,
 )
 from osgt.tables.aggregates.plain import PlainNumbers
-from osgt.tables.measures import Measure
+from osgt.tables.measures import Measure, Place
 from osgt.tables.values import one_if, present
 
 
@@ -35,7 +35,11 @@ class Within(Measure):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+    @property
+    def words(self) -> str:
+        return f"values of {self.column} from {self.least:,} to {self.most:,}"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
         value = rows[self.column]
         return [one_if(present(value) & (value >= self.least) & (value <= self.most))]
 

@@ -7,17 +7,20 @@ import functools
 
 import ibis
 import made_tables
+import numpy as np
 import plain_tables
+import pyarrow as pa
 import pytest
 from engines import ROW, UNIT, numbers_by_key, sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osgt import Dataset
+from osgt.tables.centred import CentredOnAll, UnitsInAny
 from osgt.tables.groups import Groups
 from osgt.tables.measures import Bins, ClippedSum, Rows, Units, Values
 from osgt.tables.release import exact_sums
-from osgt.tables.values import ValueGrid
+from osgt.tables.values import ValueGrid, grid_of
 
 TABLES = 40
 BOUNDS = [(1, 1), (3, 2)]
@@ -37,19 +40,19 @@ def moved(before, after, measures):
 
 
 def beyond_part(before, after, groups, measures, neighbours):
-    """What moved further or in more groups than `Groups.part` says, in words; empty if the claim holds."""
+    """What moved further or in more groups than `Groups.moves` says, in words; empty if the claim holds."""
     wrong = []
     for measure, steps in moved(before, after, measures):
-        part = groups.part(measure, neighbours, 1.0)
+        [(shift, coordinates)] = groups.moves(measure, neighbours)
         far = {group: sum(map(abs, each)) for group, each in steps.items()}
         largest = max((abs(step) for each in steps.values() for step in each), default=0)
         # The bins of a group move together by what one number may move; an exchange is a removal and an addition.
         exchanges = 1 if neighbours == "add_remove" else 2
-        within_group = part.shift * (exchanges if isinstance(measure, Bins) else 1)
-        if largest > part.shift or max(far.values(), default=0) > within_group:
-            wrong.append(f"{measure} moved by {steps}, its shift is {part.shift}")
-        if sum(far.values()) > part.shift * part.coordinates:
-            wrong.append(f"{measure} moved by {steps} in all, {part.coordinates} times {part.shift} at most")
+        within_group = shift * (exchanges if isinstance(measure, Bins) else 1)
+        if largest > shift or max(far.values(), default=0) > within_group:
+            wrong.append(f"{measure} moved by {steps}, its shift is {shift}")
+        if sum(far.values()) > shift * coordinates:
+            wrong.append(f"{measure} moved by {steps} in all, {coordinates} times {shift} at most")
         if len(far) > exchanges * groups.most:
             wrong.append(f"{measure} moved in {len(far)} groups, {exchanges * groups.most} at most")
     return wrong
@@ -129,6 +132,42 @@ def test_one_group_and_public_keys(engine):
     ):
         answers = [sums(query(dataset), measures, salt=9) for dataset in (whole, less)]
         assert beyond_part(*answers, query(whole).groups, measures, "add_remove") == []
+
+
+def test_numbers_centred_on_the_units_in_any_group(engine):
+    """One unit less moves the units by 1, each of its groups by the shift and every other group by the rest."""
+    rng = made_tables.same_every_time(6)
+    rows = crowd(rng)
+    keys = [*made_tables.TOWNS, "x", "y"]
+    whole, less = (engine.put(made_tables.table_of(r)) for r in (rows, without(rows, "p0")))
+    grid = grid_of("whole", whole.type_of("column", "whole"), (-10, 1000))
+    bases = [Units(), Rows(), Values("real"), ClippedSum("whole", grid)]
+    for max_groups, max_rows in ((1, 1), (3, 2), (len(keys), 2)):
+        groups = Groups(("town",), max_groups, max_rows, pa.table({"town": keys}))
+        measures = [UnitsInAny()]
+        for base in bases:
+            low, high = base.reach(max_rows)
+            measures += [
+                CentredOnAll(base, 2, min(low, 0) + high),
+                CentredOnAll(base, 3, high),
+                CentredOnAll(base, 5, 1),
+            ]
+        found = []
+        for dataset in (whole, less):
+            query = dataset.group_by("town", max_groups=max_groups, max_rows_per_group=max_rows, public_keys=keys)
+            answer = sums(query, [UnitsInAny(), *bases], salt=9)
+            every = np.zeros((len(keys), 1 + len(bases)), dtype=np.int64)
+            for (key,), numbers in answer.items():
+                every[key] = [number for [number] in numbers]
+            summed = {measure: every[:, [i]] for i, measure in enumerate([UnitsInAny(), *bases])}
+            found.append({measure: measure.exact(summed)[:, 0] for measure in measures})
+        kept = [row for row in rows if row["town"] in keys and row[UNIT] is not None]
+        assert found[0][UnitsInAny()].tolist() == [len({row[UNIT] for row in kept})]
+        for measure in measures:
+            far = sorted(np.abs(found[0][measure] - found[1][measure]).tolist(), reverse=True)
+            allowed = [shift for shift, n in groups.moves(measure, "add_remove") for _ in range(n)]
+            assert len(far) == len(allowed)
+            assert all(a <= b for a, b in zip(far, sorted(allowed, reverse=True), strict=True)), measure.words
 
 
 # More tables on DuckDB: hypothesis looks for the one that breaks the claim, and for the smallest.

@@ -1,6 +1,8 @@
 """Noise intervals: they cover what they say, for small groups and large, and are no wider than need be."""
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,11 +11,18 @@ from scipy import stats
 from spies import people
 
 from osgt import DiscreteOSGT
-from osgt.tables.aggregates import Noisy
-from osgt.tables.intervals import Numbers, half_width, ratio_interval, variance_interval
+from osgt.noise.combination import Combination
+from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny
+from osgt.tables.intervals import Numbers, ratio_interval, variance_interval
 from osgt.tables.release import _noisy
 
 GROUPS = 20_000
+
+
+def alone(law):
+    """The noise of a number that is measured as it is."""
+    return Combination(((Fraction(1), law),))
+
 
 PAIRS = [
     # Largest ratio, noise of the numerator, noise of the denominator.
@@ -50,7 +59,8 @@ class TestRatios:
                 total = round(part * largest * count)
                 top = np.repeat(total + y1, len(y2))
                 bottom = np.tile(count + y2, len(y1))
-                low, high = ratio_interval(Numbers(top, first), Numbers(bottom, second), largest, confidence)
+                numerator, denominator = Numbers(top, alone(first)), Numbers(bottom, alone(second))
+                low, high = ratio_interval(numerator, denominator, largest, confidence)
                 assert np.all(low <= high)
                 ratio = total / count
                 covered = probabilities[(low <= ratio + 1e-9) & (ratio - 1e-9 <= high)].sum()
@@ -61,7 +71,7 @@ class TestRatios:
         first, second, largest = DiscreteOSGT.laplace(20), DiscreteOSGT.laplace(4), 5
         rng = np.random.default_rng(1)
         top, bottom = rng.integers(-120, 121, 60), rng.integers(-25, 26, 60)
-        low, high = ratio_interval(Numbers(top, first), Numbers(bottom, second), largest, 0.9)
+        low, high = ratio_interval(Numbers(top, alone(first)), Numbers(bottom, alone(second)), largest, 0.9)
         ratios = np.linspace(-largest, largest, 501)
         y2 = np.arange(-40, 41)
         p2 = second.pmf(y2)
@@ -85,7 +95,7 @@ class TestRatios:
         first, second, largest = DiscreteOSGT(3000, 2000), DiscreteOSGT(3, 2), 1000
         for part in (0.0, 0.5, 0.9):
             count, total = np.array([100_000]), np.array([int(part * largest * 100_000)])
-            low, high = ratio_interval(Numbers(total, first), Numbers(count, second), largest, 0.95)
+            low, high = ratio_interval(Numbers(total, alone(first)), Numbers(count, alone(second)), largest, 0.95)
             std = math.sqrt(first.var() + (part * largest) ** 2 * second.var())
             assert (high - low)[0] / 2 <= 1.3 * stats.norm.isf(0.025) * std / 100_000
 
@@ -124,7 +134,7 @@ class TestVariances:
     def measured(self, groups, confidence):
         """For each shape and size how often the interval holds the variance, and its mean length."""
         sums, truth = groups
-        ends = variance_interval(*map(Numbers, sums, self.LAWS), 8, confidence)
+        ends = variance_interval(*map(Numbers, sums, map(alone, self.LAWS)), 8, confidence)
         low, high = (end.reshape(-1, self.DRAWS) for end in ends)
         assert np.all((low >= 0) & (low <= high) & (high <= 64))
         hits = np.sum((low <= truth[:, None] + 1e-9) & (truth[:, None] - 1e-9 <= high), axis=1)
@@ -158,7 +168,7 @@ class TestVariances:
         within their own intervals at once. An interval over all of the box is no shorter.
         """
         z = 2 * np.resize(shape, size) - 8
-        halves = [half_width(law, 1 - (1 - confidence) / 3) for law in self.LAWS]
+        halves = [alone(law).half_width(1 - (1 - confidence) / 3) for law in self.LAWS]
         truth = len(z), int(z.sum()), int((2 * z * z - 64).sum())
         sums = [number + law.sample(self.DRAWS) for number, law in zip(truth, self.LAWS, strict=True)]
         corners = []
@@ -168,13 +178,13 @@ class TestVariances:
         return float(np.mean(np.max(corners, axis=0) - np.min(corners, axis=0)))
 
     def test_nothing_is_known_of_a_group_that_may_be_empty(self):
-        low, high = variance_interval(*map(Numbers, map(np.array, ([2], [0], [0])), self.LAWS), 6, 0.95)
+        low, high = variance_interval(*map(Numbers, map(np.array, ([2], [0], [0])), map(alone, self.LAWS)), 6, 0.95)
         assert (low[0], high[0]) == (0.0, 36.0)
 
     def test_large_groups_get_narrow_intervals(self):
         z = np.array([-6, 6] * 50_000)
         sums = tuple(np.array([int(n)]) for n in (len(z), z.sum(), (2 * z * z - 36).sum()))
-        low, high = variance_interval(*map(Numbers, sums, self.LAWS), 6, 0.95)
+        low, high = variance_interval(*map(Numbers, sums, map(alone, self.LAWS)), 6, 0.95)
         assert high[0] == 36
         assert low[0] > 35.9
 
@@ -182,7 +192,7 @@ class TestVariances:
 def test_half_widths_are_the_least():
     for law in (DiscreteOSGT(3, 5), DiscreteOSGT.laplace(0.3), DiscreteOSGT.gaussian(50)):
         for confidence in (0.5, 0.95, 0.9999):
-            half = half_width(law, confidence)
+            half = alone(law).half_width(confidence)
             assert 1 - 2 * law.sf(half) >= confidence * (1 - 1e-14)
             assert half == 0 or 1 - 2 * law.sf(half - 1) < confidence
 
@@ -201,19 +211,25 @@ class TestCoverage:
     def columns(plan, values, confidence=0.95):
         """The released columns of many groups that each hold these values."""
         z = 2 * np.asarray(values) - 8
-        exact = {}
-        for measure in plan.parts:
-            number = {
+
+        def number(measure):
+            if isinstance(measure, Centred):
+                return measure.times * number(measure.base) - measure.by * number(measure.on)
+            if isinstance(measure, CentredOnAll):
+                return measure.times * number(measure.base) - measure.by * number(UnitsInAny())
+            return {
                 "Rows": len(z),
                 "Units": len(z),
+                "UnitsInAny": 3 * len(z),
                 "Values": len(z),
                 "ClippedSum": int(np.clip(values, -3, 9).sum()),
                 "CentredSum": int(z.sum()),
                 "Squares": int((2 * z * z - 64).sum()),
             }[type(measure).__name__]
-            exact[measure] = np.full((GROUPS, 1), number)
-        _, noisy = _noisy(plan, list(plan.parts), exact)
-        answers = Noisy(noisy, plan.laws, confidence, clamp=False)
+
+        # Each group stands for a table of its own: what is measured for the table has noise of its own as well.
+        _, noisy = _noisy(plan, {measure: np.full((GROUPS, 1), number(measure)) for measure in plan.parts})
+        answers = replace(plan.noisy(noisy, clamp=False), confidence=confidence)
         columns = {}
         for aggregate in plan.aggregates:
             columns |= {name: array.to_numpy() for name, array in aggregate.columns(answers).items()}
@@ -258,7 +274,8 @@ class TestCoverage:
         """Against the delta method with normal noise: a mean at most 1.3 times as long, a variance at most 3 times."""
         values = [1, 3, 8] * 3000
         columns = self.columns(plan, values)
-        laws = {type(measure).__name__: law for measure, law in plan.laws.items()}
+        noises = plan.noise.scheme.noises(plan.laws)
+        laws = {type(asked).__name__: noise for asked, noise in noises.items()}
         z = 2 * np.asarray(values) - 8
         n, mean, mean_square = len(z), z.mean(), (2 * z * z - 64).mean()
         first = [-mean / n, 1 / n, 0]

@@ -30,12 +30,13 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"data": DATA | {"neighbours": "x"}}, 'data.neighbours must be "add_remove" or "change_one", got \'x\''),
         ({"groups": {"max_groups": "8"}}, "groups.max_groups must be a whole number, got '8'"),
         ({"groups": {"max_groups": 8.5}}, "groups.max_groups must be a whole number, got 8.5"),
-        ({"groups": {"max_groups": True}}, "groups.max_groups must be a whole number, got True"),
+        ({"groups": {"max_groups": True}}, "groups.max_groups must be a whole number, got true"),
         ({"groups": {"max_group": 8}}, "[groups] has no 'max_group' (did you mean 'max_groups'?)"),
         ({"groups": {"by": 3}}, "groups.by must be text in quotes, or a list of texts, got 3"),
         ({"groups": {"public_keys": {"a": 1}}}, "groups.public_keys must be the path of a file, a list of keys"),
         ({"budget": {"epsilon": "1"}}, "budget.epsilon must be a number, got '1'"),
-        ({"budget": {"epsilon": True}}, "budget.epsilon must be a number, got True"),
+        ({"budget": {"epsilon": True}}, "budget.epsilon must be a number, got true"),
+        ({"budget": {"epsilon": datetime.date(2026, 1, 2)}}, "budget.epsilon must be a number, got 2026-01-02"),
         ({"output": {"clamp": "yes"}}, "output.clamp must be true or false, got 'yes'"),
         ({"bugdet": {}}, "the query file has no 'bugdet' (did you mean 'budget'?)"),
         ({"aggregates": {"kind": "count"}}, "[aggregates] must be a list of tables"),
@@ -44,7 +45,7 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"aggregates": [{"kind": "count"}, {"kind": "meen"}]}, "got 'meen' (did you mean 'mean'?)"),
         ({"aggregates": [{"kind": ["sum"]}]}, "kind of aggregate 1 must be one of"),
         ({"aggregates": [{"kind": "sum", "bounds": [0, 1]}]}, "column of aggregate 1 (sum) must be given: the column"),
-        ({"aggregates": [{"kind": "sum", "column": "x"}]}, "bounds of aggregate 1 (sum) must be given: the least and"),
+        ({"aggregates": [{"kind": "histogram", "column": "x"}]}, "edges of aggregate 1 (histogram) must be given"),
         ({"aggregates": [{"kind": "count", "edges": [0, 1]}]}, "aggregate 1 (count) has no 'edges'"),
         (
             {"aggregates": [{"kind": "mean", "column": "x", "bounds": [0, "1"]}]},
@@ -68,6 +69,20 @@ def test_all_that_is_wrong_is_named_once():
     assert str(caught.value) == (
         "groups.max_groups must be a whole number, got '8'; budget.epsilon must be a number, got '1'"
     )
+
+
+def test_of_very_many_mistakes_the_first_are_named():
+    with pytest.raises(ValueError, match=r"; and 90 more$") as caught:
+        query_file_of({"data": DATA | {f"key{i}": 1 for i in range(100)}})
+    assert "key9" in str(caught.value)
+    assert "key10" not in str(caught.value)
+
+
+def test_a_file_that_is_nested_too_deeply(tmp_path):
+    path = tmp_path / "query.toml"
+    path.write_text(f"x = {'[' * 5000}{']' * 5000}")
+    with pytest.raises(ValueError, match="too deep inside each other"):
+        read_query_file(path)
 
 
 def test_whole_numbers_stay_whole():
@@ -182,7 +197,7 @@ class TestSchema:
         """The validator above tells right from wrong, and knows all words that the schema uses."""
         right = {"data": DATA, "aggregates": [{"kind": "sum", "column": "x", "bounds": [0, 1]}]}
         assert holds(self.SCHEMA, right, self.SCHEMA)
-        for wrong in ({}, right | {"x": 1}, {"data": DATA, "aggregates": [{"kind": "sum", "column": "x"}]}):
+        for wrong in ({}, right | {"x": 1}, {"data": DATA, "aggregates": [{"kind": "sum", "bounds": [0, 1]}]}):
             assert not holds(self.SCHEMA, wrong, self.SCHEMA)
 
         def used(schema, named=False):

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.limits import LARGEST_SHIFT
-from osgt.tables.aggregates import Noisy
 from osgt.tables.values import grid_of
 
 PRICE = {"epsilon": 1, "delta": 1e-6}
@@ -179,8 +178,7 @@ def test_what_is_not_refused_can_be_shown(dtype):
         data = Dataset(pa.table({"person": [1], "v": pa.nulls(1, ibis.dtype(dtype).to_pyarrow())}), "person")
         query = data.group_by(max_rows_per_group=1).sum("v", bounds).mean("v", bounds)
         plan = query.plan(1, 1e-6)
-        values = {m: [[LARGEST], [-LARGEST], [0]] for m in plan.parts}
-        noisy = Noisy({m: np.array(v) for m, v in values.items()}, plan.laws, 0.95, clamp=False)
+        noisy = plan.noisy({m: np.array([[LARGEST], [-LARGEST], [0]]) for m in plan.parts}, clamp=False)
         for aggregate in plan.aggregates:
             for column in aggregate.columns(noisy).values():
                 assert column.null_count == 0

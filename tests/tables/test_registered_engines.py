@@ -123,6 +123,7 @@ def test_the_help_lists_all_engines(folder):
     ("value", "error", "message"),
     [
         ("pond_engine:Nothing", ImportError, "engine 'lake' cannot be loaded from pond_engine:Nothing"),
+        ("pathlib:Path", TypeError, "engine 'lake' must be a subclass of .*Engine: pathlib:Path"),
         ("pond_engine:Pond", ValueError, "engine 'lake' is registered under another name than its own, 'pond'"),
     ],
 )
@@ -151,6 +152,11 @@ def test_an_engine_that_does_not_open_the_source(parquet):
         Dataset(TABLE, "person", engine="spark")
     with pytest.raises(ValueError, match="engine must be duckdb for this table, got 'postgres'"):
         Dataset(ibis.duckdb.connect().read_parquet(parquet), "person", engine="postgres")
+
+
+def test_where_an_engine_runs_is_told_to_one_that_can_be_told(parquet):
+    with pytest.raises(ValueError, match="master says where an engine runs, and DuckDB cannot be told"):
+        Dataset(parquet, "person", master="local[2]")
 
 
 def test_libraries_are_loaded_when_used():

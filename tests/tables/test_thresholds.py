@@ -12,9 +12,9 @@ from goodness import FALSE_ALARM
 from scipy import stats
 
 from osgt import Dataset, DiscreteOSGT
-from osgt.tables.keys import shown_size, threshold
 from osgt.tables.measures import Rows, Units
 from osgt.tables.release import _noisy
+from osgt.tables.selection import shown_size, threshold
 
 LAWS = [DiscreteOSGT(3, 5), DiscreteOSGT(40, 20), DiscreteOSGT.laplace(6), DiscreteOSGT.gaussian(4.5)]
 
@@ -36,33 +36,20 @@ def chance_alone(law, tau):
     return tail[tau - 1] if tau >= 1 else 1 - tail[2 - tau]
 
 
-def revealing(law, tau, groups, both):
-    """The δ of showing groups from τ on, of which a person is alone in so many."""
-    with mp.workdps(60):
-        hidden = (1 - chance_alone(law, tau)) ** groups
-        seen, odds = 1 - hidden, (1 - hidden) / hidden
-        return odds + seen if both else odds
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+class TestSizes:
+    def test_the_threshold_is_the_least_for_a_chance(self, law):
+        for chance in (1e-2, 1e-9, 1e-15):
+            tau = threshold(law, 1, chance)
+            assert chance_alone(law, tau) <= chance < chance_alone(law, tau - 1)
 
-
-class TestThreshold:
-    @pytest.mark.parametrize("both", [False, True])
-    @pytest.mark.parametrize("delta", [1e-2, 1e-7, 1e-15])
-    @pytest.mark.parametrize("groups", [1, 8, 1000])
-    @pytest.mark.parametrize("law", LAWS, ids=repr)
-    def test_the_least_that_meets_the_bound(self, law, groups, delta, both):
-        tau = threshold(law, groups, delta, both=both)
-        assert revealing(law, tau, groups, both) <= delta
-        assert revealing(law, tau - 1, groups, both) > delta * (1 - 1e-11)
-
-    @pytest.mark.parametrize("law", LAWS, ids=repr)
     def test_the_size_that_is_nearly_always_shown(self, law):
-        tau = threshold(law, 8, 1e-7, both=False)
+        tau = threshold(law, 1, 1e-8)
         size = shown_size(law, tau, 0.99)
         # P[size + Y ≥ τ], and the same for one unit less
         assert law.sf(tau - size - 1) >= 0.99 > law.sf(tau - size)
 
-    def test_larger_groups_are_shown_more_often(self):
-        law = DiscreteOSGT(3, 5)
+    def test_larger_groups_are_shown_more_often(self, law):
         sizes = [shown_size(law, 30, probability) for probability in (0.01, 0.5, 0.99, 0.9999)]
         assert sizes == sorted(sizes)
         assert shown_size(law, 30, 0.5) == pytest.approx(30, abs=1)
@@ -71,7 +58,7 @@ class TestThreshold:
 class TestHidden:
     """With a δ so large that it can be measured, through the whole of a release."""
 
-    #: A lone person's group may be seen with probability 0.1·δ.
+    #: A lone person's group may be seen with so much probability.
     DELTA = 0.2
     GROUPS = 60_000
 
@@ -118,7 +105,7 @@ class TestHidden:
     def test_other_columns_get_their_noise_after_the_choice(self, plan):
         """Groups are chosen by their units alone: what is shown holds exactly the groups that passed."""
         exact = {Units(): np.repeat([[1], [200]], 500, axis=0)}
-        shown, noisy = _noisy(plan, [Units()], exact)
+        shown, noisy = _noisy(plan, exact)
         assert shown[500:].all()
         assert len(noisy[Units()]) == shown.sum()
         assert (noisy[Units()] >= plan.threshold).all()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import Part, joint_noise
-from osgt.calibration.scale import ScaleSearch, pure_scale
+from osgt.calibration.joint import JointNoise, Part, is_bounded, joint_noise
+from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
 from osgt.calibration.search import calibrate
 from osgt.noise import Family, Law, family_of, written
 from osgt.noise.error import Objective, expected_maximum
@@ -94,23 +94,33 @@ def compare(
 def ends_of_family(
     epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True, family: str | Family = "osgt"
 ) -> dict[str, tuple[Law, ...]]:
-    """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)".
-
-    The first two are accounted for as tightly as what is between them and need δ > 0; the last, for ends that have a
-    largest privacy loss, is the usual sum of losses.
-    """
+    """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)"."""
     joint = joint_noise(parts, discrete=discrete, family=family)
-    names = {float(u): end.name for u, end in enumerate(joint.family.ends)}
-    laws = {}
-    if delta > 0:
-        search = ScaleSearch(joint, epsilon, delta)
-        for u, name in names.items():
-            found = allocated(search, search, u, "variance")
-            laws[name] = found.joint.laws(u, math.exp(found.fine(u)))
-    for u, name in names.items():
-        if joint.is_bounded(u):
-            laws[f"{name} (pure)"] = joint.laws(u, pure_scale(joint, u, epsilon))
-    return laws
+    return {name: end_of_family(name, epsilon, delta, joint) for name in names_of_ends(joint.family, delta)}
+
+
+def names_of_ends(family: Family, delta: float) -> list[str]:
+    """The ends that there are at a δ; those with a largest privacy loss have a second name, with "(pure)".
+
+    The first are accounted for as tightly as what is between them and need δ > 0; the last are the usual sum of losses.
+    """
+    tight = [end.name for end in family.ends] if delta > 0 else []
+    return tight + [f"{end.name} (pure)" for u, end in enumerate(family.ends) if is_bounded(family, float(u))]
+
+
+def end_of_family(
+    name: str, epsilon: float, delta: float, joint: JointNoise, objective: Objective = "variance"
+) -> tuple[Law, ...]:
+    """The noise of an end at a budget, shared out among the parts as well as it can be."""
+    u = float(next(u for u, end in enumerate(joint.family.ends) if end.name == name.removesuffix(" (pure)")))
+    if name.endswith(" (pure)"):
+        return joint.laws(u, pure_scale(joint, u, epsilon))
+    search = ScaleSearch(joint, epsilon, delta)
+    coarse = coarse_search(search)
+    coarse.coarse(u)
+    search.start_from(coarse)
+    found = allocated(search, coarse, u, objective)
+    return found.joint.laws(u, math.exp(found.fine(u)))
 
 
 def _row(name: str, law: Law, best: Law, cells: int) -> Row:

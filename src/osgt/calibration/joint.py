@@ -3,8 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
 
 from osgt.noise import Family, Law, family_of
+from osgt.noise.combination import Coefficient, Combination
 from osgt.noise.error import Objective, measure
 from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
@@ -15,12 +19,32 @@ from osgt.privacy.closed_forms import is_gaussian
 class Part:
     """Coordinates of one kind: each changes by at most `shift`, and one person changes at most `coordinates` of them.
 
-    A part with a larger `weight` gets less noise: what is minimised is the sum over parts of weight·variance/shift²,
-    or of weight·error/shift for the other objectives.
+    With the same noise a person may change others less: `also` has further pairs (shift, coordinates). A part with a
+    larger `weight` gets less noise: what is minimised is the sum over parts of weight·variance/shift², or of
+    weight·(error/shift)² for the other objectives, unless there are columns.
     """
 
     shift: float = 1
     coordinates: int = 1
+    weight: float = 1.0
+    also: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def moves(self) -> tuple[tuple[float, int], ...]:
+        """All pairs (shift, coordinates)."""
+        return ((self.shift, self.coordinates), *self.also)
+
+    def equivalent(self, q: float) -> float:
+        """So many coordinates at the full shift come to the same, where the loss grows like coordinates·shift^q."""
+        return math.fsum(n * (shift / self.shift) ** q for shift, n in self.moves)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is shown: the sum of the parts, each times its coefficient. Its error counts in units of `unit`."""
+
+    coefficients: tuple[Coefficient, ...]
+    unit: float = 1.0
     weight: float = 1.0
 
 
@@ -28,38 +52,48 @@ class Part:
 class JointNoise:
     """The distributions for given parts: one number u in [0, 1] for their shape, and one for their scale.
 
+    What is minimised is the sum of weight·(error/unit)² over the columns. So the variance of part i counts for
+    aᵢ = Σ weight·coefficient²/unit².
+
     How the noise is shared out among the parts: let part i have the scale shift·t. If the privacy loss grows like
-    Σ coordinates/t^q, the sum of weight·t^power is least where t ∝ (coordinates/weight)^(1/(power + q)). The Gaussian
+    Σ coordinates/t^q, the sum of a·shift²·t² is least where t ∝ (coordinates/(a·shift²))^(1/(2 + q)). The Gaussian
     has q = 2, the Laplace next to its largest loss q = 1; between them `exponent` sets what is best, and q = 2 - u is
     taken as long as it is not set.
     """
 
     parts: tuple[Part, ...]
+    columns: tuple[Column, ...]
     discrete: bool
     family: Family
-    power: int = 2
     exponent: float | None = None
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """How much the variance of each part counts, in units of its shift."""
+        return tuple(
+            math.fsum(c.weight * (float(c.coefficients[i]) * part.shift / c.unit) ** 2 for c in self.columns)
+            for i, part in enumerate(self.parts)
+        )
 
     def relative_scales(self, u: float) -> list[float]:
         """Scales of the parts' noise against each other."""
-        exponent = 1.0 / (self.power + 2.0 - u) if self.exponent is None else self.exponent
-        ratios = [part.coordinates / part.weight for part in self.parts]
+        exponent = 1.0 / (4.0 - u) if self.exponent is None else self.exponent
+        ratios = [part.equivalent(2.0 - u) / weight for part, weight in zip(self.parts, self.weights, strict=True)]
         typical = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
         return [float(part.shift) * (r / typical) ** exponent for part, r in zip(self.parts, ratios, strict=True)]
 
-    @property
-    def exponents(self) -> tuple[float, float]:
-        """The exponents that are best for the Gaussian and for the Laplace, between which the others lie."""
-        return 1.0 / (self.power + 2.0), 1.0 / (self.power + 1.0)
+    #: The exponents that are best for the Gaussian and for the Laplace, between which the others lie.
+    exponents: ClassVar[tuple[float, float]] = (1 / 4, 1 / 3)
 
     @property
     def is_uniform(self) -> bool:
         """Whether all exponents come to the same."""
-        return len({part.coordinates / part.weight for part in self.parts}) == 1
+        pairs = zip(self.parts, self.weights, strict=True)
+        return len({(part.coordinates / weight, part.also) for part, weight in pairs}) == 1
 
     def is_bounded(self, u: float) -> bool:
         """Whether distributions of this shape have a largest privacy loss."""
-        return math.isfinite(self.family.unit(u).largest_slope)
+        return is_bounded(self.family, u)
 
     def bounded_end(self) -> float:
         """The shape with a largest privacy loss, for budgets with δ = 0."""
@@ -83,18 +117,42 @@ class JointNoise:
 
     def profile(self, u: float, scale: float) -> PrivacyProfile:
         """The privacy loss of all parts together."""
-        pairs = zip(self.laws(u, scale), self.parts, strict=True)
-        return PrivacyProfile.compose([PrivacyProfile(law, part.shift, part.coordinates) for law, part in pairs])
+        return profile_of(self.laws(u, scale), self.parts)
 
     def error(self, u: float, scale: float, objective: Objective) -> float:
-        """Weighted sum of the errors, each in units of its part's shift."""
-        error = measure(objective)
-        pairs = zip(self.laws(u, scale), self.parts, strict=True)
-        return math.fsum(part.weight * error(law) / part.shift**self.power for law, part in pairs)
+        """Σ weight·(error/unit)² over the columns."""
+        return error_of(self.laws(u, scale), self.columns, objective)
+
+
+def is_bounded(family: Family, u: float) -> bool:
+    """Whether the distributions of this shape have a largest privacy loss."""
+    return math.isfinite(family.unit(u).largest_slope)
+
+
+def profile_of(laws: Sequence[Law], parts: Sequence[Part]) -> PrivacyProfile:
+    """The privacy loss of noise on all parts."""
+    return PrivacyProfile.compose(
+        PrivacyProfile(law, shift, n) for law, part in zip(laws, parts, strict=True) for shift, n in part.moves
+    )
+
+
+def error_of(laws: Sequence[Law], columns: Sequence[Column], objective: Objective) -> float:
+    """Σ weight·(error/unit)² over columns; the variance is the square of its error."""
+    return math.fsum(column.weight * (noise_of(laws, column).error(objective) / column.unit) ** 2 for column in columns)
+
+
+def noise_of(laws: Sequence[Law], column: Column) -> Combination:
+    """The noise of a column."""
+    return Combination(tuple((c, law) for c, law in zip(column.coefficients, laws, strict=True) if c))
 
 
 def joint_noise(
-    parts: Sequence[Part], *, discrete: bool, family: str | Family, objective: Objective = "variance"
+    parts: Sequence[Part],
+    *,
+    discrete: bool,
+    family: str | Family,
+    objective: Objective = "variance",
+    columns: Sequence[Column] | None = None,
 ) -> JointNoise:
     """What there is to choose from for these parts, or an error that names the argument at fault."""
     measure(objective)
@@ -105,8 +163,16 @@ def joint_noise(
     for part in parts:
         real_number("weight", part.weight, positive=True)
         # The profile checks shift and coordinates, in the words of their own arguments.
-        PrivacyProfile(any_law, part.shift, part.coordinates)
-    return JointNoise(tuple(parts), discrete, chosen, power=2 if objective == "variance" else 1)
+        profile_of([any_law], [part])
+    if columns is None:
+        columns = [
+            Column(tuple(Fraction(i == j) for j in range(len(parts))), float(part.shift), part.weight)
+            for i, part in enumerate(parts)
+        ]
+    for i in range(len(parts)):
+        if not any(column.coefficients[i] for column in columns):
+            raise ValueError(f"columns must use every part; none uses number {i}")
+    return JointNoise(tuple(parts), tuple(columns), discrete, chosen)
 
 
 def budget(epsilon: object, delta: object) -> tuple[float, float]:

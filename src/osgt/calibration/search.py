@@ -7,17 +7,13 @@ then set with the rigorous one.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import Part, budget, joint_noise
-from osgt.calibration.scale import ScaleSearch, first_guess, pure_scale
+from osgt.calibration.joint import Column, Part, budget, joint_noise
+from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
 from osgt.noise.error import Objective
-
-#: Standard deviation from which on the shape is searched on the reals.
-_SMOOTH_SCALE = 4.0
 
 _LARGE_DELTA = 0.3
 
@@ -73,12 +69,14 @@ def calibrate_parts(
     objective: Objective = "variance",
     discrete: bool = True,
     family: str | Family = "osgt",
+    columns: Sequence[Column] | None = None,
 ) -> tuple[Law, ...]:
     """Noise for several kinds of values that are released together under one budget, all of one shape.
 
-    What is minimised is the weighted sum of the parts' errors; the other arguments are those of `calibrate`.
+    What is minimised is the weighted sum of the squared errors of the `columns`, which are combinations of the parts,
+    or of the parts themselves; the other arguments are those of `calibrate`.
     """
-    joint = joint_noise(parts, discrete=discrete, family=family, objective=objective)
+    joint = joint_noise(parts, discrete=discrete, family=family, objective=objective, columns=columns)
     epsilon, delta = budget(epsilon, delta)
     if delta == 0:
         end = joint.bounded_end()
@@ -98,12 +96,8 @@ def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float]
 
     An end of the family that is as good, at this accuracy, comes with it, and so does the coarse search.
     """
-    coarse, joint = search, search.joint
-    guess = math.exp(first_guess(joint, search.epsilon, search.delta))
-    if guess * min(joint.relative_scales(0.0)) > _SMOOTH_SCALE:
-        # On the integers such noise is as good as on the reals, where the accounting takes less time.
-        joint = replace(joint, discrete=False)
-        coarse = ScaleSearch(joint, search.epsilon, search.delta)
+    coarse = coarse_search(search)
+    joint = coarse.joint
 
     def error(u: float) -> float:
         return joint.error(u, math.exp(coarse.coarse(u)), objective)

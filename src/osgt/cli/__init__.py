@@ -11,6 +11,7 @@ _COMMANDS = {
     "plan": "plan:plan",
     "release": "release:release",
     "preview": "preview:preview",
+    "bounds": "bounds:bounds",
     "schema": "schema:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",

@@ -199,7 +199,7 @@ def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> 
         at = own.get("delta") if delta is None else delta
         answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
         if {"epsilon", "delta"} <= set(own):
-            count = book.how_many(dataset, query.plan(**own).charge, most=_COUNTED)
+            count = book.how_many(dataset, query.plan(**own, charged=True).charge, most=_COUNTED)
             answer["own"] = {**own, "releases": count, "or_more": count == _COUNTED}
     return answer
 

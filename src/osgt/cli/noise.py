@@ -5,7 +5,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,12 +17,12 @@ from osgt.cli.shared import (
     Overwrite,
     clear_errors,
     command_target,
-    objective_of,
     warn,
 )
 from osgt.files import written
-from osgt.mechanism import Mechanism, Values
-from osgt.privacy.cautions import budget_warnings
+
+if TYPE_CHECKING:
+    from osgt.mechanism import Values
 
 #: A field as it is written, quotes and all, and what ends it.
 _FIELD = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n][^,\r\n]*|)(,|\r\n|\r|\n|\Z)')
@@ -63,6 +63,10 @@ def noise(
         target = None if out is None else command_target("--out", out, overwrite=overwrite, apart=[glob.escape(source)])
         if target is not None:
             target.checked()
+        from osgt.mechanism import Mechanism  # noqa: PLC0415 - takes a while
+        from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
+        from osgt.privacy.cautions import budget_warnings  # noqa: PLC0415 - takes a while
+
         kind: Values = _kind(values)
         mechanism = Mechanism(epsilon, delta, shift, max_groups, values=kind, objective=objective_of(objective))
         warn(budget_warnings(epsilon, delta))
@@ -115,7 +119,7 @@ class _File:
         return self.mark + "".join(map(str, self.lines))
 
 
-def _kind(values: str) -> Values:
+def _kind(values: str) -> "Values":
     if values == "integers":
         return "integers"
     if values == "floats":
@@ -152,7 +156,7 @@ def _read(text: str) -> _File:
     return _File(text[: len(text) - len(body)], lines)
 
 
-def _numbers(file: _File, column: str, kind: Values) -> tuple[int, list[int] | list[float]]:
+def _numbers(file: _File, column: str, kind: "Values") -> tuple[int, list[int] | list[float]]:
     """The place of the column, and its values."""
     names = [_unquoted(raw) for raw in file.header.fields]
     if column not in names:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,9 +11,10 @@ from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from osgt.cli.shared import clear_errors
-from osgt.paper import Results, recompute
-from osgt.paper.experiment import CONFIDENCE
-from osgt.paper.report import Stage, as_json
+
+if TYPE_CHECKING:
+    from osgt.paper import Results
+    from osgt.paper.report import Stage
 
 
 def paper(
@@ -35,6 +36,9 @@ def paper(
     Example: osgt paper --out paper
     """
     with clear_errors():
+        from osgt.paper import recompute  # noqa: PLC0415 - takes a while
+        from osgt.paper.report import as_json  # noqa: PLC0415 - takes a while
+
         with _watched() as stage:
             results = recompute(out, full=full, overwrite=overwrite, stage=stage)
         if as_json_text:
@@ -46,7 +50,7 @@ def paper(
 
 
 @contextmanager
-def _watched() -> Iterator[Stage]:
+def _watched() -> Iterator["Stage"]:
     """A progress bar on standard error for each stage, so that standard output stays clean."""
     columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -58,7 +62,7 @@ def _watched() -> Iterator[Stage]:
         yield stage
 
 
-def _print(results: Results, out: Path) -> None:
+def _print(results: "Results", out: Path) -> None:
     console = Console()
     table = Table(title="The paper's numbers and ours", title_justify="left")
     for column in ("where", "what", "paper", "ours", "difference", "verdict"):
@@ -88,6 +92,8 @@ def _print(results: Results, out: Path) -> None:
     for picture in results.pictures:
         for words, value in picture.turns.items():
             console.print(f"{picture.name}: {words} = {value:.4g}", highlight=False)
+    from osgt.paper.experiment import CONFIDENCE  # noqa: PLC0415 - takes a while
+
     measured = results.measurement
     verdict = "agrees with" if measured.agrees else "contradicts"
     console.print(

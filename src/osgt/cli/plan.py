@@ -17,11 +17,11 @@ from osgt.cli.shared import (
     QueryPath,
     clear_errors,
     command_target,
-    objective_of,
     warn,
 )
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import written
+from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
 
 _NUMBERS = "Numbers rather than a table"
@@ -68,9 +68,9 @@ def plan(
         str | None,
         typer.Option(
             metavar="OBJECTIVE",
-            help="What to minimise: variance (the default), mean_abs, quantile:P (of the error) or max:N (largest of "
-            "N).",
-            rich_help_panel=_NUMBERS,
+            help="What to minimise: for tables interval (what is shown; the default), else variance (the default), "
+            "mean_abs, quantile:P (of the error) or max:N (largest of N).",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     plot: Annotated[
@@ -93,11 +93,11 @@ def plan(
     Without a table, what each noise costs in error: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
     """
     with clear_errors():
-        numbers = {"--shift": shift, "--cells": cells, "--objective": objective, "--plot": plot}
+        numbers = {"--shift": shift, "--cells": cells, "--plot": plot}
         if query is not None or asked:
             if given := [option for option, value in numbers.items() if value is not None]:
                 raise ValueError(f"{given[0]} is for numbers rather than a table: leave it out")
-            _plan_table(asked, query, epsilon, delta, error, confidence, as_json=as_json)
+            _plan_table(asked, query, epsilon, delta, error, confidence, objective, as_json=as_json)
             return
         max_groups = asked.parts["max_groups"]
         if delta is None or max_groups is None:
@@ -139,18 +139,24 @@ def _plan_table(
     delta: float | None,
     error: float | None,
     confidence: float | None,
+    objective: str | None,
     *,
     as_json: bool,
 ) -> None:
     """The plan of a table release; options stand in for what the query file says."""
     budget = {"epsilon": epsilon, "delta": delta}
-    file = asked.query_file(path, budget=budget, output={"confidence": confidence})
+    file = asked.query_file(path, budget=budget, output={"confidence": confidence, "objective": objective})
     given = file.budget.given()
     if error is not None:
         given = {"interval": error, "delta": given.get("delta")}
     query = file.query()
     with closing(query.dataset):
-        found = query.plan(**given, confidence=file.output.confidence)
+        found = query.plan(
+            **given,
+            confidence=file.output.confidence,
+            objective=objective_of(file.output.objective),
+            charged=file.data.ledger is not None,
+        )
     if as_json:
         warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))

@@ -15,6 +15,7 @@ from osgt.cli.released import release_text
 from osgt.cli.shared import QueryPath, clear_errors, command_target, warn
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import Target, written_together
+from osgt.noise.error import objective_of
 
 if TYPE_CHECKING:
     from osgt.tables.query import Query
@@ -58,6 +59,14 @@ def release(
         float | None,
         typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="What to minimise: interval (the default), variance, mean_abs, quantile:P or max:N.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     clamp: Annotated[bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=OUTPUT)] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
@@ -84,6 +93,7 @@ def release(
                 "out": None if out is None else os.fspath(out),
                 "report": None if report is None else os.fspath(report),
                 "confidence": confidence,
+                "objective": objective,
                 "clamp": clamp or None,
             },
             report={"title": title},
@@ -101,7 +111,7 @@ def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release":
             raise ValueError(f"{name} must be given")
     for target in targets.values():
         target.checked()
-    query = file.query(_ledger(file))
+    query = file.query(ledger_of(file))
     try:
         return _released(file, query, targets)
     finally:
@@ -126,8 +136,9 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
 
 
 def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
-    budget, confidence, clamp = file.budget.given(), file.output.confidence, file.output.clamp
-    plan = query.plan(**budget, confidence=confidence)
+    budget, output = file.budget.given(), file.output
+    options: dict[str, Any] = {"confidence": output.confidence, "objective": objective_of(output.objective)}
+    plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
 
@@ -144,7 +155,7 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
         with written_together(targets) as places:
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), progress(query, title):
-                made = query.release(**budget, confidence=confidence, clamp=clamp)
+                made = query.release(**budget, **options, clamp=output.clamp)
             made.fill(targets, places, about)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:
@@ -159,7 +170,8 @@ def _charged(query: "Query") -> tuple[str, str]:
     return query.dataset.ledger.name, str(query.dataset.dataset)
 
 
-def _ledger(file: "QueryFile") -> Any:
+def ledger_of(file: "QueryFile") -> Any:
+    """The ledger that a query file names, opened; None if it names none."""
     if file.data.ledger is None:
         if file.data.dataset is not None:
             raise ValueError("dataset is the name in a ledger: give ledger as well")

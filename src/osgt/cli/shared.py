@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from osgt.files import Target, words_of
-from osgt.noise.error import Objective
 from osgt.shown_text import printable
 
 #: Pictures that matplotlib can write and people can open.
@@ -29,6 +28,13 @@ ObjectiveText = Annotated[
     typer.Option(
         metavar="OBJECTIVE",
         help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).",
+    ),
+]
+TableObjective = Annotated[
+    str | None,
+    typer.Option(
+        help="What to minimise: interval (what is shown), variance, mean_abs, quantile:P (of the error) or max:N "
+        "(largest of N)."
     ),
 ]
 
@@ -69,14 +75,3 @@ def command_target(
     """The file that an option of a command names; `apart` are files that the command reads or charges."""
     used = tuple(text for text in apart if text is not None)
     return Target(path, suffixes, overwrite=overwrite, apart=used, name=option, option="--overwrite")
-
-
-def objective_of(text: str) -> Objective:
-    """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
-    name, colon, number = text.partition(":")
-    if not colon:
-        return name
-    try:
-        return (name, float(number))
-    except ValueError:
-        raise ValueError(f"objective must be a name or name:number, as in quantile:0.99, got {text!r}") from None

@@ -117,7 +117,7 @@ def linked(found: Iterable[Entry], sequence: int, hash_: str, head: Head) -> Ite
     for entry in found:
         try:
             fault = entry.fault(sequence, hash_, head.name)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             fault = f"entry {entry.sequence} cannot be read: {error}"
         if fault is not None:
             raise Fault(fault)

@@ -86,6 +86,7 @@ def reserve(accounts: Accounts, name: str, wish: Wish, actor: str | None) -> Res
 
 def end(accounts: Accounts, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, Any]) -> bool:
     """Settle or cancel the charge with this sequence number; False if that was done before."""
+    _check_number(sequence)
     before: list[bool] = []
 
     def work(connection: sa.Connection, head: Head, account: Account) -> Appended | None:
@@ -114,6 +115,7 @@ def end(accounts: Accounts, name: str, sequence: int, actor: str | None, kind: s
 
 def note(accounts: Accounts, name: str, sequence: int, text: str, actor: str | None) -> None:
     """Record a remark about the release with this sequence number."""
+    _check_number(sequence)
     if not text.strip():
         raise ValueError("text must say something: it is recorded for ever")
 
@@ -133,6 +135,11 @@ def _may_stand(accounts: Accounts, name: str, error: LostAnswerError) -> str:
 def _charged_with(token_hash: str, account: Account) -> int | None:
     """The sequence number of the charge with this token, if it stands."""
     return next((number for number, one in account.charges.items() if one.token_hash == token_hash), None)
+
+
+def _check_number(sequence: object) -> None:
+    if type(sequence) is not int:
+        raise TypeError(f"entry must be the number of a release, got {sequence!r}; `osgt ledger show` lists them")
 
 
 def _check_charge(account: Account, sequence: int) -> None:

@@ -1,8 +1,8 @@
 """Checkpoints: what a user's own processes have checked of a long chain, so that the next one need not do it again.
 
 A checkpoint stands for all entries up to one that has a given hash, which covers all entries before it. It is a file in
-the user's own folder for state, which only this user can write: nobody else's word is believed. From a checkpoint on
-every entry is checked as ever. `verify` never uses one.
+the user's own folder for state, which only this user can write: nobody else's word is believed, nor that of another
+version of this software. From a checkpoint on every entry is checked as ever. `verify` never uses one.
 """
 
 import json
@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from osgt.privacy import Charge, PrivacyProfile
 EVERY = 1000
 
 #: The form of the file.
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Checkpoint:
         owners = {**self.owners.to_dict(), "flags": [self.owners.declared, self.owners.tables_declared]}
         return {
             "format": _FORMAT,
+            "version": version("osgt"),
             "name": self.name,
             "sequence": self.sequence,
             "hash": self.hash,
@@ -61,8 +63,8 @@ class Checkpoint:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Checkpoint":
         """What `to_dict` wrote; KeyError, TypeError or ValueError if it did not."""
-        if plain["format"] != _FORMAT:
-            raise ValueError("another form")
+        if (plain["format"], plain["version"]) != (_FORMAT, version("osgt")):
+            raise ValueError("another form, or made by other rules")
         owners, profile = plain["owners"], plain["profile"]
         tables = tuple(Table.of(table) for table in owners["tables"])
         return cls(
@@ -103,11 +105,14 @@ def save(ledger: str, dataset: int, checkpoint: Checkpoint) -> None:
 
 
 def _place(ledger: str, dataset: int) -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    folder = Path(state) if state else Path("~/.local/state").expanduser()
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(folder):
+        folder = os.path.expanduser("~/.local/state")
+    if not os.path.isabs(folder):
+        raise FileNotFoundError("this user has no home")
     # The name of a ledger is text that somebody else may have written.
     plain = "".join(letter for letter in ledger if letter.isascii() and letter.isalnum())[:64]
-    return folder / "osgt" / "ledgers" / f"{plain}-{dataset}.json"
+    return Path(folder) / "osgt" / "ledgers" / f"{plain}-{dataset}.json"
 
 
 def _is_own(descriptor: int) -> bool:

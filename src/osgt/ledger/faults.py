@@ -22,5 +22,6 @@ class readable:  # noqa: N801 - it reads as a word
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
-            raise Fault(f"entry {self._entry.sequence} cannot be read: {error!r}") from None
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError | ArithmeticError | ImportError):
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise Fault(f"entry {self._entry.sequence} cannot be read: {what}") from None

@@ -11,6 +11,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
 
 from osgt.calibration import Part, calibrate_parts
+from osgt.calibration.joint import profile_of
 from osgt.calibration.rough import calibrate_roughly, epsilon_roughly
 from osgt.ledger.headroom import Headroom, least_log_factor, scaled
 from osgt.ledger.planned import Planned
@@ -65,15 +66,14 @@ class Shape:
     @classmethod
     def of_query(cls, query: "Query", delta: float) -> "Shape":
         """What the plan of a query says, without a calibration."""
-        from osgt.tables.plan import SELECTION_SHARE, measured_parts  # noqa: PLC0415 - only with a query at hand
+        from osgt.tables.plan import SELECTION_SHARE  # noqa: PLC0415 - only with a query at hand
 
-        parts = measured_parts(query.groups, query.aggregates, query.dataset.neighbours)
         selection_delta = 0.0 if query.groups.shows_all else SELECTION_SHARE * delta
         return cls(
-            tuple(parts.values()),
+            query.planning().rough_parts(1.0, delta - selection_delta),
             delta - selection_delta,
             selection_delta,
-            lambda epsilon: query.plan(epsilon=epsilon, delta=delta).charge,
+            lambda epsilon: query.plan(epsilon=epsilon, delta=delta, charged=True).charge,
         )
 
     def roughly(self, epsilon: float) -> Charge:
@@ -84,9 +84,7 @@ class Shape:
 
 
 def _charge(noises: Sequence[Law], parts: Sequence[Part], selection_delta: float) -> Charge:
-    pairs = zip(noises, parts, strict=True)
-    profile = PrivacyProfile.compose(PrivacyProfile(noise, part.shift, part.coordinates) for noise, part in pairs)
-    return Charge(profile, selection_delta)
+    return Charge(profile_of(noises, parts), selection_delta)
 
 
 def largest_epsilon(headroom: Headroom, shape: Shape) -> float:

@@ -76,6 +76,8 @@ def loss_of(parts: tuple[NoisyPart, ...], tail: float) -> ReleaseLoss | None:
     step = math.sqrt(variance) / _STEPS
     if not 0 < step < math.inf:
         return None
+    if max(counts) * _TAIL_ERROR > 1:
+        return None  # the margins for rounding alone would make masses without limit
     # Near the Laplace end most of the loss sits at ±kink. On the grid exactly, it is not spread.
     kink = max(zip(counts, pairs, strict=True), key=lambda item: item[0] * item[1].kink ** 2)[1].kink
     if kink > step:

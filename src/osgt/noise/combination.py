@@ -13,10 +13,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from osgt.noise.error import absolute_quantile
+from osgt.noise.error import Objective, absolute_quantile, measure
 from osgt.noise.family import Law
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.mills import Floats
+from osgt.noise.real import RealLaw
 
 Coefficient = float | Fraction
 Term = tuple[Coefficient, Law]
@@ -30,11 +31,13 @@ _FAR_ENDS = 1e-4
 
 _HALVINGS = 8
 
+_HAIR = 1e-6
+
 #: Integers of a noise that are looked at one by one.
 _ONE_BY_ONE = 1 << 15
 
 #: More than the rounding errors of a convolution by Fourier transforms; smaller tails are convolved term by term.
-_ROUNDING = 1e-11
+ROUNDING = 1e-11
 _SMALL_TAIL = 1e-6
 
 
@@ -50,10 +53,20 @@ class GridSum:
     off: float
     lost: float
 
+    @property
+    def reach(self) -> float:
+        """The largest multiple."""
+        return (len(self.masses) - 1) * self.step
+
     def beyond(self) -> Floats:
         """Upper bounds on P[|multiple| > j] for j = 0, 1, …"""
         after = np.append(np.cumsum(self.masses[:0:-1])[::-1], 0.0)
         return np.asarray(2.0 * np.maximum(after, 0.0) + self.lost)
+
+    def first_within(self, tail: float) -> int:
+        """The least j with P[|multiple| > j] ≤ tail, as far as can be told; the last one is never exceeded."""
+        within = self.beyond() <= tail
+        return int(np.argmax(within)) if within[-1] else len(self.masses) - 1
 
 
 @dataclass(frozen=True)
@@ -83,16 +96,45 @@ class Combination:
             [(coefficient, law)] = self.terms
             return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
         total = grid_sum(self.terms, 1.0 - confidence)
-        return float(np.argmax(total.beyond() <= 1.0 - confidence)) * total.step + total.off
+        return total.first_within(1.0 - confidence) * total.step + total.off
 
-    def quantile(self, p: float) -> float:
+    def error(self, objective: Objective) -> float:
+        """The error that an objective names, of |X|; the variance as its root.
+
+        Where noise is so small that quantiles are 0, a hair of the standard deviation tells the better from the worse.
+        """
+        if objective == "variance":
+            return self.std()
+        return self._error(objective) + _HAIR * self.std()
+
+    def _error(self, objective: Objective) -> float:
+        if len(self.terms) == 1:
+            [(coefficient, law)] = self.terms
+            return abs(float(coefficient)) * measure(objective)(law)
+        if isinstance(objective, tuple) and objective[0] == "quantile":
+            return self.quantile(objective[1])
+        cells = objective[1] if isinstance(objective, tuple) else 1.0  # E|X| is the expected largest of one
+        total = grid_sum(self.terms, 1e-6 / cells, cells=_FEW_CELLS)
+        return total.step * float(np.sum(-np.expm1(cells * np.log1p(-np.minimum(total.beyond(), 1.0 - 1e-16)))))
+
+    def excess(self, confidence: float, target: Fraction) -> float:
+        """log(h/target) for a half-width h that varies smoothly with the noises: ≤ 0 where `half_width` is ≤ target."""
+        common = _common_step(self.terms)
+        if common is not None and (len(self.terms) == 1 or grid_sum(self.terms, 1.0 - confidence).off == 0):
+            # Half-widths are multiples of the common step.
+            target = target // common * common
+            reached = self.quantile(confidence, cells=CELLS)
+        else:
+            reached = self.half_width(confidence)
+        return math.log(max(reached, 1e-300)) - math.log(max(float(target), 1e-300))
+
+    def quantile(self, p: float, *, cells: int = _FEW_CELLS) -> float:
         """About the p-quantile of |X|, varying smoothly with the noises: for comparing them."""
         if len(self.terms) == 1:
             [(coefficient, law)] = self.terms
             return abs(float(coefficient)) * absolute_quantile(law, p)
-        total = grid_sum(self.terms, 1.0 - p, cells=_FEW_CELLS)
-        beyond = total.beyond()
-        j = int(np.argmax(beyond <= 1.0 - p))
+        total = grid_sum(self.terms, 1.0 - p, cells=cells)
+        beyond, j = total.beyond(), total.first_within(1.0 - p)
         place = 0.0
         if j > 0:
             above, below = math.log(beyond[j - 1]), math.log(beyond[j])
@@ -113,9 +155,7 @@ def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: fl
         step = float(common or 1)
     elif step is None:
         step = sum(reaches) / cells
-    parts = [
-        _rounded(abs(float(c)), law, reach, step, exact=exact) for (c, law), reach in zip(terms, reaches, strict=True)
-    ]
+    parts = [_rounded(abs(float(c)), law, reach, step) for (c, law), reach in zip(terms, reaches, strict=True)]
     # A float more than half a step for each: the multiples themselves are rounded as well.
     off = 0.0 if exact else len(parts) * 0.5 * step * (1.0 + 1e-9)
     masses, error = convolved(parts, precise=tail < _SMALL_TAIL)
@@ -136,7 +176,7 @@ def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats
     transform = np.ones(size // 2 + 1)
     for part in parts:
         transform = transform * spectrum(part, size)
-    return irfft(transform, size)[: most + 1], _ROUNDING
+    return irfft(transform, size)[: most + 1], ROUNDING
 
 
 def spectrum(masses: Floats, size: int) -> Floats:
@@ -147,7 +187,7 @@ def spectrum(masses: Floats, size: int) -> Floats:
     return np.asarray(rfft(circle).real)
 
 
-def _rounded(coefficient: float, law: Law, reach: float, step: float, *, exact: bool) -> Floats:
+def _rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     """Probabilities of the multiples 0, 1, … nearest to coefficient·Y, as far as the reach."""
     last = math.floor(reach / step + 0.5)
     if isinstance(law, IntegerLaw) and reach <= coefficient * _ONE_BY_ONE:
@@ -164,21 +204,22 @@ def _rounded(coefficient: float, law: Law, reach: float, step: float, *, exact: 
 
 
 def _reach(law: Law, tail: float) -> float:
-    """A whole number y, at most a few percent larger than need be, with P[Y > y] ≤ tail.
+    """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
     log P[Y > y] is concave: a chord from zero leads too far where it is extended, and not far enough between its ends.
     """
     target, middle = math.log(tail), math.log(0.5)
-    low, high = 0.0, max(law.std(), 0.5)
+    unit = 0.0 if isinstance(law, RealLaw) else 1.0
+    low, high = 0.0, max(law.std(), 0.5 * unit)
     while (value := float(law.logsf(high))) > target:
-        low, high = high, math.ceil(high * max((target - middle) / (min(value, -1.0) - middle), 1.1))
+        low, high = high, high * max((target - middle) / (min(value, -1.0) - middle), 1.1) + unit
     for _ in range(_HALVINGS):
-        low = max(low, high * (target - middle) / (float(law.logsf(high)) - middle) - 1.0)
-        place = math.ceil(0.5 * (low + high))
-        if place >= high or high - low <= 0.05 * high:
+        low = max(low, high * (target - middle) / (float(law.logsf(high)) - middle) - unit)
+        place = 0.5 * (low + high)
+        if high - low <= 0.05 * high + unit:
             break
         low, high = (low, place) if float(law.logsf(place)) <= target else (place, high)
-    return math.ceil(high)
+    return math.ceil(high) if unit else high
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:

@@ -39,6 +39,24 @@ def measure(objective: Objective) -> Callable[[Law], float]:
     )
 
 
+def objective_of(text: str) -> Objective:
+    """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
+    if not isinstance(text, str):
+        raise TypeError(f"objective must be a text such as quantile:0.99, got {text!r}")
+    name, colon, number = text.partition(":")
+    if not colon:
+        return name
+    try:
+        return (name, float(number))
+    except ValueError:
+        raise ValueError(f"objective must be a name or name:number, as in quantile:0.99, got {text!r}") from None
+
+
+def objective_text(objective: Objective) -> str:
+    """The text that `objective_of` reads."""
+    return objective if isinstance(objective, str) else f"{objective[0]}:{objective[1]:.15g}"
+
+
 def absolute_quantile(law: Law, p: float) -> float:
     """The y with P[|Y| ≤ y] = p; on the integers between the two where it crosses p."""
     tail = (1.0 - p) / 2

@@ -94,7 +94,12 @@ def family_of(family: "str | Family") -> Family:
         raise TypeError(f"family must be the name of a noise family or a Family, got {family!r}")
     if family not in _registered:
         for point in entry_points(group=ENTRY_POINTS, name=family):
-            register(point.load())
+            try:
+                register(point.load())
+            except Exception as error:
+                raise ImportError(
+                    f"the noise family {family!r} cannot be loaded from {point.value}: {error}"
+                ) from error
     if family not in _registered:
         raise ValueError(
             f"there is no noise family {family!r}; known are {', '.join(registered())}. Install the package that "

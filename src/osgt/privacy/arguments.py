@@ -39,12 +39,15 @@ def shift(noise: Law, value: object) -> float:
 
 
 def count(name: str, value: object) -> int:
-    """An integer ≥ 1."""
+    """An integer from 1 to 2**53."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer ≥ 1, got {value!r} of type {type(value).__name__}")
-    if value < 1:
+    number = int(value)
+    if number < 1:
         raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}")
-    return int(value)
+    if number > 2**53:
+        raise ValueError(f"{name} must be an integer from 1 to 2**53, got {value!r}")
+    return number
 
 
 def slack(value: object) -> float:

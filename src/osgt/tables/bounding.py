@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 from osgt.limits import LARGEST_SUM
 from osgt.sampling.entropy import token
 from osgt.tables.engines import engine_on
-from osgt.tables.measures import Measure
+from osgt.tables.measures import Measure, Place
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
 UNIT = "unit"
@@ -50,13 +50,15 @@ def bounded_sums(
     order
         Column by which the rows of a unit in a group are ordered, random if not given.
     """
-    units = any(measure.per_unit for measure in measures)
+    units = any(measure.uses_first for measure in measures)
     kept = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values), units=units)
+    first = kept["position"] == 0
+    place = Place(first, first & (kept["group_rank"] == 0) if keys else first)
     columns = {name: kept[column] for name, column in values.items()}
     total = engine_on(rows.get_backend()).total
     sums: dict[str, Any] = {}
     for i, measure in enumerate(measures):
-        for j, contribution in enumerate(measure.contributions(columns, kept["position"] == 0)):
+        for j, contribution in enumerate(measure.contributions(columns, place)):
             sums[f"sum_{i}_{j}"] = saturated(total(contribution.cast("int64")))
     return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
 
@@ -77,7 +79,10 @@ def _kept(
     choose: bool,
     units: bool,
 ) -> ir.Table:
-    """The rows that are kept. Where `units` matter, one row of each unit in a group has the position 0."""
+    """The rows that are kept, with the rank of their group within their unit, from 0 on.
+
+    Where `units` matter, one row of each unit in a group has the position 0.
+    """
     rows = rows.filter(rows[UNIT].notnull())
     shuffled = partial(_shuffled, order=order)
     if not keys:
@@ -117,7 +122,8 @@ def _few_and_many(
     few = ranked.filter(ranked["size"] <= max_rows)
     few = few.mutate(position=few["row"] - few["before"] if units else nothing)
     many = _first_rows(shuffled(ranked.filter(ranked["size"] > max_rows)), keys, max_rows)
-    columns = [*keys, *(name for name in rows.columns if name not in (UNIT, *keys, "choice")), "position"]
+    others = [name for name in rows.columns if name not in (UNIT, *keys, "choice")]
+    columns = [*keys, *others, "group_rank", "position"]
     return few.select(columns).union(many.select(columns))
 
 

@@ -54,7 +54,7 @@ class Dataset:
     >>> visits = pa.table({"patient": ["a", "a", "b"], "ward": ["x", "y", "x"]})
     >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_groups=2, max_rows_per_group=1).count()
     >>> query.plan(epsilon=1, delta=1e-6).threshold
-    34
+    30
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 import inspect
 import types
 from collections.abc import Mapping, Sequence
+from datetime import date, time
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,11 +17,15 @@ from osgt.tables.file_types import Words
 #: Most characters of a wrong value that a message repeats.
 _SHOWN = 60
 
+#: Most problems that one message tells.
+_MOST = 10
+
 
 def in_words(error: ValidationError, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
-    """All that is wrong, each key once."""
-    found = (_problem(each, model, plain) for each in error.errors(include_url=False))
-    return "; ".join(dict.fromkeys(found))
+    """What is wrong, each key once; of very many the first ones."""
+    found = list(dict.fromkeys(_problem(each, model, plain) for each in error.errors(include_url=False)))
+    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+    return "; ".join([*found[:_MOST], *more])
 
 
 def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
@@ -40,7 +45,7 @@ def _in_aggregate(error: Any, given: Any, number: int) -> str:
     kind = given.get("kind")
     if len(error["loc"]) == 2:
         expected = f"kind of aggregate {number} must be one of {', '.join(AGGREGATES)}"
-        return expected if kind is None else f"{expected}; got {kind!r}{_nearest(str(kind), list(AGGREGATES))}"
+        return expected if kind is None else f"{expected}; got {_shown(kind)}{_nearest(str(kind), list(AGGREGATES))}"
     where = f"aggregate {number} ({kind})"
     return _in_table(error, AGGREGATES[str(kind)].arguments, given, error["loc"][3], where, f"{{}} of {where}")
 
@@ -55,7 +60,14 @@ def _in_table(error: Any, table: type[BaseModel], given: Mapping[str, Any], key:
     if error["type"] == "missing":
         what = field.description or inspect.getdoc(field.annotation) or ""
         return f"{name} must be given: {what[:1].lower()}{what[1:].rstrip('.')}"
-    return f"{name} must be {value_in_words(field)}, got {shortened(repr(given[key]), _SHOWN)}"
+    return f"{name} must be {value_in_words(field)}, got {_shown(given[key])}"
+
+
+def _shown(value: Any) -> str:
+    """A wrong value, much as a query file has it."""
+    if isinstance(value, bool | date | time):
+        return str(value).lower() if isinstance(value, bool) else value.isoformat()
+    return shortened(repr(value), _SHOWN)
 
 
 def value_in_words(field: FieldInfo) -> str:

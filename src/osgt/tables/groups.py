@@ -5,7 +5,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from osgt.calibration.joint import Part
+from osgt.tables.centred import CentredOnAll
 from osgt.tables.measures import Measure, Rows, Units
 
 Neighbours = Literal["add_remove", "change_one"]
@@ -47,26 +47,36 @@ class Groups:
         """The measure itself; with one row of a unit in a group, rows are units."""
         return Units() if self.max_rows == 1 and isinstance(measure, Rows) else measure
 
-    def part(self, measure: Measure, neighbours: Neighbours, weight: float) -> Part:
-        """How far one unit moves a measure, in how many groups.
+    def moves(self, measure: Measure, neighbours: Neighbours, alone: int = 0) -> tuple[tuple[int, int], ...]:
+        """How far one unit moves a measure, and in how many numbers: pairs (shift, coordinates).
 
         Exchanging a unit for another moves a measure by what the one takes away and the other brings: in twice as many
         groups, or in the same groups twice as far. Twice as far in one group gives away at least as much as once in
         two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
+
+        `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.
         """
-        shift = self.most_of(measure)
-        if neighbours == "add_remove":
-            return Part(shift, self.most, weight)
-        if measure.low < 0 < measure.high:
-            return Part(2 * shift, self.most, weight)
-        twice = 2 * self.most
-        if self.known is not None and measure.numbers == 1:
-            twice = min(twice, self.known)
-        return Part(shift, twice, weight)
+        low, high = measure.reach(self.rows)
+        shift, groups = max(-low, high), self.most - alone
+        if measure.for_table:
+            found = [(shift, 1)]
+        elif isinstance(measure, CentredOnAll):
+            # Whoever comes or goes moves the groups that they are not in as well.
+            found = [(shift, groups), (abs(measure.by), (self.known or self.most) - self.most)]
+        elif neighbours == "add_remove":
+            found = [(shift, groups)]
+        elif low < 0 < high:
+            found = [(2 * shift, groups), (shift, alone)]
+        elif self.known is not None and measure.numbers == 1:
+            found = [(shift, min(groups + self.most, self.known))]
+        else:
+            found = [(shift, groups + self.most)]
+        return tuple((far, n) for far, n in found if n)
 
     def most_of(self, measure: Measure) -> int:
         """The most that one unit adds to a measure in a group, in absolute value."""
-        return (1 if measure.per_unit else self.rows) * max(-measure.low, measure.high)
+        low, high = measure.reach(self.rows)
+        return max(-low, high)
 
     @property
     def rows(self) -> int:

@@ -1,33 +1,46 @@
 """Noise intervals of means and variances: sound for ratios of noisy numbers, whatever the true ones are."""
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len
 
-from osgt.noise import IntegerLaw
+from osgt.limits import LARGEST_VALUE
+from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_sum, spectrum
 from osgt.noise.mills import Floats
 
 Integers = NDArray[np.int64]
 
-#: Cells for the noise of the denominator, values of the ratio for which the quantile is found, steps of a bisection.
-_CELLS, _RATIOS, _HALVINGS = 200, 64, 40
-
-#: Part of 1 - confidence that is given away to the far tail of the denominator's noise.
-_FAR_TAIL = 1e-3
+#: Values of the ratio for which the quantile is found, and steps of a bisection.
+_RATIOS, _HALVINGS = 64, 40
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A whole number for each group, with noise, and the distribution of the noise."""
+    """A number for each group, with noise: `values` divided by `of`, and the distribution of the noise.
+
+    The numbers themselves are whole; their noise is a multiple of 1/of.
+    """
 
     values: Integers
-    noise: IntegerLaw
+    noise: Combination
+    of: int = 1
 
+    @property
+    def floats(self) -> Floats:
+        """The numbers with their noise."""
+        return np.asarray(self.values / self.of)
 
-def half_width(law: IntegerLaw, confidence: float) -> int:
-    """The least h with P[|Y| ≤ h] ≥ confidence."""
-    return int(law.isf((1.0 - confidence) / 2))
+    def whole(self, confidence: float) -> tuple[Integers, Integers, Integers]:
+        """The nearest whole numbers, halves to even, and the least and largest ones within the noise interval."""
+        half = math.floor(self.noise.half_width(confidence) * self.of * (1.0 + 1e-12) + 1e-9)
+        half = min(half, LARGEST_VALUE - 1)  # 64 bits hold the ends
+        quotient, rest = np.divmod(self.values, self.of)
+        up = (2 * rest > self.of) | ((2 * rest == self.of) & (quotient % 2 == 1))
+        return quotient + up, -((half - self.values) // self.of), (self.values + half) // self.of
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confidence: float) -> tuple[Floats, Floats]:
@@ -40,9 +53,9 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     """
     ratios = np.linspace(0.0, float(largest), _RATIOS + 1)
     # Quantiles grow with the ratio: between two ratios that of the larger one holds. So each stands one place before.
-    quantiles = _quantiles((numerator.noise, denominator.noise), ratios[1:], confidence)
+    quantiles = _quantiles(numerator.noise, denominator.noise, largest, confidence)
     quantiles = np.append(quantiles, 2.0 * quantiles[-1] - quantiles[-2])
-    top, bottom = numerator.values.astype(np.float64), denominator.values.astype(np.float64)
+    top, bottom = numerator.floats, denominator.floats
     furthest = largest * np.abs(bottom)
     top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
     # But for the steps of the noise q is convex, so that for each sign the ratios with
@@ -61,35 +74,44 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     return ends[0], ends[1]
 
 
-def _quantiles(noise: tuple[IntegerLaw, IntegerLaw], ratios: Floats, confidence: float) -> Floats:
-    """For each ratio ρ a q with P[|Y₁ - r·Y₂| ≤ q] ≥ confidence for all r up to ρ, nearly the least.
+@lru_cache(maxsize=256)
+def _quantiles(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Floats:
+    """For ratios ρ from 0 to the largest a q with P[|X₁ - r·X₂| ≤ q] ≥ confidence for all r up to ρ, nearly the least.
 
-    Y₁ is taken as spread evenly over the unit around it, which makes a difference of ½ at most. Then its density is
-    symmetric and falls on either side, so that the probability of an interval is the less the farther it is from zero:
-    smaller ratios are inside more often, and Y₂ can be put into cells, each represented by its end farther from zero.
-    The far tail of Y₂ counts as never inside.
+    The noises must be independent. X₁ is taken as spread evenly over the unit around each of its terms, which makes a
+    difference of half these units at most. Then its density is symmetric and falls on either side, so that the
+    probability of an interval is the less the farther it is from zero: smaller ratios are inside more often.
     """
-    first, second = noise
-    far = int(second.isf(_FAR_TAIL * (1.0 - confidence) / 2))
-    cells = np.unique(np.round(np.linspace(0, far, min(far, _CELLS) + 1)).astype(np.int64))
-    beyond = np.concatenate([[1.0], 2.0 * np.asarray(second.sf(cells))])  # P[|Y₂| > end of the cell]
-    weights = beyond[:-1] - beyond[1:]
-    centres = ratios[:, None] * cells[None, :]
-    low = np.zeros(len(ratios))
-    high = np.full(len(ratios), 2.0 * (float(first.isf((1.0 - confidence) / 4)) + 1.0)) + ratios * far
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        upper, lower = (_spread_cdf(first, centres + sign * middle[:, None]) for sign in (1, -1))
-        enough = (upper - lower) @ weights >= confidence
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.asarray(high + 0.5)
+    ratios = np.linspace(0.0, float(largest), _RATIOS + 1)[1:]
+    tail = 1.0 - confidence
+    below = grid_sum(denominator.terms, tail)
+    whole = grid_sum([*numerator.terms, *((largest * float(c), law) for c, law in denominator.terms)], tail)
+    step = whole.step
+    above = grid_sum(numerator.terms, tail, step=step)
+    units = [abs(float(c)) for c, _ in numerator.terms]
+    parts = [above.masses, *(_even(unit / step) for unit in units if unit > step)]
+    fixed = above.off + 0.5 * math.fsum(units) + step * (0.5 * (len(units) + 1))
+    size = next_fast_len(2 * (sum(len(part) for part in parts) + int(largest * below.reach / step) + 2), real=True)
+    transform = np.prod([spectrum(part, size) for part in parts], axis=0)
+    multiples = np.arange(len(below.masses)) * below.step
+    found = np.empty(len(ratios))
+    for i, ratio in enumerate(ratios):
+        places = np.rint(ratio * multiples / step).astype(np.int64)
+        masses = np.asarray(np.bincount(places, below.masses), dtype=np.float64)
+        # What is rounded to 0 comes from both sides.
+        masses[0] += np.sum(below.masses[1:][places[1:] == 0])
+        together = irfft(transform * spectrum(masses, size), size)[: size // 2]
+        total = GridSum(step, together, 0.0, above.lost + below.lost + ROUNDING)
+        found[i] = total.first_within(tail) * step + fixed + ratio * below.off
+    return np.asarray(found)
 
 
-def _spread_cdf(law: IntegerLaw, x: Floats) -> Floats:
-    """P[Y + U ≤ x] with U uniform between -½ and ½."""
-    place = np.floor(x + 0.5)
-    part = x + 0.5 - place
-    return np.asarray((1.0 - part) * law.cdf(place - 1.0) + part * law.cdf(place))
+def _even(width: float) -> Floats:
+    """Probabilities of the multiples 0, 1, … that are nearest to a number spread evenly over this width around 0."""
+    last = math.floor(0.5 * width + 0.5)
+    masses = np.full(last + 1, 1.0 / width)
+    masses[last] = (0.5 * width - (last - 0.5)) / width
+    return masses
 
 
 def variance_interval(

@@ -1,7 +1,6 @@
 """Keys: which groups a release shows. Public ones are all shown; others only if they are large enough."""
 
 import itertools
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
-from osgt.noise import IntegerLaw
 from osgt.tables.engines.engine import Engine
 
 #: The column that numbers the public keys.
@@ -140,34 +138,3 @@ def check_key_type(engine: Engine, argument: str, name: str, dtype: dt.DataType)
             f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
             "use whole numbers, text, dates or decimals"
         )
-
-
-def threshold(noise: IntegerLaw, groups: int, delta: float, *, both: bool, most: int = 1) -> int:
-    """The least noisy count from which on a group may be shown, where one unit adds at most `most` to the count.
-
-    A group that only one unit is in shows up with probability p ≤ P[most + Y ≥ τ]; any of the `groups` groups of a unit
-    does with s = 1 - (1 - p)^groups. Whoever sees the release learns from that with δ at most s/(1 - s): the chance s
-    itself in the one direction; in the other, groups that stay hidden leave 1 - s of the probability to all else. With
-    `both`, where a unit is exchanged for another, the two add up.
-    """
-    tau = int(noise.isf(min(delta / groups, 0.5))) + most + 1
-    while _revealing(noise, tau - most - 1, groups, both=both) <= delta:
-        tau -= 1
-    while _revealing(noise, tau - most, groups, both=both) > delta:
-        tau += 1
-    return tau
-
-
-def _revealing(noise: IntegerLaw, beyond: int, groups: int, *, both: bool) -> float:
-    alone = float(noise.sf(beyond - 1))  # P[Y ≥ τ - most]
-    if alone >= 1:
-        return math.inf
-    hidden = groups * math.log1p(-alone)
-    odds = math.expm1(-hidden)
-    # A few units in the last place, upward.
-    return (odds - math.expm1(hidden) if both else odds) * (1.0 + 1e-12)
-
-
-def shown_size(noise: IntegerLaw, tau: int, probability: float) -> int:
-    """The least count with which a group is shown with this probability."""
-    return max(1, tau + int(noise.isf(1.0 - probability)))

@@ -5,8 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
 
 from osgt.tables.values import ValueGrid, as_float, one_if, present
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row stands among those of its unit."""
+
+    #: Whether it is the one that counts for its unit in the group.
+    first: ir.BooleanValue
+    #: Whether it is the one that counts for its unit in the table.
+    start: ir.BooleanValue
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,35 @@ class Measure:
         return False
 
     @property
+    def uses_first(self) -> bool:
+        """Whether it tells one row of a unit in a group from the others."""
+        return self.per_unit
+
+    @property
+    def for_table(self) -> bool:
+        """Whether it is one number for the whole table, rather than one for each group."""
+        return False
+
+    def reach(self, rows: int) -> tuple[int, int]:
+        """The least and the most that a unit adds to a group in which it has between 1 and `rows` rows."""
+        most = 1 if self.per_unit else rows
+        return self.low * (most if self.low < 0 else 1), self.high * (most if self.high > 0 else 1)
+
+    @property
+    def summed(self) -> tuple["Measure", ...]:
+        """What the engine sums for it."""
+        return (self,)
+
+    def exact(self, sums: Mapping["Measure", Integers]) -> Integers:
+        """Its numbers, one row for each group, from what the engine has summed."""
+        return sums[self]
+
+    @property
+    def words(self) -> str:
+        """What it is, for statements."""
+        raise NotImplementedError
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it needs."""
         return ()
@@ -47,14 +90,18 @@ class Measure:
         """What it counts, in words; None if it is not a count."""
         return None
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        """What each row adds, one expression for each number of the measure; `first` marks one row of each unit."""
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+        """What each row adds, one expression for each number of the measure."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Units(Measure):
     """The number of units."""
+
+    @property
+    def low(self) -> int:
+        return 1
 
     @property
     def counted(self) -> str | None:
@@ -64,8 +111,12 @@ class Units(Measure):
     def per_unit(self) -> bool:
         return True
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        return [one_if(first)]
+    @property
+    def words(self) -> str:
+        return "units"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.first)]
 
 
 @dataclass(frozen=True)
@@ -73,11 +124,19 @@ class Rows(Measure):
     """The number of rows."""
 
     @property
+    def low(self) -> int:
+        return 1
+
+    @property
     def counted(self) -> str | None:
         return "rows"
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
-        return [one_if(first.notnull())]
+    @property
+    def words(self) -> str:
+        return "rows"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.first.notnull())]
 
 
 @dataclass(frozen=True)
@@ -94,7 +153,11 @@ class Values(Measure):
     def counted(self) -> str | None:
         return f"values of {self.column}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+    @property
+    def words(self) -> str:
+        return f"values of {self.column}"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
         return [one_if(present(rows[self.column]))]
 
 
@@ -117,7 +180,11 @@ class ClippedSum(Measure):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+    @property
+    def words(self) -> str:
+        return f"sum of {self.column} in steps of {self.grid.step}"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
         column = rows[self.column]
         return [present(column).ifelse(self._of(self.grid.steps(column)), 0)]
 
@@ -137,6 +204,12 @@ class CentredSum(ClippedSum):
     def high(self) -> int:
         return self.grid.width
 
+    @property
+    def words(self) -> str:
+        return (
+            f"sum of 2·{self.column} - {self.grid.low + self.grid.high:,}, {self.column} in steps of {self.grid.step}"
+        )
+
     def _of(self, steps: Any) -> Any:
         return 2 * steps - (self.grid.low + self.grid.high)
 
@@ -155,6 +228,13 @@ class Squares(CentredSum):
     @property
     def high(self) -> int:
         return self.grid.width**2
+
+    @property
+    def words(self) -> str:
+        return (
+            f"sum of 2z² - {self.grid.width**2:,} with z = 2·{self.column} - {self.grid.low + self.grid.high:,}, "
+            f"{self.column} in steps of {self.grid.step}"
+        )
 
     def _of(self, steps: Any) -> Any:
         distance = super()._of(steps)
@@ -180,7 +260,11 @@ class Bins(Measure):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def contributions(self, rows: Mapping[str, ir.Value], first: ir.BooleanValue) -> list[Any]:
+    @property
+    def words(self) -> str:
+        return f"rows in each bin of {self.column}"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
         column = rows[self.column]
         # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
         whole = column.type().is_signed_integer() and all(isinstance(edge, int) for edge in self.edges)

@@ -1,7 +1,7 @@
 """Plan: all that a release will do, settled before any data are read."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from osgt.calibration import calibrate_parts
-from osgt.calibration.compare import ends_of_family
-from osgt.calibration.joint import Part, probability
-from osgt.limits import LARGEST_SHIFT, can_be_drawn
-from osgt.noise import Family, IntegerLaw, on_integers
-from osgt.noise.parameters import real_number
-from osgt.privacy import Charge, PrivacyProfile
+from osgt.calibration import Part
+from osgt.calibration.joint import budget, profile_of
+from osgt.limits import can_be_drawn
+from osgt.noise import IntegerLaw, written
+from osgt.noise.error import Objective, objective_text
+from osgt.privacy import Charge
 from osgt.privacy.cautions import budget_warnings
-from osgt.privacy.profile import NoisyPart
-from osgt.tables import keys
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
-from osgt.tables.measures import Measure, Units, Values
+from osgt.tables.measures import Measure
+from osgt.tables.planning import Noise, Planning
+from osgt.tables.selection import Selection, chance_alone, chance_apart, chosen_delta, shown_size, threshold
 
-#: Part of δ that is set aside for choosing groups, where they are not public. The threshold grows slowly as it
+#: Part of δ that is set aside for choosing groups where a ledger adds it up apart. The threshold grows slowly as it
 #: shrinks, and so does the noise with what is left.
 SELECTION_SHARE = 0.1
 
@@ -48,33 +47,63 @@ class Plan:
     epsilon: float
     delta: float
     confidence: float
-    laws: Mapping[Measure, IntegerLaw]
-    parts: Mapping[Measure, Part]
-    selector: Measure | None
-    threshold: int | None
-    selection_delta: float
+    planning: Planning
+    noise: Noise
+    ends: Mapping[str, Noise]
+    selection: Selection | None
     cuts: tuple[str, ...]
 
     @property
+    def laws(self) -> Mapping[Measure, IntegerLaw]:
+        """The noise of each number that is measured."""
+        return self.noise.laws
+
+    @property
+    def parts(self) -> Mapping[Measure, Part]:
+        """How far one unit moves each number that is measured."""
+        return self.noise.parts
+
+    @property
+    def objective(self) -> Objective:
+        """What was made small."""
+        return self.planning.asked_objective
+
+    @property
+    def selector(self) -> Measure | None:
+        """The count by which groups are chosen; None if all groups are shown."""
+        return self.planning.selector
+
+    @property
+    def threshold(self) -> int | None:
+        """From which noisy count on a group is shown; None if all groups are."""
+        return None if self.selection is None else self.selection.threshold
+
+    @property
+    def selection_delta(self) -> float:
+        """The chance that a group of one unit alone is shown, over all its groups."""
+        return 0.0 if self.selection is None else self.selection.delta
+
+    @property
     def noise_delta(self) -> float:
-        """The part of δ that the noise may use."""
-        return self.delta - self.selection_delta
+        """The δ that the noise may use: all of it, unless a ledger adds up the choice of groups apart."""
+        apart = self.selection is not None and self.selection.apart
+        return self.delta - (self.selection_delta if apart else 0.0)
 
     @cached_property
     def charge(self) -> Charge:
-        """What a release would take out of a budget."""
-        profile = PrivacyProfile.compose(
-            PrivacyProfile.of([NoisyPart(self.laws[measure], part.shift, part.coordinates)])
-            for measure, part in self.parts.items()
-        )
-        return Charge(profile, self.selection_delta)
+        """What a ledger takes out of a budget: the noise in all groups, and the choice of groups apart.
+
+        Together that is (ε, δ) if the plan was made for a ledger. Else noise and choice are (ε, δ) together, and a
+        ledger, which cannot account for that, would take more.
+        """
+        return Charge(self.noise.profile, self.selection_delta)
 
     @property
     def shown_size(self) -> int | None:
         """How large a group must be to be shown with 99 % probability; None if all groups are shown."""
         if self.selector is None or self.threshold is None:
             return None
-        return keys.shown_size(self.laws[self.selector], self.threshold, SHOWN)
+        return shown_size(self.laws[self.selector], self.threshold, SHOWN)
 
     @property
     def chosen_by(self) -> str | None:
@@ -101,32 +130,41 @@ class Plan:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the release and their noise."""
-        return self._columns(self.laws)
+        return self._columns(self.noise)
 
     @cached_property
     def alternatives(self) -> dict[str, tuple[Column, ...]]:
-        """The same columns with Gaussian and with Laplace noise at the same budget, accounted for as tightly."""
-        return {name: self._columns(laws) for name, laws in self._ends.items()}
+        """The same columns with Gaussian and with Laplace noise at the same budget, each planned in the same way."""
+        return {name: self._columns(noise) for name, noise in self.ends.items()}
 
     @property
     def gains(self) -> dict[str, float]:
-        """The part of the variance that is saved against each alternative."""
-        first = next(iter(self.laws))
-        return {name: 1.0 - self.laws[first].var() / laws[first].var() for name, laws in self._ends.items()}
+        """The part of the error that is saved against each alternative: of the variance, if that was to be small."""
+        power = 1.0 if self.objective == "variance" else 0.5
+        return {name: 1.0 - (self.noise.error / noise.error) ** power for name, noise in self.ends.items()}
 
-    @cached_property
-    def _ends(self) -> dict[str, dict[Measure, Any]]:
-        family = next(iter(self.laws.values())).potential.family
-        found = ends_of_family(self.epsilon, self.noise_delta, list(self.parts.values()), family=family)
-        return {name: dict(zip(self.parts, laws, strict=True)) for name, laws in found.items()}
-
-    def _columns(self, laws: Mapping[Measure, IntegerLaw]) -> tuple[Column, ...]:
-        noisy = Noisy({}, laws, self.confidence, clamp=False)
+    def _columns(self, noise: Noise) -> tuple[Column, ...]:
+        noisy = Noisy({}, noise.scheme.noises(noise.laws), self.confidence, clamp=False)
         return tuple(column for aggregate in self.aggregates for column in aggregate.planned(noisy))
 
     def noisy(self, measured: Mapping[Measure, NDArray[np.int64]], *, clamp: bool) -> Noisy:
         """What aggregates see of a release: the numbers that they ask for, out of those measured with noise."""
-        return Noisy(measured, self.laws, self.confidence, clamp)
+        scheme = self.noise.scheme
+        return Noisy(scheme.values(measured), scheme.noises(self.laws), self.confidence, clamp)
+
+    def gains_in_words(self) -> str:
+        """How much smaller the error is than with the other noises."""
+        what = {"variance": "Variance", "interval": "Intervals"}.get(str(self.objective), "Error")
+        less = "narrower" if self.objective == "interval" else "less"
+        others = [f"{percent(gain)} {less} than with {name} noise" for name, gain in self.gains.items()]
+        whole = "" if len(self.columns) == 1 else " (root mean square over the columns, each in units of its shift)"
+        return f"{what}{whole}: {', '.join(others)}."
+
+    def choice_in_words(self) -> str:
+        """What the choice of groups has to do with δ."""
+        if self.selection is not None and self.selection.apart:
+            return f"δ = {self.selection_delta:.3g} of the total is charged for that choice."
+        return "Noise and choice together keep within ε and δ."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -142,11 +180,14 @@ class Plan:
             "chosen_by": self.chosen_by,
             "shown_size": self.shown_size,
             "confidence": self.confidence,
+            "objective": objective_text(self.objective),
             "columns": [column.to_dict() for column in self.columns],
             "alternatives": {
                 name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
             },
             "gains": self.gains,
+            "measures": {measure.words: written(law) for measure, law in self.laws.items()},
+            "numbers": self.noise.scheme.in_words(),
             "charge": self.charge.to_dict(),
             "bounds_cut_off": list(self.cuts),
             "warnings": list(self.warnings),
@@ -155,12 +196,11 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
         lines += [f"  {column.name}: {column.in_words()}" for column in self.columns]
-        others = ", ".join(f"{percent(gain)} of the variance of {name}" for name, gain in self.gains.items())
-        lines.append(f"  saved: {others} noise at the same budget")
+        lines.append(f"  {self.gains_in_words()}")
         if self.threshold is not None:
             lines.append(
-                f"  groups are shown from a noisy {self.threshold:,} {self.chosen_by} on; a group of "
-                f"{self.shown_size:,} is shown with {SHOWN:.0%} probability (δ = {self.selection_delta:g} is for that)"
+                f"  A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
+                f"group of {self.shown_size:,} is published {SHOWN:.0%} of the time. {self.choice_in_words()}"
             )
         lines += [f"  {cut}" for cut in self.cuts]
         lines += [f"Warning: {warning}" for warning in self.warnings]
@@ -172,80 +212,55 @@ def percent(part: float) -> str:
     return f"{round(100 * part, 1) + 0.0:.1f} %"
 
 
-def make_plan(
-    groups: Groups,
-    aggregates: Sequence[Aggregate],
-    neighbours: Neighbours,
-    epsilon: float,
-    delta: float,
-    confidence: float,
-    cuts: Sequence[str],
-    family: str | Family = "osgt",
-) -> Plan:
-    """One joint calibration of all measures that the aggregates need, and of a count by which groups are chosen."""
-    epsilon = real_number("epsilon", epsilon, positive=True)
-    delta = probability("delta", delta)
-    if probability("confidence", confidence) == 0:
-        raise ValueError("confidence must be above 0 and below 1, got 0")
+def make_plan(planning: Planning, epsilon: float, delta: float, cuts: Sequence[str], *, charged: bool) -> Plan:
+    """One joint calibration of all that is measured, and of the count by which groups are chosen.
+
+    Where groups are chosen and a ledger is `charged`, a part of δ is set aside for the choice.
+    """
+    epsilon, delta = budget(epsilon, delta)
+    groups = planning.groups
+    planning.checked()
     if delta == 0 and not groups.shows_all:
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
-    selection = 0.0 if groups.shows_all else SELECTION_SHARE * delta
-    parts = measured_parts(groups, aggregates, neighbours)
-    laws = calibrate_parts(epsilon, delta - selection, list(parts.values()), family=family)
-    named = {measure: on_integers(law) for measure, law in zip(parts, laws, strict=True)}
-    if not all(can_be_drawn(law.potential) for law in named.values()):
+    apart = charged and not groups.shows_all
+    noise, ends = planning.best(epsilon, delta * (1.0 - SELECTION_SHARE) if apart else delta)
+    if not all(can_be_drawn(law.potential) for law in noise.laws.values()):
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
             "narrower bounds or a smaller max_rows_per_group"
         )
-    selector, tau = _selector(groups, parts), None
-    if selector is not None:
-        both, most = neighbours == "change_one", groups.most_of(selector)
-        tau = keys.threshold(named[selector], groups.most, selection, both=both, most=most)
     return Plan(
         groups=groups,
-        aggregates=tuple(aggregates),
-        neighbours=neighbours,
+        aggregates=planning.aggregates,
+        neighbours=planning.neighbours,
         epsilon=epsilon,
         delta=delta,
-        confidence=confidence,
-        laws=named,
-        parts=parts,
-        selector=selector,
-        threshold=tau,
-        selection_delta=selection,
+        confidence=planning.interval,
+        planning=planning,
+        noise=noise,
+        ends=ends,
+        selection=None if planning.selector is None else _selection(planning, noise, epsilon, delta, apart=apart),
         cuts=tuple(cuts),
     )
 
 
-def _selector(groups: Groups, measures: Iterable[Measure]) -> Measure | None:
-    """The count by which groups are chosen: of units if that is there, else one that is there and costs no more noise.
+def _selection(planning: Planning, noise: Noise, epsilon: float, delta: float, *, apart: bool) -> Selection:
+    """From which count on groups are shown."""
+    assert planning.selector is not None
+    groups = planning.groups.most
 
-    None if all groups are shown, or if nothing is counted.
-    """
-    if groups.shows_all:
-        return None
-    counts = [measure for measure in measures if measure.counted is not None]
-    return min(counts, key=lambda measure: (groups.most_of(measure), isinstance(measure, Values)), default=None)
+    def delta_without(alone: int) -> float:
+        parts = {measure: planning.part(measure, alone) for measure in noise.parts}
+        left = {measure: part for measure, part in parts.items() if part is not None}
+        if not left:
+            return 0.0
+        profile = profile_of([noise.laws[measure] for measure in left], list(left.values()))
+        return float(profile.delta(epsilon, slack=1e-3))
 
-
-def measured_parts(groups: Groups, aggregates: Sequence[Aggregate], neighbours: Neighbours) -> dict[Measure, Part]:
-    """Each measure once, with its shift and coordinates; a count is among them where groups are chosen."""
-    if not aggregates:
-        raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
-    weights: dict[Measure, float] = {}
-    for aggregate in aggregates:
-        for measure in aggregate.measures:
-            weights[measure] = max(weights.get(measure, 0.0), aggregate.weight)
-    if not groups.shows_all:
-        weights.setdefault(_selector(groups, weights) or Units(), 1.0)
-    parts = {measure: groups.part(measure, neighbours, weight) for measure, weight in weights.items()}
-    for part in parts.values():
-        if part.shift > LARGEST_SHIFT:
-            raise ValueError(
-                "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"
-            )
-    return parts
+    chance = chance_apart(groups, SELECTION_SHARE * delta) if apart else chance_alone(groups, delta, delta_without)
+    law, most = noise.laws[planning.selector], planning.groups.most_of(planning.selector)
+    tau = threshold(law, most, chance)
+    return Selection(tau, chosen_delta(groups, float(law.sf(tau - most - 1))), apart)
 
 
 def epsilon_for(target: float, excess: Callable[[float], float]) -> float:

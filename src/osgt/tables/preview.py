@@ -7,7 +7,6 @@ from typing import Any
 import ibis.expr.types as ir
 
 from osgt.tables.bounding import UNIT
-from osgt.tables.plan import measured_parts
 from osgt.tables.query import Query
 from osgt.tables.release import prepared_rows
 from osgt.tables.values import present
@@ -55,7 +54,9 @@ def _listed(counts: Mapping[str, float]) -> str:
 
 def make_preview(query: Query) -> Preview:
     """Run the counting queries. They take about as long as a release."""
-    measures = list(measured_parts(query.groups, query.aggregates, query.dataset.neighbours))
+    planning = query.planning()
+    planning.checked()
+    measures = list(planning.alternatives.directly().measured)
     backend = query.dataset.table.get_backend()
 
     def counted(**expressions: Any) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Query: groups, bounds and aggregates, built step by step; nothing is read until `release`."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from osgt.noise import Family
+from osgt.noise import Family, family_of
+from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Column, Methods
-from osgt.tables.plan import Plan, epsilon_for, make_plan, measured_parts
+from osgt.tables.plan import Plan, epsilon_for, make_plan
+from osgt.tables.planning import Planning
 
 if TYPE_CHECKING:
     from osgt.tables.bounds.suggestion import Suggestion
@@ -32,6 +33,9 @@ class Query(Methods):
     ['city', 'count', 'count_low', 'count_high', 'fare_sum', 'fare_sum_low', 'fare_sum_high']
     """
 
+    #: Plans that were made: planning takes a second or so, and a release plans as well.
+    _planned: dict[Any, Plan] = field(default_factory=dict, init=False, repr=False)
+
     def plan(
         self,
         epsilon: float | None = None,
@@ -40,7 +44,9 @@ class Query(Methods):
         interval: float | None = None,
         column: str | None = None,
         confidence: float = 0.95,
+        objective: Objective = "interval",
         family: str | Family = "osgt",
+        charged: bool | None = None,
     ) -> Plan:
         """The noise, the intervals and what would be charged at a budget. Reads no data.
 
@@ -51,23 +57,52 @@ class Query(Methods):
         interval
             Instead of `epsilon`: the half-width that the noise interval of `column` may have (the first count or sum
             if no column is named). The plan then has the ε that it takes.
+        objective
+            What to make small: "interval", the half-widths that are shown; or, as for `calibrate`, "variance",
+            "mean_abs", ("quantile", p) or ("max", n). Of several columns the sum of weight·(error/shift)².
+        family
+            The noise family to choose from.
+        charged
+            Whether a ledger is charged, which takes a part of δ where groups are chosen by their size; if the data set
+            has one, unless told otherwise.
         """
         if delta is None:
             raise ValueError("delta must be given: far below one over the number of units")
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
+        planning, cuts = self.planning(confidence, objective, family), self._cuts()
+        apart = self.dataset.ledger is not None if charged is None else charged
+
         def plan_at(budget: float) -> Plan:
-            return make_plan(
-                self.groups, self.aggregates, self.dataset.neighbours, budget, delta, confidence, self._cuts(), family
-            )
+            key = budget, delta, confidence, objective, planning.family.name, apart
+            if key not in self._planned:
+                self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart)
+            return self._planned[key]
 
         if epsilon is None:
             target = real_number("interval", interval, positive=True)
             chosen = _chosen(plan_at(1.0).columns, column)  # refuses what is wrong with the rest
-            allowed = math.log((1.0 - confidence) / 2)
-            epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].log_chance_beyond(target) - allowed)
+            epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target))
         return plan_at(epsilon)
+
+    def planning(
+        self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
+    ) -> Planning:
+        """All that decides about the noise but the budget."""
+        schema = self.dataset.table.schema()
+        columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
+        # Floats without nulls may still be NaN, which counts as missing.
+        complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
+        return Planning(
+            self.groups,
+            self.dataset.neighbours,
+            self.aggregates,
+            frozenset(complete),
+            objective,
+            confidence,
+            family_of(family),
+        )
 
     def release(
         self,
@@ -76,16 +111,18 @@ class Query(Methods):
         *,
         confidence: float = 0.95,
         clamp: bool = False,
+        objective: Objective = "interval",
         family: str | Family = "osgt",
     ) -> "Release":
-        """Read the data and add the planned noise, once.
+        """Read the data and add the planned noise, once; `objective` and `family` as for `plan`.
 
         The budget is charged first if the data set has a ledger. `clamp=True` shows negative counts as 0 (and sums of
         values that cannot be negative), which biases small groups upward.
         """
         from osgt.tables.release import make_release  # noqa: PLC0415 - it uses this class
 
-        return make_release(self, self.plan(epsilon, delta, confidence=confidence, family=family), clamp=clamp)
+        plan = self.plan(epsilon, delta, confidence=confidence, objective=objective, family=family)
+        return make_release(self, plan, clamp=clamp)
 
     def suggest_bounds(
         self,
@@ -146,7 +183,7 @@ class Query(Methods):
                 if column in taken:
                     raise ValueError(f"name: there is a column {column!r} already; give the aggregate another name=")
         query = replace(self, aggregates=(*self.aggregates, aggregate))
-        measured_parts(query.groups, query.aggregates, query.dataset.neighbours)  # refuses what is too large
+        query.planning().checked()
         return query
 
     def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:

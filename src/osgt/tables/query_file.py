@@ -133,6 +133,11 @@ class OutputTable(FileTable):
     confidence: PlainNumber = Field(
         default=0.95, description="How often a noise interval holds the value without noise."
     )
+    objective: Text = Field(
+        default="interval",
+        description="What is made small: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
+        "the error) or max:N (the largest error of N).",
+    )
     clamp: YesNo = Field(default=False, description="Show negative counts as 0.")
 
 
@@ -248,6 +253,8 @@ def read_query_file(path: str | Path) -> QueryFile:
         raise FileNotFoundError(f"query: there is no file {str(path)!r}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"query: {str(path)!r} is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"query: {str(path)!r} has lists or tables too deep inside each other") from None
     try:
         return query_file_of(plain).beside(path.parent)
     except ValueError as error:

@@ -174,7 +174,7 @@ def _beside(targets: Mapping[str, Target]) -> str | None:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
-    sums = compiled(exact_sums(query, list(plan.parts), fresh_salt()))
+    sums = compiled(exact_sums(query, summed(plan), fresh_salt()))
     check_query(sums)
     reservation = reserved(query.dataset, plan, _title(query), query.to_dict())
     if reservation is not None:
@@ -187,9 +187,8 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
 
 def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clamp: bool) -> Release:
     """The release of what the engine gives back. Any error here may depend on the data."""
-    measures = list(plan.parts)
-    carried_keys, exact = _exact(query, measures, fetched(sums))
-    chosen, noisy = _noisy(plan, measures, exact)
+    carried_keys, found = _exact(query, summed(plan), fetched(sums))
+    chosen, noisy = _noisy(plan, {measure: measure.exact(found) for measure in plan.parts})
     answers = plan.noisy(noisy, clamp=clamp)
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
     keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
@@ -204,6 +203,11 @@ def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clam
         reservation=None if reservation is None else str(reservation.sequence),
     )
     return Release(_sorted(table, query), plan, query, statement, reservation)
+
+
+def summed(plan: Plan) -> list[Measure]:
+    """What the engine sums: the measures, or what they are made of."""
+    return list(dict.fromkeys(each for measure in plan.parts for each in measure.summed))
 
 
 def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
@@ -311,19 +315,19 @@ def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Ta
 
 
 def _noisy(
-    plan: Plan, measures: list[Measure], exact: dict[Measure, NDArray[np.int64]]
+    plan: Plan, exact: dict[Measure, NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_], dict[Measure, NDArray[np.int64]]]:
     """Which groups are shown, and the measures of these with noise."""
-    mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in measures}
+    mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in exact}
     noisy: dict[Measure, NDArray[np.int64]] = {}
-    shown = np.ones(len(exact[measures[0]]), dtype=bool)
+    shown = np.ones(next(len(numbers) for measure, numbers in exact.items() if not measure.for_table), dtype=bool)
     if plan.selector is not None:
         counts = mechanisms[plan.selector].release(exact[plan.selector])
         shown = counts[:, 0] >= plan.threshold
         noisy[plan.selector] = counts[shown]
-    for measure in measures:
+    for measure, numbers in exact.items():
         if measure not in noisy:
-            noisy[measure] = mechanisms[measure].release(exact[measure][shown])
+            noisy[measure] = mechanisms[measure].release(numbers if measure.for_table else numbers[shown])
     return shown, noisy
 
 

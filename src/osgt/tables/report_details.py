@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from osgt.noise import IntegerLaw, written
 from osgt.pages.numbers import counted, factor, half_width, listed, percent
 from osgt.tables.about import About
 from osgt.tables.aggregates.base import Aggregate, Column
@@ -22,8 +23,6 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     rows = [
         ("Privacy loss ε, in total", f"{plan.epsilon:.15g}; a factor of at most {factor(plan.epsilon)}"),
         ("Probability δ, in total", f"{plan.delta:.15g}"),
-        ("Part of δ for the noise", f"{plan.noise_delta:.6g}"),
-        ("Part of δ for choosing groups", f"{plan.selection_delta:.6g}"),
         ("Who is protected", f"each {about.label(unit)} (column {unit})"),
         ("What is compared", NEIGHBOURS[plan.neighbours]),
         ("Groups by", listed([f"{about.label(key)} (column {key})" for key in groups.by]) or "none: all rows together"),
@@ -36,7 +35,9 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     rows += [("Only rows with", text) for text in values["query"]["data"]["where"]]
     rows += [(f"Column {listed(aggregate.names)}", _asked(aggregate, about)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
+    rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
     rows += [
+        ("Made as small as possible", values["objective"].replace("_", " ")),
         ("Probability of each interval", f"at least {percent(plan.confidence)}"),
         ("Negative numbers", "shown as 0" if values["clamp"] else "shown as they are"),
         ("Ledger", "charged" if values["ledger"] else "none"),
@@ -49,7 +50,8 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
 
 def _published(plan: Plan) -> str:
     if plan.threshold is not None:
-        return f"those with a noisy number of {plan.chosen_by} of at least {plan.threshold:,}"
+        many = f"those with a noisy number of {plan.chosen_by} of at least {plan.threshold:,}"
+        return f"{many}. {plan.choice_in_words()}"
     if plan.groups.public is not None:
         return f"{counted(plan.groups.public.num_rows, 'group')} given beforehand, also those without rows"
     return "all rows are one group"
@@ -83,6 +85,13 @@ def _noise(column: Column) -> str:
     )
 
 
+def _law(law: IntegerLaw) -> str:
+    """A distribution by its parameters."""
+    told = written(law)
+    numbers = [f"{name} {value:.6g}" for name, value in told.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {told['family']}: {listed(numbers)}"
+
+
 def compared(plan: Plan, about: About) -> dict[str, Any]:
     """The columns with the noise used and the two ends of the family beside it."""
     names = list(plan.alternatives)
@@ -90,12 +99,7 @@ def compared(plan: Plan, about: About) -> dict[str, Any]:
         (about.heading(column.name), [_width(each) for each in (column, *(plan.alternatives[n][i] for n in names))])
         for i, column in enumerate(plan.columns)
     ]
-    gains = [f"{_less(gain)} with {name.capitalize()} noise" for name, gain in plan.gains.items()]
-    return {"names": [name.capitalize() for name in names], "rows": rows, "gains": listed(gains)}
-
-
-def _less(gain: float) -> str:
-    return "the same as" if round(100 * gain, 1) == 0 else f"{percent(round(gain, 3))} less than"
+    return {"names": [name.capitalize() for name in names], "rows": rows, "gains": plan.gains_in_words()}
 
 
 def _width(column: Column) -> str:
@@ -108,11 +112,9 @@ def _width(column: Column) -> str:
 def guidelines(release: "Release") -> list[tuple[str, str]]:
     """The questions of NIST SP 800-226 and where this page answers them; what it cannot answer is said as well."""
     plan = release.plan
-    chosen = "no δ is used for it, as groups were not chosen by their size"
-    if plan.threshold is not None:
-        chosen = f"δ = {plan.selection_delta:.6g} of the total is for choosing groups"
+    chosen = "Groups were not chosen by their size." if plan.threshold is None else plan.choice_in_words()
     return [
-        ("Privacy parameters ε and δ", f"“In short”, third point; parameters. Stated in total; {chosen}."),
+        ("Privacy parameters ε and δ", f"“In short”, third point; parameters. Stated in total. {chosen}"),
         ("Unit of privacy", "“In short”, third point; parameters: who is protected, and what is compared."),
         ("Several releases", "“In short”, third point: whether a ledger adds up all releases."),
         ("Algorithms: counts, sums and means", "Parameters: what was asked for, and the noise of each column."),

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from osgt.pages.numbers import counted, with_interval
 from osgt.pages.pictures import Dots, Lines, Point, dots, lines
+from osgt.shown_text import shortened
 from osgt.tables.about import About
 from osgt.tables.output import plain_rows
 from osgt.tables.report_table import key_text
@@ -20,6 +21,9 @@ _DOTS, _PANELS, _POINTS = 40, 12, 400
 
 #: Fewer values than this of an ordered key are better told by dots: alone, and as the second key.
 _FEWEST_ALONE, _FEWEST = 13, 3
+
+#: Characters of a key in a picture; the table has all of them.
+_LONGEST = 60
 
 
 def pictures(release: "Release", about: About) -> list[Dots | Lines]:
@@ -114,4 +118,4 @@ def _rows(release: "Release", at: Any, columns: list[str] | None = None) -> list
 def _point(row: dict[str, Any], name: str, label: str) -> Point:
     numbers = [row[name + end] for end in ("", "_low", "_high")]
     value, low, high = (float(number or 0) for number in numbers)
-    return Point(label, value, low, high, with_interval(*numbers))
+    return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))

@@ -7,6 +7,7 @@ nobody else in them, and δ_j is the δ of all the noise that the unit still mov
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from osgt.noise import Law
 
@@ -16,6 +17,19 @@ _GROWTH = 1.25
 
 #: Part of δ that makes no difference to the threshold.
 _NOTHING = 1e-6
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Groups are shown from the noisy count `threshold` on.
+
+    `delta` is the chance that any group that is one unit's alone is shown; `apart` says whether it adds to the δ of the
+    noise, as in a ledger, or is within it.
+    """
+
+    threshold: int
+    delta: float
+    apart: bool
 
 
 def chance_alone(groups: int, delta: float, delta_without: Callable[[int], float]) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.noise import written
+from osgt.noise.error import objective_text
 from osgt.tables.groups import NEIGHBOURS
 from osgt.tables.plan import SHOWN, Plan
 
@@ -45,18 +46,20 @@ class Statement:
                 "chosen_by": plan.chosen_by,
                 "shown_size": plan.shown_size,
                 "charge": plan.charge.to_dict(),
+                "choice_within_delta": plan.selection is not None and not plan.selection.apart,
                 "measures": [
                     {
-                        "measure": repr(measure),
-                        "shift": part.shift,
-                        "coordinates": part.coordinates,
+                        "measure": measure.words,
+                        "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
                         "noise": written(plan.laws[measure]),
                     }
                     for measure, part in plan.parts.items()
                 ],
+                "numbers": plan.noise.scheme.in_words(),
             },
             "warnings": list(plan.warnings),
             "confidence": plan.confidence,
+            "objective": objective_text(plan.objective),
             "clamp": clamp,
             "groups_shown": groups,
             "ledger": None if reservation is None else {"dataset": query.dataset.dataset, "reservation": reservation},
@@ -99,13 +102,14 @@ def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> 
     if plan.threshold is not None:
         sentences.append(
             f"Groups are shown whose number of {plan.chosen_by}, with noise, is at least {plan.threshold:,}; a group "
-            f"of {plan.shown_size:,} is shown with {SHOWN:.0%} probability. "
-            f"δ = {plan.selection_delta:.15g} of the total is for this choice."
+            f"of {plan.shown_size:,} is shown with {SHOWN:.0%} probability. {plan.choice_in_words()}"
         )
-        if any(plan.selector in aggregate.measures for aggregate in plan.aggregates):
+        asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
+        if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
             sentences.append(
                 f"Groups smaller than that are shown where the noise happens to be upward: their numbers of "
-                f"{plan.chosen_by} are too large on average, and the intervals of these cover less often."
+                f"{plan.chosen_by}, and what is computed from these, are too large on average, and the intervals cover "
+                "less often."
             )
     elif groups.public is not None:
         sentences.append("The groups were given beforehand; all of them are shown, also those without any rows.")

@@ -1,7 +1,6 @@
 """What every aggregate can tell: the whole numbers it needs, its columns, their noise, and what its bounds cut off."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -10,9 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.noise import IntegerLaw
-from osgt.tables.intervals import Numbers, half_width
+from osgt.noise.combination import Combination
+from osgt.tables.groups import Groups
+from osgt.tables.intervals import Numbers
 from osgt.tables.measures import Measure
+
+#: Whole numbers, one row for each group, and what they are to be divided by.
+Quotient = tuple[NDArray[np.int64], int]
 
 #: Sizes of a group for which intervals of means and variances are told.
 _SIZES = (100, 1_000, 10_000)
@@ -26,28 +29,38 @@ class Noisy:
     plan's business.
     """
 
-    values: Mapping[Measure, NDArray[np.int64]]
-    laws: Mapping[Measure, IntegerLaw]
+    values: Mapping[Measure, Quotient]
+    noises: Mapping[Measure, Combination]
     confidence: float
     clamp: bool
 
-    def noise(self, asked: Measure) -> IntegerLaw:
+    def noise(self, asked: Measure) -> Combination:
         """The distribution of the noise on each number of a measure."""
-        return self.laws[asked]
+        return self.noises[asked]
 
     def numbers(self, asked: Measure) -> list[Numbers]:
         """The numbers of a measure, in order: most measures have one, bins have several."""
-        values = self.values[asked]
-        return [Numbers(values[:, i], self.noise(asked)) for i in range(values.shape[1])]
+        values, of = self.values[asked]
+        return [Numbers(values[:, i], self.noise(asked), of) for i in range(values.shape[1])]
 
     def number(self, asked: Measure) -> Numbers:
         """The one number of a measure."""
         [one] = self.numbers(asked)
         return one
 
-    def in_a_group(self, values: Mapping[Measure, int]) -> "Noisy":
-        """The same noise around the numbers of one group."""
-        return replace(self, values={measure: np.array([[number]]) for measure, number in values.items()}, clamp=False)
+    def in_groups(self, values: Mapping[Measure, Sequence[int]]) -> "Noisy":
+        """The same noise around the numbers of some groups."""
+        given = {measure: (np.array(numbers)[:, None], 1) for measure, numbers in values.items()}
+        return replace(self, values=given, clamp=False)
+
+
+@dataclass(frozen=True)
+class Error:
+    """What decides the error of a column: the noise of Σ coefficient·number, in units of `unit`."""
+
+    coefficients: Mapping[Measure, float]
+    unit: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class Column:
     name: str
     kind: str
     confidence: float
-    noise: IntegerLaw | None = None
+    noise: Combination | None = None
     step: Fraction = Fraction(1)
     by_size: Mapping[int, float] | None = None
 
@@ -69,13 +82,13 @@ class Column:
     @property
     def half_width(self) -> float | None:
         """The half-width of the noise interval; None if it depends on the size of the group."""
-        return None if self.noise is None else half_width(self.noise, self.confidence) * float(self.step)
+        return None if self.noise is None else self.noise.half_width(self.confidence) * float(self.step)
 
-    def log_chance_beyond(self, distance: float) -> float:
-        """The logarithm of P[noise > distance], where that is the same in all groups."""
+    def excess(self, target: float) -> float:
+        """Above 0 as long as the half-width exceeds the target, and the more so the larger the noise is."""
         if self.noise is None:
             raise TypeError(f"the noise of {self.name} depends on the size of the group")
-        return float(self.noise.logsf(math.floor(Fraction(distance) / self.step)))
+        return self.noise.excess(self.confidence, Fraction(target) / self.step)
 
     def width_in_words(self) -> str:
         """The half-width, for ratios that in a large group."""
@@ -137,6 +150,10 @@ class Aggregate:
         """The values that its bounds cut off: named in plans and statements, counted by previews."""
         return ()
 
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """What decides the errors of its columns: noise is shared out among measures so that these are small."""
+        raise NotImplementedError
+
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         """Its columns: for each name the value and both ends of the noise interval."""
         raise NotImplementedError
@@ -169,10 +186,8 @@ class Aggregate:
 
         The first measure is a count and is as large as the group; all others are 0, as in the middle of the bounds.
         """
-        by_size = {}
-        for size in _SIZES:
-            numbers = dict.fromkeys(self.measures, 0) | {self.measures[0]: size}
-            columns = self.columns(noisy.in_a_group(numbers))
-            low, high = (float(columns[f"{self.name}_{end}"][0].as_py()) for end in ("low", "high"))
-            by_size[size] = (high - low) / 2
+        numbers = dict.fromkeys(self.measures, [0] * len(_SIZES)) | {self.measures[0]: _SIZES}
+        columns = self.columns(noisy.in_groups(numbers))
+        low, high = (columns[f"{self.name}_{end}"].to_numpy() for end in ("low", "high"))
+        by_size = dict(zip(_SIZES, ((high - low) / 2).tolist(), strict=True))
         return [Column(self.name, self.kind, noisy.confidence, by_size=by_size)]

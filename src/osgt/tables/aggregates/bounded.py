@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from osgt.tables.aggregates.base import Limits
 from osgt.tables.aggregates.kinds import Arguments, Bounds, ColumnName
 from osgt.tables.values import ValueGrid
@@ -11,7 +13,10 @@ class BoundedArguments(Arguments):
     """A column and its bounds."""
 
     column: ColumnName
-    bounds: Bounds
+    bounds: Bounds | None = Field(
+        default=None,
+        description="The least and the largest value that a row may count as. Without it, `osgt bounds` recommends it.",
+    )
 
 
 def bounds_of(grid: ValueGrid) -> list[float]:

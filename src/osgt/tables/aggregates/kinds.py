@@ -114,7 +114,9 @@ def weighted(weight: object) -> float:
 
 
 def column_and_bounds(text: str) -> dict[str, Any]:
-    """COLUMN:LOW:HIGH, where the name of the column may have colons."""
+    """COLUMN:LOW:HIGH, where the name of the column may have colons; COLUMN alone leaves its bounds open."""
+    if text and ":" not in text:
+        return {"column": text}
     column, *bounds = text.rsplit(":", 2)
     if not column or len(bounds) != 2:
         raise ValueError("a column and two numbers")

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from osgt.tables.aggregates.base import Aggregate, Column, Limits, Noisy
+from osgt.tables.aggregates.base import Aggregate, Column, Error, Limits, Noisy
 from osgt.tables.aggregates.bounded import BoundedArguments, bounded_arguments, clipped
 from osgt.tables.aggregates.kinds import BOUNDED, Asking, Kind, named, weighted
+from osgt.tables.groups import Groups
 from osgt.tables.intervals import ratio_interval
 from osgt.tables.measures import CentredSum, Measure, Rows, Values
 from osgt.tables.values import ValueGrid, grid_of
@@ -34,10 +35,15 @@ class Mean(Aggregate):
     def limits(self) -> tuple[Limits, ...]:
         return clipped(self.column, self.grid)
 
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """The noise of sum - mean·count, for a mean half-way between the middle of the bounds and one of them."""
+        count, total = self.measures
+        return (Error({total: 1.0, count: self.grid.width / 2}, groups.most_of(total), self.weight),)
+
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total = (noisy.number(measure) for measure in self.measures)
         low, high = ratio_interval(total, count, self.grid.width, noisy.confidence)
-        value = np.clip(total.values / np.maximum(count.values, 1), low, high)
+        value = np.clip(total.floats / np.maximum(count.floats, 1), low, high)
         centre, unit = float(self.grid.centre), float(self.grid.step) / 2
         return self.with_interval(*(centre + unit * array for array in (value, low, high)))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.tables.aggregates.base import Aggregate, Column, Noisy
-from osgt.tables.intervals import half_width
+from osgt.tables.aggregates.base import Aggregate, Column, Error, Noisy
+from osgt.tables.groups import Groups
 from osgt.tables.measures import Measure
 from osgt.tables.values import ValueGrid
 
@@ -32,15 +32,15 @@ class PlainNumbers(Aggregate):
         """What a step of the measure means."""
         return _COUNTS
 
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        return (Error({self.measure: 1.0}, groups.most_of(self.measure), self.weight),)
+
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         columns = {}
         for name, numbers in zip(self.names, noisy.numbers(self.measure), strict=True):
-            half = half_width(numbers.noise, noisy.confidence)
-            for suffix, away in (("", 0), ("_low", -half), ("_high", half)):
-                shifted = numbers.values + away
-                if noisy.clamp and self.grid.low >= 0:
-                    shifted = np.maximum(shifted, 0)
-                columns[name + suffix] = in_units(shifted, self.grid)
+            for suffix, steps in zip(("", "_low", "_high"), numbers.whole(noisy.confidence), strict=True):
+                shown = np.maximum(steps, 0) if noisy.clamp and self.grid.low >= 0 else steps
+                columns[name + suffix] = in_units(shown, self.grid)
         return columns
 
     def planned(self, noisy: Noisy) -> list[Column]:

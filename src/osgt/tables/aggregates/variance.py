@@ -7,9 +7,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from osgt.tables.aggregates.base import Aggregate, Column, Limits, Noisy
+from osgt.tables.aggregates.base import Aggregate, Column, Error, Limits, Noisy
 from osgt.tables.aggregates.bounded import BoundedArguments, bounded_arguments, clipped
 from osgt.tables.aggregates.kinds import BOUNDED, Asking, Kind, named, weighted
+from osgt.tables.groups import Groups
 from osgt.tables.intervals import variance_interval
 from osgt.tables.measures import CentredSum, Measure, Squares, Values
 from osgt.tables.values import ValueGrid, grid_of
@@ -32,13 +33,18 @@ class Variance(Aggregate):
     def limits(self) -> tuple[Limits, ...]:
         return clipped(self.column, self.grid)
 
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """The noise of both sums around their ratios to the count, these half-way to the end of what they can be."""
+        count, *totals = self.measures
+        return tuple(Error({total: 1.0, count: total.high / 2}, groups.most_of(total), self.weight) for total in totals)
+
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total, squares = (noisy.number(measure) for measure in self.measures)
         width = self.grid.width
         low, high = variance_interval(count, total, squares, width, noisy.confidence)
-        at_least_one, largest = np.maximum(count.values, 1), float(width) ** 2
-        mean = np.clip(total.values / at_least_one, -width, width)
-        value = np.clip((squares.values / at_least_one + largest) / 2 - mean**2, 0.0, largest)
+        at_least_one, largest = np.maximum(count.floats, 1), float(width) ** 2
+        mean = np.clip(total.floats / at_least_one, -width, width)
+        value = np.clip((squares.floats / at_least_one + largest) / 2 - mean**2, 0.0, largest)
         unit = (float(self.grid.step) / 2) ** 2
         return self.with_interval(*(unit * array for array in (np.clip(value, low, high), low, high)))
 

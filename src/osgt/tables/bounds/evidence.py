@@ -51,7 +51,7 @@ class RowsHistogram:
         smooth = np.zeros(self.numbers.shape)
         if every.ends is not None:
             # Few units in a layer are told from noise only where those of all layers are.
-            first, last = every.ends
+            first, last = every.ends[0], min(every.ends[1] + 1, len(self.edges) - 1)
             for layer, histogram in zip(smooth, self.by_groups(), strict=True):
                 layer[first : last + 1] = pooled(histogram.counts[first : last + 1])
         whole = Weighted.of(every.places, every.smooth)

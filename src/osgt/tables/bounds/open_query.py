@@ -115,10 +115,9 @@ class OpenQuery(Methods):
 
     def plan(self, *args: Any, **options: Any) -> NoReturn:
         """Not before all bounds are given."""
-        raise ValueError(
-            f"{self.missing[0] if self.missing else 'the query must ask for something'}; "
-            "or let suggest_bounds(…) recommend one"
-        )
+        if not self.missing:
+            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+        raise ValueError(f"{self.missing[0]}. `suggest_bounds` in Python, or `osgt bounds`, recommends one")
 
     release = preview = to_dict = plan
 

@@ -72,7 +72,7 @@ class Suggestion:
     def apply(self) -> Query:
         """The query with the recommended bounds; those that were given stay."""
         choice = self.recommendation.choice
-        return self.query.completed(choice.max_groups, choice.max_rows, choice.bounds)
+        return self.query.completed(choice.max_groups, choice.max_rows, self.bounds)
 
     @property
     def max_groups(self) -> int | None:
@@ -88,7 +88,8 @@ class Suggestion:
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The recommended bounds of each column that had none."""
         given = self.query.wanted.bounds
-        return {name: pair for name, pair in self.recommendation.choice.bounds.items() if given[name] is None}
+        found = self.recommendation.choice.bounds
+        return {name: (_plain(low), _plain(high)) for name, (low, high) in found.items() if given[name] is None}
 
     @cached_property
     def choices(self) -> tuple[Outcome, ...]:
@@ -214,6 +215,11 @@ class Suggestion:
         from osgt.tables.bounds.words import in_words  # noqa: PLC0415 - it uses this class
 
         return in_words(self)
+
+
+def _plain(number: float) -> float:
+    """Whole numbers without a point, as people write them."""
+    return int(number) if float(number).is_integer() else number
 
 
 def _around(limits: Sequence[int], chosen: int) -> list[int]:

@@ -42,6 +42,8 @@ class Engine(ABC):
     dialect: ClassVar[type[Dialect]]
     #: Whether what a query names twice is computed once, as `compiled` may see to.
     computes_once: ClassVar[bool] = False
+    #: Whether it can be told where to run: `master="…"`, `--master …`.
+    has_master: ClassVar[bool] = False
 
     # Sources
 

@@ -46,10 +46,14 @@ def engine_named(name: str) -> "Engine":
     if len(found) > 1:
         places = " and ".join(sorted(entry.value for entry in found))
         raise ValueError(f"engine: two packages register an engine {name!r}: {places}; uninstall one of them")
+    from osgt.tables.engines.engine import Engine  # noqa: PLC0415 - engines import the errors above
+
     try:
-        engine: Engine = found[0].load()()
+        engine = found[0].load()()
     except Exception as error:
         raise ImportError(f"engine {name!r} cannot be loaded from {found[0].value}: {error}") from error
+    if not isinstance(engine, Engine):
+        raise TypeError(f"engine {name!r} must be a subclass of osgt.tables.engines.engine.Engine: {found[0].value}")
     if engine.name != name:
         raise ValueError(f"engine {name!r} is registered under another name than its own, {engine.name!r}")
     return engine

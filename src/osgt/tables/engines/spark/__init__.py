@@ -36,6 +36,7 @@ class Spark(Engine):
         "Parquet or CSV files"
     )
     dialect = SparkWhere
+    has_master = True
 
     def opens(self, source: Any) -> bool:
         return type(source).__module__.partition(".")[0] == "pyspark"

@@ -1,0 +1,65 @@
+"""Query files written as TOML: what a program has put together, for people to review."""
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: The keys that may hold paths, by part.
+_PATHS = {"data": ("source", "ledger"), "groups": ("public_keys",), "output": ("out", "report")}
+
+
+def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
+    """The text of a query file that is to stand in a folder: paths are written relative to it."""
+    lines: list[str] = []
+    for part, values in plain.items():
+        if part == "aggregates":
+            for aggregate in values:
+                lines += _table("[[aggregates]]", aggregate)
+        elif values:
+            lines += _part(part, _beside(part, values, folder))
+    return "\n".join(lines).strip() + "\n"
+
+
+def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+    """The part with the paths of files that are there, or are to be written, taken from the folder."""
+    found = dict(values)
+    for key in _PATHS.get(part, ()):
+        value = found.get(key)
+        if not isinstance(value, str) or "://" in value:
+            continue
+        if part == "output" or os.path.splitext(value)[1]:
+            found[key] = os.path.relpath(value, os.fspath(folder))
+    return found
+
+
+def _part(part: str, values: Mapping[str, Any]) -> list[str]:
+    plain = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
+    lines = _table(f"[{part}]", plain)
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            lines += _table(f"[{part}.{key}]", value)
+    return lines
+
+
+def _table(head: str, values: Mapping[str, Any]) -> list[str]:
+    return [head, *(f"{_key(key)} = {_value(value)}" for key, value in values.items() if value is not None), ""]
+
+
+def _key(key: str) -> str:
+    bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if bare else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(each) for each in value)}]"
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return repr(value)

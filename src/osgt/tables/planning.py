@@ -1,0 +1,198 @@
+"""Planning: the scheme and the noise with the least error for what a query asks for, at a budget.
+
+Schemes are ranked by a formula, the best of them calibrated. The same is done for each end of the family by itself, and
+the best of all is used: the columns are never worse than with Gaussian or Laplace noise planned as well as that.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from osgt.calibration import Column, JointNoise, Part, calibrate_parts
+from osgt.calibration.compare import end_of_family, names_of_ends
+from osgt.calibration.joint import error_of, joint_noise, noise_of, probability, profile_of
+from osgt.calibration.scale import ScaleSearch
+from osgt.limits import LARGEST_SHIFT
+from osgt.noise import Family, IntegerLaw, Law, on_integers
+from osgt.noise.error import Objective, measure
+from osgt.privacy import PrivacyProfile
+from osgt.tables.aggregates.base import Aggregate, Error
+from osgt.tables.groups import Groups, Neighbours
+from osgt.tables.measures import Measure, Units, Values
+from osgt.tables.schemes import Alternatives, RoughCost, Scheme
+
+#: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
+_NEAR, _COMPARED = 1.15, 3
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A scheme, and the noise of each number that is measured."""
+
+    scheme: Scheme
+    parts: dict[Measure, Part]
+    laws: dict[Measure, IntegerLaw]
+    #: Σ weight·(error/unit)² over the columns.
+    error: float
+
+    @property
+    def profile(self) -> PrivacyProfile:
+        """The privacy loss of all of it."""
+        return profile_of([self.laws[measure] for measure in self.parts], list(self.parts.values()))
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What is asked for, and under which limits. `interval` is the confidence of the intervals that are shown."""
+
+    groups: Groups
+    neighbours: Neighbours
+    aggregates: tuple[Aggregate, ...]
+    complete: frozenset[str]
+    asked_objective: Objective
+    interval: float
+    family: Family
+
+    @property
+    def objective(self) -> Objective:
+        """The error that is to be small: of intervals, the quantile at their confidence."""
+        return ("quantile", self.interval) if self.asked_objective == "interval" else self.asked_objective
+
+    @cached_property
+    def selector(self) -> Measure | None:
+        """The count by which groups are chosen; None if all groups are shown.
+
+        The one that a unit moves least: of units if it is asked for, else of rows or values. It is measured as it is.
+        """
+        if self.groups.shows_all:
+            return None
+        asked = [self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures]
+        counts = [measure for measure in asked if measure.counted is not None]
+        return min(
+            counts, key=lambda measure: (self.groups.most_of(measure), isinstance(measure, Values)), default=Units()
+        )
+
+    def _same(self, measure: Measure) -> Measure:
+        return self.alternatives_of((), frozenset()).same(measure)
+
+    @cached_property
+    def errors(self) -> tuple[Error, ...]:
+        """What is to be small. A count that groups are chosen by alone counts like a column."""
+        found = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
+        asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
+        if self.selector is not None and self.selector not in asked:
+            found.append(Error({self.selector: 1.0}, self.groups.most_of(self.selector), 1.0))
+        return tuple(found)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """The schemes that there are."""
+        asked = [measure for aggregate in self.aggregates for measure in aggregate.measures]
+        chosen = () if self.selector is None else (self.selector,)
+        return self.alternatives_of(tuple(dict.fromkeys([*asked, *chosen])), frozenset(chosen))
+
+    def alternatives_of(self, asked: tuple[Measure, ...], direct: frozenset[Measure]) -> Alternatives:
+        """The schemes for some numbers, of which some must be measured as they are."""
+        return Alternatives(asked, self.groups, self.neighbours, self.complete, direct)
+
+    def checked(self) -> None:
+        """Raise if there is nothing to measure, or if numbers get too large."""
+        if probability("confidence", self.interval) == 0:
+            raise ValueError("confidence must be above 0 and below 1, got 0")
+        if self.asked_objective != "interval":
+            measure(self.asked_objective)
+        if not self.aggregates:
+            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+        if not self._fits(self.alternatives.directly()):
+            raise ValueError(
+                "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"
+            )
+
+    def _fits(self, scheme: Scheme) -> bool:
+        moves = [self.groups.moves(measure, self.neighbours) for measure in scheme.measured]
+        return all(shift <= LARGEST_SHIFT for each in moves for shift, _ in each)
+
+    def part(self, measure: Measure, alone: int = 0) -> Part | None:
+        """What a unit moves, if so many of its groups are its alone; None if nothing."""
+        moves = self.groups.moves(measure, self.neighbours, alone)
+        return Part(*moves[0], also=moves[1:]) if moves else None
+
+    def joint(self, scheme: Scheme) -> JointNoise:
+        """What there is to choose from for a scheme."""
+        parts = [self.part(measure) for measure in scheme.measured]
+        columns = []
+        for error in self.errors:
+            coefficients = scheme.coefficients(error)
+            columns.append(
+                Column(tuple(coefficients.get(measure, 0) for measure in scheme.measured), error.unit, error.weight)
+            )
+        return joint_noise(
+            [part for part in parts if part is not None],
+            discrete=True,
+            family=self.family,
+            objective=self.objective,
+            columns=columns,
+        )
+
+    def best(self, epsilon: float, delta: float) -> tuple[Noise, dict[str, Noise]]:
+        """The noise with the least error, of all shapes; and that of each end of the family."""
+        cost = RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
+        ranked = self._ranked(cost)
+        near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
+        free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
+        ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(self.family, delta)}
+        return min([free, *ends.values()], key=self._as_shown), ends
+
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """What a unit moves in the scheme that looks best, weighted as its noise is shared out."""
+        joint = self.joint(self._ranked(RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta))[0])
+        return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
+
+    def _end(self, name: str, epsilon: float, delta: float, cost: RoughCost) -> Noise:
+        """The noise with the least error at one end of the family, with a scheme of its own."""
+        own = cost.gaussian if name == self.family.ends[0].name else cost.laplace
+        joint = self.joint(scheme := self._ranked(own)[0])
+        return self._noise(scheme, joint, end_of_family(name, epsilon, delta, joint, self.objective))
+
+    def _ranked(self, cost: Callable[[Scheme], float]) -> list[Scheme]:
+        return [scheme for scheme in self.alternatives.ranked(cost) if self._fits(scheme)]
+
+    def _least(self, schemes: Sequence[Scheme], epsilon: float, delta: float) -> Scheme:
+        """The best of some schemes, by a coarse accounting of a shape between the ends."""
+        if len(schemes) == 1 or delta == 0:
+            return schemes[0]
+
+        def error(scheme: Scheme) -> float:
+            joint = self.joint(scheme)
+            return joint.error(_MIDDLE, math.exp(ScaleSearch(joint, epsilon, delta).coarse(_MIDDLE)), "variance")
+
+        return min(schemes, key=error)
+
+    def _calibrated(self, scheme: Scheme, epsilon: float, delta: float) -> Noise:
+        joint = self.joint(scheme)
+        laws = calibrate_parts(
+            epsilon, delta, joint.parts, objective=self.objective, family=self.family, columns=joint.columns
+        )
+        return self._noise(scheme, joint, laws)
+
+    def _noise(self, scheme: Scheme, joint: JointNoise, laws: Sequence[Law]) -> Noise:
+        named = {measure: on_integers(law) for measure, law in zip(scheme.measured, laws, strict=True)}
+        parts = dict(zip(scheme.measured, joint.parts, strict=True))
+        error = error_of(list(named.values()), joint.columns, self.objective)
+        return Noise(scheme, parts, named, error)
+
+    def _as_shown(self, noise: Noise) -> tuple[float, float]:
+        """The error, by the intervals as they will be shown if these are what is to be small."""
+        if self.asked_objective != "interval":
+            return noise.error, noise.error
+        laws = list(noise.laws.values())
+        widths = [
+            column.weight * (noise_of(laws, column).half_width(self.interval) / column.unit) ** 2
+            for column in self.joint(noise.scheme).columns
+        ]
+        return math.fsum(widths), noise.error
+
+
+#: A shape half-way between the ends.
+_MIDDLE = 0.5

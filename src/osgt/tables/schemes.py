@@ -1,0 +1,297 @@
+"""Schemes: which whole numbers are measured, and how those that aggregates ask for are put together from them.
+
+A number may be measured as it is, or centred on one that is measured anyway, which then moves half as far
+(docs/tables.md#measure-once). Which way is best depends on all that is asked for. There are few alternatives, and a
+formula says how good each is: they are all tried.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osgt.limits import LARGEST_VALUE
+from osgt.noise import Law
+from osgt.noise.combination import Combination
+from osgt.tables.aggregates.base import Error, Quotient
+from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny, centre
+from osgt.tables.groups import Groups, Neighbours
+from osgt.tables.measures import CentredSum, ClippedSum, Measure, Rows, Units, Values
+
+#: What an asked number is made of: measured numbers and their coefficients.
+Combined = Mapping[Measure, Fraction]
+
+#: Parts of a unit's reach by which numbers are centred on the units in any group.
+_PARTS = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 4), Fraction(1, 6))
+
+#: Public groups for each group of a unit beyond which that cannot be better.
+_MANY = 8
+
+#: Alternatives up to which all are tried; where there are more, each number in turn takes the best for it.
+_ALL = 300
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """For each number that is asked for the measured ones that it is made of."""
+
+    combined: Mapping[Measure, Combined]
+
+    @cached_property
+    def key(self) -> frozenset[tuple[Measure, frozenset[tuple[Measure, Fraction]]]]:
+        """Schemes that come to the same have the same."""
+        return frozenset((asked, frozenset(parts.items())) for asked, parts in self.combined.items())
+
+    @cached_property
+    def measured(self) -> tuple[Measure, ...]:
+        """The measures, each once, in the order in which they are asked for."""
+        return tuple(dict.fromkeys(measure for parts in self.combined.values() for measure in parts))
+
+    def noises(self, laws: Mapping[Measure, Law]) -> dict[Measure, Combination]:
+        """The noise of each number that is asked for."""
+        return {
+            asked: Combination(tuple((part, laws[measure]) for measure, part in parts.items()))
+            for asked, parts in self.combined.items()
+        }
+
+    def values(self, measured: Mapping[Measure, NDArray[np.int64]]) -> dict[Measure, Quotient]:
+        """The numbers that are asked for, out of those that were measured."""
+        return {asked: _quotient(parts, measured) for asked, parts in self.combined.items()}
+
+    def in_words(self) -> dict[str, str]:
+        """Each number that is asked for as a sum of those that are measured: "(rows - 2·units) + 2·(units)"."""
+        return {
+            asked.words: " + ".join(
+                f"({measure.words})" if part == 1 else f"{part}·({measure.words})" for measure, part in parts.items()
+            )
+            for asked, parts in self.combined.items()
+        }
+
+    def coefficients(self, error: Error) -> dict[Measure, Fraction]:
+        """The coefficients of the measured numbers in what decides an error."""
+        found: dict[Measure, Fraction] = {}
+        for asked, coefficient in error.coefficients.items():
+            for measure, part in self.combined[asked].items():
+                found[measure] = found.get(measure, Fraction(0)) + Fraction(coefficient) * part
+        return {measure: number for measure, number in found.items() if number}
+
+    def needs(self, errors: Iterable[Error]) -> dict[Measure, float]:
+        """For each measure how much its variance counts: Σ weight·coefficient²/unit² over the errors."""
+        found = dict.fromkeys(self.measured, 0.0)
+        for error in errors:
+            for measure, coefficient in self.coefficients(error).items():
+                found[measure] += error.weight * (float(coefficient) / error.unit) ** 2
+        return found
+
+
+def _quotient(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
+    """Σ coefficient·number as whole numbers and what they are to be divided by; beyond ±2⁶² they count as that."""
+    of = math.lcm(*(part.denominator for part in parts.values()))
+    factors = {measure: int(part * of) for measure, part in parts.items()}
+    largest = sum(abs(factor) * int(np.abs(measured[measure]).max(initial=0)) for measure, factor in factors.items())
+    if largest < LARGEST_VALUE:
+        terms = [factor * measured[measure] for measure, factor in factors.items()]
+        return np.asarray(sum(terms[1:], terms[0])), of
+    # Integers of any size: slow, and as good as never.
+    total = sum(factor * measured[measure].astype(object) for measure, factor in factors.items())
+    return np.clip(total, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64), of
+
+
+@dataclass(frozen=True)
+class Option:
+    """A way to measure a number: as it is, or by `measure` = times·number - by·on."""
+
+    measure: Measure | None = None
+    on: Measure | None = None
+    times: int = 1
+    by: int = 0
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The schemes for what is asked for.
+
+    Parameters
+    ----------
+    complete
+        Columns known to be without missing values: their number of values is that of rows.
+    direct
+        Numbers that must be measured as they are: the count by which groups are chosen.
+    """
+
+    asked: tuple[Measure, ...]
+    groups: Groups
+    neighbours: Neighbours
+    complete: frozenset[str] = frozenset()
+    direct: frozenset[Measure] = frozenset()
+    _options: dict[Measure, list[Option]] = field(default_factory=dict)
+
+    def same(self, asked: Measure) -> Measure:
+        """The measure itself, or another one that comes to the same: rows for the values of a column without nulls."""
+        complete = isinstance(asked, Values) and asked.column in self.complete
+        return self.groups.same(Rows() if complete else asked)
+
+    def directly(self) -> Scheme:
+        """The scheme in which every number is measured as it is."""
+        return self._scheme({})
+
+    def ranked(self, cost: Callable[[Scheme], float]) -> list[Scheme]:
+        """The schemes from the best to the worst by the cost; where they are many, those that a search has met."""
+        numbers = self._numbers()
+        options = [self.options(number) for number in numbers]
+        met: dict[Any, tuple[float, Scheme]] = {}
+
+        def tried(choice: Sequence[Option]) -> float:
+            scheme = self._scheme(dict(zip(numbers, choice, strict=True)))
+            if scheme.key not in met:
+                met[scheme.key] = cost(scheme), scheme
+            return met[scheme.key][0]
+
+        if math.prod(len(each) for each in options) <= _ALL:
+            for choice in itertools.product(*options):
+                tried(choice)
+        else:
+            for place in range(max(len(each) for each in options)):
+                _descend([each[min(place, len(each) - 1)] for each in options], options, tried)
+        # Of schemes that are as good, that with the fewest numbers.
+        ordered = sorted(met.values(), key=lambda each: each[0] * (1 + 1e-6 * len(each[1].measured)))
+        return [scheme for _, scheme in ordered]
+
+    def _numbers(self) -> list[Measure]:
+        """The numbers that can be measured in several ways: those asked for, and counts to centre them on."""
+        extra = [self.groups.same(Rows()), Units()]
+        sums = [measure.column for measure in self.asked if isinstance(measure, ClippedSum)]
+        extra += [Values(column) for column in dict.fromkeys(sums) if column not in self.complete]
+        return [number for number in dict.fromkeys([*self.asked, *extra]) if len(self.options(number)) > 1]
+
+    def options(self, asked: Measure) -> list[Option]:
+        """The ways to measure a number; the first is as it is."""
+        if asked not in self._options:
+            self._options[asked] = list(self._ways(asked))
+        return self._options[asked]
+
+    def _ways(self, asked: Measure) -> Iterator[Option]:
+        yield Option()
+        if asked in self.direct:
+            return
+        rows = self.groups.rows
+        if isinstance(asked, Rows) and rows > 1:
+            yield self._centred(asked, Units(), *asked.reach(rows))
+        low, high = asked.reach(rows)
+        if type(asked) in (Values, ClippedSum):
+            yield self._centred(asked, Units(), low, high)
+            if rows > 1:
+                yield self._centred(asked, Rows(), asked.low, asked.high)
+        if type(asked) is ClippedSum:
+            ends = asked.grid.low + asked.grid.high
+            yield Option(CentredSum(asked.column, asked.grid), Values(asked.column), 2, ends)
+        if type(asked) in (Units, Rows, Values, ClippedSum) and self._may_use_all:
+            for part in _PARTS if self.groups.most < (self.groups.known or 1) else _PARTS[:1]:
+                middle = part * (min(low, 0) + max(high, 0))
+                times, by = middle.denominator, middle.numerator
+                if times > 12:
+                    times, by = 1, round(middle)
+                if by:
+                    yield Option(CentredOnAll(asked, times, by), UnitsInAny(), times, by)
+
+    @property
+    def _may_use_all(self) -> bool:
+        """Whether numbers may be centred on the units in any group: several public groups, and units come and go."""
+        known = self.groups.known or 1
+        return (
+            self.neighbours == "add_remove" and self.groups.public is not None and 1 < known <= _MANY * self.groups.most
+        )
+
+    @staticmethod
+    def _centred(asked: Measure, on: Measure, low: int, high: int) -> Option:
+        times, by = centre(low, high)
+        return Option(Centred(asked, on, times, by), on, times, by)
+
+    def _scheme(self, chosen: Mapping[Measure, Option]) -> Scheme:
+        made: dict[Measure, Combined] = {}
+
+        def combined(asked: Measure) -> Combined:
+            if asked not in made:
+                made[asked] = made_of(asked)
+            return made[asked]
+
+        def made_of(asked: Measure) -> Combined:
+            if self.same(asked) != asked:
+                return combined(self.same(asked))
+            option = chosen.get(asked, Option())
+            if option.measure is None or option.on is None:
+                return {asked: Fraction(1)}
+            total: dict[Measure, Fraction] = {}
+            if any(option.measure.reach(self.groups.rows)):
+                total[option.measure] = Fraction(1, option.times)
+            if option.by:
+                for measure, part in combined(option.on).items():
+                    total[measure] = total.get(measure, Fraction(0)) + Fraction(option.by, option.times) * part
+            return {measure: part for measure, part in total.items() if part}
+
+        return Scheme({asked: combined(asked) for asked in self.asked})
+
+
+def _descend(
+    choice: list[Option], options: Sequence[Sequence[Option]], cost: Callable[[Sequence[Option]], float]
+) -> None:
+    """Let one number after the other take the way that is best for all, as long as that helps."""
+    least = cost(choice)
+    for _ in range(_ROUNDS):
+        before = least
+        for i, ways in enumerate(options):
+            costs = [cost([*choice[:i], way, *choice[i + 1 :]]) for way in ways]
+            choice[i], least = ways[costs.index(min(costs))], min(costs)
+        if least >= before:
+            return
+
+
+@dataclass(frozen=True)
+class RoughCost:
+    """About the least weighted variance of a scheme at a budget: that of the better of Gaussian and Laplace noise.
+
+    With noise of variance v on a measure that counts for a, Gaussian noise has Σ a·v least under a limit on
+    Σ coordinates·shift²/v, which is (Σ shift·√(a·coordinates))²; Laplace noise under one on Σ coordinates·shift/√v.
+    """
+
+    groups: Groups
+    neighbours: Neighbours
+    errors: tuple[Error, ...]
+    epsilon: float
+    delta: float
+    _moves: dict[Measure, tuple[float, float]] = field(default_factory=dict)
+
+    def __call__(self, scheme: Scheme) -> float:
+        return min(self.gaussian(scheme), self.laplace(scheme))
+
+    def gaussian(self, scheme: Scheme) -> float:
+        """The cost with Gaussian noise."""
+        if self.delta == 0:
+            return math.inf
+        log_inverse = -math.log(self.delta)
+        rho = (math.sqrt(log_inverse + self.epsilon) - math.sqrt(log_inverse)) ** 2
+        needs = scheme.needs(self.errors)
+        return math.fsum(math.sqrt(a * self._moved(measure)[1]) for measure, a in needs.items()) ** 2 / (2.0 * rho)
+
+    def laplace(self, scheme: Scheme) -> float:
+        """The cost with Laplace noise."""
+        needs = scheme.needs(self.errors)
+        total = math.fsum((a * self._moved(measure)[0] ** 2) ** (1 / 3) for measure, a in needs.items())
+        return 2.0 * total**3 / self.epsilon**2
+
+    def _moved(self, measure: Measure) -> tuple[float, float]:
+        """Σ coordinates·shift and Σ coordinates·shift²."""
+        if measure not in self._moves:
+            moves = self.groups.moves(measure, self.neighbours)
+            self._moves[measure] = (
+                math.fsum(float(n) * shift for shift, n in moves),
+                math.fsum(float(n) * float(shift) ** 2 for shift, n in moves),
+            )
+        return self._moves[measure]

@@ -1,0 +1,100 @@
+"""`osgt bounds`: options or a query file in; a recommendation, a query file and a picture out."""
+
+import json
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from osgt import Ledger
+from osgt.cli import app
+
+PATIENTS = 1500
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(3)
+    patient = np.repeat(np.arange(PATIENTS), 6)
+    ward = rng.integers(0, 5, len(patient))
+    pq.write_table(
+        pa.table({"patient": patient, "ward": ward, "days": rng.integers(0, 30, len(patient))}), tmp_path / "v.parquet"
+    )
+    (tmp_path / "query.toml").write_text(
+        '[data]\nsource = "v.parquet"\nprivacy_unit = "patient"\n'
+        '[groups]\nby = "ward"\npublic_keys = [0, 1, 2, 3, 4]\nmax_rows_per_group = 6\n'
+        '[[aggregates]]\nkind = "count"\n[[aggregates]]\nkind = "sum"\ncolumn = "days"\n'
+        "[budget]\nepsilon = 2\ndelta = 1e-6\n"
+    )
+    return tmp_path
+
+
+def test_a_query_file_with_open_bounds_is_completed_and_released(folder):
+    saved = folder / "bounded.toml"
+    result = run(
+        "bounds", "--query", folder / "query.toml", "--epsilon", 2, "--save", saved, "--plot", folder / "c.svg"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "Recommended: max_groups =" in result.stdout
+    assert "These bounds were chosen from histograms" in result.stdout
+    found = tomllib.loads(saved.read_text())
+    assert found["groups"]["max_rows_per_group"] == 6
+    assert found["groups"]["max_groups"] in (4, 5)
+    assert found["data"]["source"] == "v.parquet"
+    low, high = found["aggregates"][1]["bounds"]
+    assert low == 0
+    assert 20 <= high <= 40
+    assert (folder / "c.svg").stat().st_size > 1000
+    assert run("release", "--query", saved).exit_code == 0
+
+
+def test_what_is_open_is_not_released_and_the_message_says_what_helps(folder):
+    result = run("release", "--query", folder / "query.toml")
+    assert result.exit_code == 2
+    assert "max_groups must be given" in result.stderr
+    assert "osgt bounds" in result.stderr
+
+
+def test_options_and_json(folder):
+    result = run(
+        *("bounds", folder / "v.parquet", "--unit", "patient", "--by", "ward", "--count-units"),
+        *("--epsilon", 1, "--delta", 1e-7, "--release-epsilon", 3, "--release-delta", 1e-6, "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert 1 <= answer["recommended"]["max_groups"] <= 7
+    assert answer["release"] == {"epsilon": 3, "delta": 1e-6}
+    assert (answer["epsilon"], answer["delta"]) == (1, 1e-7)
+
+
+def test_it_is_charged_and_refused_by_the_ledger(folder):
+    path = folder / "ledger.db"
+    Ledger(path).open("visits", epsilon=1, delta=1e-6)
+    ask = ("bounds", "--query", folder / "query.toml", "--ledger", path, "--dataset", "visits")
+    assert run(*ask, "--epsilon", 0.5).exit_code == 0
+    shown = run("ledger", "show", path, "visits")
+    assert "bounds: count, sum(days) by ward" in " ".join(shown.stdout.split())
+    refused = run(*ask, "--epsilon", 0.9)
+    assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ((), "--epsilon must be given"),
+        (("--epsilon", 0), "epsilon"),
+        (("--epsilon", 1, "--save", "query.json"), ".toml"),
+        (("--epsilon", 1, "--save", "no/such/folder/q.toml"), "folder"),
+    ],
+)
+def test_what_is_wrong_is_refused(folder, more, message):
+    result = run("bounds", "--query", folder / "query.toml", *more)
+    assert result.exit_code == 2
+    assert message in result.stderr
