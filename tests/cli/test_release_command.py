@@ -100,7 +100,7 @@ class TestRelease:
         assert "No ledger" in result.stdout
         page = report.read_text(encoding="utf-8")
         HTMLParser().feed(page)
-        assert "O&#x27;slo" in page
+        assert "O&#39;slo" in page
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.parquet", "rows.parquet"]
 
     def test_csv_and_json(self, run, rows, tmp_path):
