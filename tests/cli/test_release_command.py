@@ -147,6 +147,26 @@ class TestRelease:
         options = ["--type", "fare:float64", "--delimiter", ";"]
         assert released(run, tmp_path / "other.csv", *fares, *options).exit_code == 0
 
+    def test_the_texts_of_the_report(self, run, rows, tmp_path):
+        query = tmp_path / "query.toml"
+        query.write_text(
+            QUERY + '\n[report]\ntitle = "Rides"\npublisher = "Office"\n\n[report.labels]\ncity = "Town"\n'
+        )
+        assert run("release", "--query", query).exit_code == 0
+        page = (tmp_path / "release.html").read_text(encoding="utf-8")
+        for part in ("<title>Rides</title>", "Office", "Town"):
+            assert part in page
+        assert run("release", "--query", query, "--overwrite", "--title", "Trips & more").exit_code == 0
+        assert "<title>Trips &amp; more</title>" in (tmp_path / "release.html").read_text(encoding="utf-8")
+
+    def test_a_label_of_nothing_is_refused_before_anything_is_read(self, run, rows, tmp_path):
+        query = tmp_path / "query.toml"
+        query.write_text(QUERY + '\n[report.labels]\ntown = "Town"\n')
+        result = run("release", "--query", query)
+        assert result.exit_code == 2
+        assert "labels: the table has no 'town'; it has city" in result.stderr
+        assert not (tmp_path / "release.html").exists()
+
     def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):
         rows = tmp_path / "rows.parquet"
         cities = pa.array(["=1+1" if city == "Rome" else city for city in ROWS["city"].to_pylist()])

@@ -74,10 +74,15 @@ class TestPage:
         assert "How much the limits left out was not measured" in short
         assert "Each passenger in more than 2 groups is counted in 2 of them, chosen at random." in short
 
-    def test_what_was_left_out_is_told_where_it_was_measured(self, release, tmp_path, monkeypatch):
-        monkeypatch.setattr(type(release), "left_out", "About 12 % (10 to 14 %) of the rows.", raising=False)
-        _, page = written(release, tmp_path)
-        assert "What was left out. About 12 % (10 to 14 %) of the rows." in page.words
+    def test_what_was_left_out_is_told_where_it_was_measured(self, tmp_path):
+        rows = pa.table({"user": np.arange(4000) // 2, "city": ["a", "b"] * 2000})
+        query = Dataset(rows, "user").group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a", "b"])
+        release = query.count().release(1, 1e-6, measure_left_out=True)
+        _, page = written(release, tmp_path, labels={"user": "passenger"})
+        told = page.words.partition("What was left out.")[2].partition("What is promised")[0]
+        share = release.left_out.by_max_groups
+        assert 0.3 < share.low < share.high < 0.7
+        assert f"About {share} of the rows were left out because a passenger appears in more than 1 groups" in told
         assert "was not measured" not in page.words
 
     def test_the_files_inside_are_the_release(self, release, tmp_path):

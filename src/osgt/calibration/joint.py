@@ -14,6 +14,9 @@ from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.closed_forms import is_gaussian
 
+#: Steps between an even allocation and the one that is best for all columns together.
+_STEPS = 16
+
 
 @dataclass(frozen=True)
 class Part:
@@ -69,11 +72,46 @@ class JointNoise:
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """How much the variance of each part counts, in units of its shift."""
-        return tuple(
-            math.fsum(c.weight * (float(c.coefficients[i]) * part.shift / c.unit) ** 2 for c in self.columns)
-            for i, part in enumerate(self.parts)
-        )
+        """How much the variance of each part counts, in units of its shift.
+
+        Σ weight·coefficient²·shift²/unit² over the columns has the least error in all, but a column may pay for
+        another. So the weights go from those of an even allocation, where a part counts as much as its heaviest column,
+        as far toward these as no column loses.
+        """
+        even = [max(c.weight for c in self.columns if c.coefficients[i]) for i in range(len(self.parts))]
+        best = [
+            math.fsum(c.weight * share[i] for c, share in zip(self.columns, self._shares, strict=True))
+            for i in range(len(self.parts))
+        ]
+        limits = self._variances(even)
+        for step in range(_STEPS, 0, -1):
+            weights = [e ** (1 - step / _STEPS) * b ** (step / _STEPS) for e, b in zip(even, best, strict=True)]
+            if all(v <= limit * (1.0 + 1e-12) for v, limit in zip(self._variances(weights), limits, strict=True)):
+                return tuple(weights)
+        return tuple(even)
+
+    @cached_property
+    def _shares(self) -> list[list[float]]:
+        """For each column the variance that a part brings whose noise has its shift as standard deviation."""
+        return [
+            [(float(c.coefficients[i]) * part.shift / c.unit) ** 2 for i, part in enumerate(self.parts)]
+            for c in self.columns
+        ]
+
+    def _variances(self, weights: Sequence[float]) -> list[float]:
+        """The variances of the columns against each other, for noise that is shared out by these weights.
+
+        For a loss like that of the Gaussian and one like that of the Laplace, with the exponents that are tried.
+        """
+        found = []
+        for q, exponent in ((2.0, 1 / 4), (2.0, 1 / 3), (1.0, 1 / 3)):
+            moved = [part.equivalent(q) for part in self.parts]
+            scales = [(n / weight) ** exponent for n, weight in zip(moved, weights, strict=True)]
+            loss = math.fsum(n / scale**q for n, scale in zip(moved, scales, strict=True))
+            for shares in self._shares:
+                variance = math.fsum(a * scale**2 for a, scale in zip(shares, scales, strict=True))
+                found.append(loss ** (2.0 / q) * variance)
+        return found
 
     def relative_scales(self, u: float) -> list[float]:
         """Scales of the parts' noise against each other."""

@@ -102,6 +102,8 @@ def release(
         made = _run(file, targets)
         paths = [Path(target.path) for target in targets.values()]
         outcome.finish(made, paths, lambda: release_text(made, file.output, as_json=as_json))
+        if made.left_out is not None:
+            warn(made.left_out.warnings)
 
 
 def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from osgt.calibration import Part
-from osgt.calibration.joint import budget, profile_of
+from osgt.calibration.joint import budget
 from osgt.limits import can_be_drawn
 from osgt.noise import IntegerLaw, written
 from osgt.noise.error import Objective, objective_text
@@ -19,9 +19,11 @@ from osgt.privacy import Charge
 from osgt.privacy.cautions import budget_warnings
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
+from osgt.tables.left_out import LeftOutMeasures
 from osgt.tables.measures import Measure
-from osgt.tables.planning import Noise, Planning
+from osgt.tables.planning import Noise, Planning, profile_with
 from osgt.tables.selection import Selection, chance_alone, chance_apart, chosen_delta, shown_size, threshold
+from osgt.tables.sharing import LEFT_OUT_SHARE, with_left_out
 
 #: Part of δ that is set aside for choosing groups where a ledger adds it up apart. The threshold grows slowly as it
 #: shrinks, and so does the noise with what is left.
@@ -52,6 +54,7 @@ class Plan:
     ends: Mapping[str, Noise]
     selection: Selection | None
     cuts: tuple[str, ...]
+    left_out: LeftOutMeasures | None = None
 
     @property
     def laws(self) -> Mapping[Measure, IntegerLaw]:
@@ -189,6 +192,7 @@ class Plan:
             "measures": {measure.words: written(law) for measure, law in self.laws.items()},
             "numbers": self.noise.scheme.in_words(),
             "charge": self.charge.to_dict(),
+            "measures_left_out": self.left_out is not None,
             "bounds_cut_off": list(self.cuts),
             "warnings": list(self.warnings),
         }
@@ -202,6 +206,8 @@ class Plan:
                 f"  A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
                 f"group of {self.shown_size:,} is published {SHOWN:.0%} of the time. {self.choice_in_words()}"
             )
+        if self.left_out is not None:
+            lines.append(f"  What the bounds leave out is measured as well, for {LEFT_OUT_SHARE:.0%} of the variance.")
         lines += [f"  {cut}" for cut in self.cuts]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -212,10 +218,19 @@ def percent(part: float) -> str:
     return f"{round(100 * part, 1) + 0.0:.1f} %"
 
 
-def make_plan(planning: Planning, epsilon: float, delta: float, cuts: Sequence[str], *, charged: bool) -> Plan:
+def make_plan(
+    planning: Planning,
+    epsilon: float,
+    delta: float,
+    cuts: Sequence[str],
+    *,
+    charged: bool,
+    left_out: LeftOutMeasures | None = None,
+) -> Plan:
     """One joint calibration of all that is measured, and of the count by which groups are chosen.
 
-    Where groups are chosen and a ledger is `charged`, a part of δ is set aside for the choice.
+    Where groups are chosen and a ledger is `charged`, a part of δ is set aside for the choice. What is left out is
+    measured for a small part of the variance.
     """
     epsilon, delta = budget(epsilon, delta)
     groups = planning.groups
@@ -223,7 +238,11 @@ def make_plan(planning: Planning, epsilon: float, delta: float, cuts: Sequence[s
     if delta == 0 and not groups.shows_all:
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     apart = charged and not groups.shows_all
-    noise, ends = planning.best(epsilon, delta * (1.0 - SELECTION_SHARE) if apart else delta)
+    noise_delta = delta * (1.0 - SELECTION_SHARE) if apart else delta
+    noise, ends = planning.best(epsilon, noise_delta)
+    if left_out is not None:
+        parts = left_out.parts(planning.neighbours)
+        noise, ends = with_left_out(noise, ends, parts, epsilon, noise_delta)
     if not all(can_be_drawn(law.potential) for law in noise.laws.values()):
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
@@ -239,6 +258,7 @@ def make_plan(planning: Planning, epsilon: float, delta: float, cuts: Sequence[s
         planning=planning,
         noise=noise,
         ends=ends,
+        left_out=left_out,
         selection=None if planning.selector is None else _selection(planning, noise, epsilon, delta, apart=apart),
         cuts=tuple(cuts),
     )
@@ -252,9 +272,9 @@ def _selection(planning: Planning, noise: Noise, epsilon: float, delta: float, *
     def delta_without(alone: int) -> float:
         parts = {measure: planning.part(measure, alone) for measure in noise.parts}
         left = {measure: part for measure, part in parts.items() if part is not None}
-        if not left:
+        if not left and not noise.beside:
             return 0.0
-        profile = profile_of([noise.laws[measure] for measure in left], list(left.values()))
+        profile = profile_with([noise.laws[measure] for measure in left], list(left.values()), noise.beside)
         return float(profile.delta(epsilon, slack=1e-3))
 
     chance = chance_apart(groups, SELECTION_SHARE * delta) if apart else chance_alone(groups, delta, delta_without)

@@ -5,8 +5,8 @@ the best of all is used: the columns are never worse than with Gaussian or Lapla
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from osgt.calibration import Column, JointNoise, Part, calibrate_parts
@@ -35,11 +35,21 @@ class Noise:
     laws: dict[Measure, IntegerLaw]
     #: Σ weight·(error/unit)² over the columns.
     error: float
+    #: Noise and parts of what is measured over all units, whatever groups they are in.
+    beside: "dict[str, tuple[IntegerLaw, Part]]" = field(default_factory=dict)
 
     @property
     def profile(self) -> PrivacyProfile:
         """The privacy loss of all of it."""
-        return profile_of([self.laws[measure] for measure in self.parts], list(self.parts.values()))
+        return profile_with([self.laws[measure] for measure in self.parts], list(self.parts.values()), self.beside)
+
+
+def profile_with(
+    laws: Sequence[Law], parts: Sequence[Part], beside: Mapping[str, tuple[IntegerLaw, Part]]
+) -> PrivacyProfile:
+    """The privacy loss of noise in groups, and of noise on what is measured over all units."""
+    more = list(beside.values())
+    return profile_of([*laws, *(law for law, _ in more)], [*parts, *(part for _, part in more)])
 
 
 @dataclass(frozen=True)

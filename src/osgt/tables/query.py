@@ -8,6 +8,7 @@ from osgt.noise import Family, family_of
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Column, Methods
+from osgt.tables.left_out import left_out_measures
 from osgt.tables.plan import Plan, epsilon_for, make_plan
 from osgt.tables.planning import Planning
 
@@ -47,6 +48,7 @@ class Query(Methods):
         objective: Objective = "interval",
         family: str | Family = "osgt",
         charged: bool | None = None,
+        measure_left_out: bool = False,
     ) -> Plan:
         """The noise, the intervals and what would be charged at a budget. Reads no data.
 
@@ -65,6 +67,8 @@ class Query(Methods):
         charged
             Whether a ledger is charged, which takes a part of δ where groups are chosen by their size; if the data set
             has one, unless told otherwise.
+        measure_left_out
+            Whether the release measures what its bounds leave out, for 2 % of the variance.
         """
         if delta is None:
             raise ValueError("delta must be given: far below one over the number of units")
@@ -73,11 +77,12 @@ class Query(Methods):
 
         planning, cuts = self.planning(confidence, objective, family), self._cuts()
         apart = self.dataset.ledger is not None if charged is None else charged
+        left_out = left_out_measures(self.groups, self.aggregates) if measure_left_out else None
 
         def plan_at(budget: float) -> Plan:
-            key = budget, delta, confidence, objective, planning.family.name, apart
+            key = budget, delta, confidence, objective, planning.family.name, apart, measure_left_out
             if key not in self._planned:
-                self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart)
+                self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart, left_out=left_out)
             return self._planned[key]
 
         if epsilon is None:
@@ -113,15 +118,23 @@ class Query(Methods):
         clamp: bool = False,
         objective: Objective = "interval",
         family: str | Family = "osgt",
+        measure_left_out: bool = False,
     ) -> "Release":
-        """Read the data and add the planned noise, once; `objective` and `family` as for `plan`.
+        """Read the data and add the planned noise, once; `objective`, `family`, `measure_left_out` as for `plan`.
 
         The budget is charged first if the data set has a ledger. `clamp=True` shows negative counts as 0 (and sums of
         values that cannot be negative), which biases small groups upward.
         """
         from osgt.tables.release import make_release  # noqa: PLC0415 - it uses this class
 
-        plan = self.plan(epsilon, delta, confidence=confidence, objective=objective, family=family)
+        plan = self.plan(
+            epsilon,
+            delta,
+            confidence=confidence,
+            objective=objective,
+            family=family,
+            measure_left_out=measure_left_out,
+        )
         return make_release(self, plan, clamp=clamp)
 
     def suggest_bounds(

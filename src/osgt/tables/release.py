@@ -25,7 +25,8 @@ from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
 from osgt.tables.keys import KEY
-from osgt.tables.measures import Measure
+from osgt.tables.left_out import LeftOut
+from osgt.tables.measures import Measure, Values
 from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
@@ -69,6 +70,7 @@ class Release:
     plan: Plan
     query: Query
     statement: Statement
+    left_out: LeftOut | None = None
     reservation: Any = None
 
     def to_arrow(self) -> pa.Table:
@@ -174,18 +176,26 @@ def _beside(targets: Mapping[str, Target]) -> str | None:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
-    sums = compiled(exact_sums(query, summed(plan), fresh_salt()))
+    salt = fresh_salt()
+    sums = compiled(exact_sums(query, summed(plan), salt))
     check_query(sums)
+    left_out = None
+    if plan.left_out is not None:
+        rows, keys, values = prepared_rows(query, [Values(column) for column in plan.left_out.columns])
+        left_out = compiled(plan.left_out.numbers(rows, keys, values, salt))
+        check_query(left_out)
     reservation = reserved(query.dataset, plan, _title(query), query.to_dict())
     if reservation is not None:
         reservation.reading()
     try:
-        return _read(query, plan, sums, reservation, clamp=clamp)
+        return _read(query, plan, sums, left_out, reservation, clamp=clamp)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
 
 
-def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clamp: bool) -> Release:
+def _read(
+    query: Query, plan: Plan, sums: EngineQuery, left_out: EngineQuery | None, reservation: Any, *, clamp: bool
+) -> Release:
     """The release of what the engine gives back. Any error here may depend on the data."""
     carried_keys, found = _exact(query, summed(plan), fetched(sums))
     chosen, noisy = _noisy(plan, {measure: measure.exact(found) for measure in plan.parts})
@@ -193,16 +203,29 @@ def _read(query: Query, plan: Plan, sums: EngineQuery, reservation: Any, *, clam
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
     keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
     table = pa.table([*keys.columns, *columns.values()], names=[*keys.column_names, *columns])
+    told = None if left_out is None else _left_out(query, plan, fetched(left_out))
     statement = Statement.of(
         query,
         plan,
+        left_out=told,
         clamp=clamp,
         groups=table.num_rows,
         date=datetime.datetime.now(datetime.UTC),
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
     )
-    return Release(_sorted(table, query), plan, query, statement, reservation)
+    return Release(_sorted(table, query), plan, query, statement, told, reservation)
+
+
+def _left_out(query: Query, plan: Plan, answer: pa.Table) -> LeftOut:
+    """What the bounds left out, with its noise."""
+    assert plan.left_out is not None
+    laws = {name: law for name, (law, _) in plan.noise.beside.items()}
+    noisy = {}
+    for name, numbers in plan.left_out.exact(answer).items():
+        law, part = plan.noise.beside[name]
+        noisy[name] = np.asarray(Mechanism.of(law, part.shift, part.coordinates).release(numbers))
+    return LeftOut.of(plan.left_out, noisy, laws, query.dataset.privacy_unit, plan.confidence)
 
 
 def summed(plan: Plan) -> list[Measure]:

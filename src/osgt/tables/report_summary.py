@@ -1,5 +1,6 @@
 """The three points that come first: what is shown and how exactly, what was left out, and what is promised to whom."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,12 +50,13 @@ def half_widths(release: "Release", name: str) -> Any:
 def left_out(release: "Release", about: About) -> list[str]:
     """How much was left out as far as it was measured; else what can be."""
     plan, found = release.plan, []
-    measured = getattr(release, "left_out", None)
-    if measured is not None:
-        found.append(str(measured))
+    unit = about.label(release.query.dataset.privacy_unit)
+    if release.left_out is not None:
+        found.append("This was measured with noise of its own; intervals in brackets:")
+        found += replace(release.left_out, unit=unit).sentences
     else:
         found.append("How much the limits left out was not measured. They work like this:")
-        found += _limits(release, about.label(release.query.dataset.privacy_unit))
+        found += _limits(release, unit)
     if plan.threshold is not None:
         found.append(
             f"A group is published if its noisy number of {plan.chosen_by} is at least {plan.threshold:,}. A group of "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from osgt.noise import written
 from osgt.noise.error import objective_text
 from osgt.tables.groups import NEIGHBOURS
+from osgt.tables.left_out import LeftOut
 from osgt.tables.plan import SHOWN, Plan
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Statement:
         query: "Query",
         plan: Plan,
         *,
+        left_out: LeftOut | None,
         clamp: bool,
         groups: int,
         date: datetime.datetime,
@@ -57,7 +59,8 @@ class Statement:
                 ],
                 "numbers": plan.noise.scheme.in_words(),
             },
-            "warnings": list(plan.warnings),
+            "left_out": None if left_out is None else left_out.to_dict(),
+            "warnings": [*plan.warnings, *([] if left_out is None else left_out.warnings)],
             "confidence": plan.confidence,
             "objective": objective_text(plan.objective),
             "clamp": clamp,
@@ -66,7 +69,7 @@ class Statement:
             "date": date.isoformat(timespec="seconds"),
             "software": f"osgt {version}",
         }
-        return cls(_words(query, plan, clamp, reservation), values)
+        return cls(_words(query, plan, left_out, clamp, reservation), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Every parameter of the release, in plain values for JSON, and the words."""
@@ -83,7 +86,7 @@ def _published(query: "Query") -> dict[str, Any]:
     return plain
 
 
-def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> str:
+def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, reservation: str | None) -> str:
     unit, groups = query.dataset.privacy_unit, query.groups
     kept = f"at most {groups.max_groups:,} groups" if groups.by else "the table"
     rows = (
@@ -99,6 +102,8 @@ def _words(query: "Query", plan: Plan, clamp: bool, reservation: str | None) -> 
         f"The ends of the intervals cover the noise with a probability of {plan.confidence:.15g} each; they do not "
         "cover what the bounds cut off, nor errors in the data.",
     ]
+    if left_out is not None:
+        sentences += left_out.sentences
     if plan.threshold is not None:
         sentences.append(
             f"Groups are shown whose number of {plan.chosen_by}, with noise, is at least {plan.threshold:,}; a group "

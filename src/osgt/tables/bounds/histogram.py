@@ -18,6 +18,10 @@ Integers = NDArray[np.int64]
 
 #: The chance that noise alone makes any empty bins count as part of the histogram.
 _FALSE_ALARM = 0.02
+_NEVER = 1e-4
+
+#: Bins that may be missing before the histogram goes on.
+_GAP = 1
 
 #: Numbers of neighbouring bins that are looked at together: many units may be spread over bins with few in each.
 _WINDOWS = (1, 2, 4, 8, 16)
@@ -52,15 +56,20 @@ class Histogram:
 
     @cached_property
     def ends(self) -> tuple[int, int] | None:
-        """The first and the last bin of those that are clearly there; None if none is."""
-        clear = np.flatnonzero(self.counts > self._enough(1))
-        if len(clear):
-            first, last = int(clear[0]), int(clear[-1])
-        else:
-            found = self._beyond(self.counts)
-            if found is None:
-                return None
+        """The first and the last bin of those that are clearly there; None if none is.
+
+        Noise makes a bin far from all others look full now and then, and a far one does much harm: from some bins that
+        are beyond doubt the histogram goes on as long as the next ones are clearly there, alone or together.
+        """
+        certain = np.flatnonzero(self.counts > self._enough(1, _NEVER))
+        if not len(certain):
+            certain = np.flatnonzero(self.counts > self._enough(1))
+        if len(certain):
+            first, last = int(certain[0]), int(certain[-1])
+        elif (found := self._window(self.counts, len(self.counts))) is not None:
             first, last = found
+        else:
+            return None
         last += self._further(self.counts[last + 1 :])
         first -= self._further(self.counts[:first][::-1])
         return first, last
@@ -68,26 +77,27 @@ class Histogram:
     def _further(self, counts: Floats) -> int:
         """How many of the bins beyond an end belong to the histogram as well."""
         total = 0
-        while (found := self._beyond(counts[total:])) is not None:
+        while (found := self._window(counts[total:], _GAP)) is not None:
             total += found[1] + 1
         return total
 
-    def _beyond(self, counts: Floats) -> tuple[int, int] | None:
-        """The first bins that are clearly there together, as few of them as suffice."""
+    def _window(self, counts: Floats, latest: int) -> tuple[int, int] | None:
+        """The first bins that are clearly there together, as few of them as suffice; they begin at the latest there."""
         cumulated = np.append(0.0, np.cumsum(counts))
         for length in _WINDOWS:
             if length > len(counts):
                 break
             clear = np.flatnonzero(cumulated[length:] - cumulated[:-length] > self._enough(length))
+            clear = clear[clear <= latest]
             if len(clear):
                 start = int(clear[-1])
                 # Up to where the most units are: what follows is as likely noise.
                 return start, start + int(np.argmax(cumulated[start + 1 : start + length + 1] - cumulated[start]))
         return None
 
-    def _enough(self, length: int) -> float:
+    def _enough(self, length: int, false_alarm: float = _FALSE_ALARM) -> float:
         """What noise alone reaches in any window of this length with a small probability."""
-        tail = _FALSE_ALARM / (len(_WINDOWS) * len(self.edges))
+        tail = false_alarm / (len(_WINDOWS) * len(self.edges))
         return _upper(self.noise, length * self.layers, tail) / SCALE
 
     def around(self, low: float, high: float) -> slice:

@@ -49,10 +49,10 @@ def histograms(rows: ir.Table, keys: Sequence[str], values: Mapping[str, str], l
     units = _units(rows, list(keys), values, salt)
     parts = []
     if layout.group_edges is not None:
-        parts.append(_one(units, 0, *_placed(units["groups"], layout.group_edges)))
+        parts.append(_one(units, 0, *placed(units["groups"], layout.group_edges)))
     if layout.rows is not None:
         group_edges, row_edges = layout.rows
-        parts.append(_two(units, _placed(units["groups"], group_edges), _placed(units["size"], row_edges)))
+        parts.append(_two(units, placed(units["groups"], group_edges), placed(units["size"], row_edges)))
     if layout.sizes:
         sized = units.group_by(list(keys)).agg(number=units.count())
         place = sized[KEY] if list(keys) == [KEY] else ibis.literal(-1)
@@ -60,7 +60,7 @@ def histograms(rows: ir.Table, keys: Sequence[str], values: Mapping[str, str], l
     for i, (name, edges) in enumerate(layout.values.items()):
         column = values[name]
         there = units.filter(present(units[column]))
-        parts.append(_one(there, 3 + i, *_placed(as_float(there[column]), edges)))
+        parts.append(_one(there, 3 + i, *placed(as_float(there[column]), edges)))
     return parts[0] if len(parts) == 1 else ibis.union(*parts)
 
 
@@ -80,7 +80,7 @@ def _units(rows: ir.Table, keys: list[str], values: Mapping[str, str], salt: int
     return pairs.filter(pairs["place"] == 0).drop("choice", "place")
 
 
-def _placed(number: Any, edges: Sequence[float]) -> tuple[Any, Any]:
+def placed(number: Any, edges: Sequence[float]) -> tuple[Any, Any]:
     """The edge below a number, and the part of SCALE that counts at the one above: the rest counts below.
 
     Whatever the engine's arithmetic makes of it, the part is between 0 and SCALE.
