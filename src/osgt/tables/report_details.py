@@ -36,6 +36,7 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     rows += [(f"Column {listed(aggregate.names)}", _asked(aggregate, about)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
     rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
+    rows += [(f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.beside.items()]
     rows += [
         ("Made as small as possible", values["objective"].replace("_", " ")),
         ("Probability of each interval", f"at least {percent(plan.confidence)}"),
