@@ -416,3 +416,22 @@ def test_the_command_line_as_a_program_of_its_own(rows, tmp_path):
     command = [str(Path(sys.executable).with_name("osgt")), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ), check=True)
     assert json.loads(result.stdout)["table"]
+
+
+def test_names_and_keys_are_shown_as_they_are(run, tmp_path):
+    """What stands in brackets is no instruction, what stands between colons no picture, and no code ends up in red."""
+    name, keys = "[/b]:a:", [":smile:", "\x1b[31m[/red]"]
+    path = tmp_path / "people.parquet"
+    pa.parquet.write_table(pa.table({"person": list(range(600)), name: keys * 300}), path)
+    bounds = ["--by", name, "--count", "--max-groups", 1, "--max-rows-per-group", 1]
+    budget = ["--epsilon", 1, "--delta", 1e-6]
+    result = run("release", path, "--unit", "person", *bounds, *budget, "--out", tmp_path / "[y]out.csv")
+    assert result.exit_code == 0, result.stderr
+    for text in (name, ":smile:", "�[31m[/red]", "[y]out.csv"):
+        assert text in result.stdout
+    assert "\x1b[31m" not in result.stdout
+    for command in (["plan", *budget], ["preview"]):
+        result = run(*command, path, "--unit", "person", *bounds, "--where", f"\"{name}\" <> '[/c]:b:'")
+        assert result.exit_code == 0, result.stderr
+    result = run("release", path, "--unit", "person", *bounds, *budget, "--sum", "x:a:b")
+    assert "got 'x:a:b'" in result.stderr

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from osgt.cli import outcome
 from osgt.cli.progress import progress
 from osgt.cli.release import ledger_of
-from osgt.cli.shared import PICTURES, QueryPath, clear_errors, command_target, warn
+from osgt.cli.shared import PICTURES, QueryPath, clear_errors, command_target, terminal, warn
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import Target, written_together
 
@@ -180,8 +179,8 @@ def print_suggestion(found: "Suggestion") -> None:
     """The recommendation, the tables, how sure it is and the statement."""
     from osgt.tables.bounds.words import groups_table, recommended, rows_table  # noqa: PLC0415 - the extra "tables"
 
-    console = Console()
-    console.print(recommended(found), highlight=False, soft_wrap=True, style="bold")
+    console = terminal()
+    console.print(recommended(found), highlight=False, soft_wrap=True, style="bold", markup=False)
     for outcomes, table in ((found.choices, groups_table), (found.row_choices, rows_table)):
         if len(outcomes) < 2:
             continue

@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from osgt.cli.shared import terminal
 from osgt.ledger import Event, Overview, ReleaseRecord
 from osgt.ledger.wording import about, figure, left, outcome, owners, rounded_up, used, what, when, who
 from osgt.shown_text import FORMULA, one_line, shortened
@@ -69,12 +69,12 @@ def print_budgets(overviews: Sequence[Overview]) -> None:
             f"{spending.releases:,}",
             sparkline(one.releases),
         )
-    Console().print(table)
+    terminal().print(table)
 
 
 def print_overview(whole: Overview, chosen: Overview) -> None:
     """The releases and events of a data set that were asked for."""
-    console = Console()
+    console = terminal()
     spending = whole.spending
     console.print(
         f"\n[bold]{escape(one_line(spending.dataset))}[/] protects {escape(owners(spending))}",

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from osgt.cli.ledger import AsJson, Location, Reason, ledger_at
-from osgt.cli.shared import Overwrite, clear_errors, command_target
+from osgt.cli.shared import Overwrite, clear_errors, command_target, terminal
 from osgt.files import written
 from osgt.shown_text import one_line
 
@@ -69,7 +68,7 @@ def read_heads(path: Path) -> Any:
 
 
 def _print_problems(problems: "Iterable[str]") -> None:
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     for problem in problems:
         console.print(f"[bold red]Problem:[/] {escape(one_line(problem))}", highlight=False, soft_wrap=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from osgt.calibration import calibrate_epsilon, compare
@@ -17,12 +17,15 @@ from osgt.cli.shared import (
     QueryPath,
     clear_errors,
     command_target,
+    say,
+    terminal,
     warn,
 )
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.files import written
 from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
+from osgt.shown_text import printable
 
 _NUMBERS = "Numbers rather than a table"
 
@@ -161,12 +164,12 @@ def _plan_table(
         warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
-    console = Console()
+    console = terminal()
     table = Table(title=f"{found.confidence:.15g} noise intervals", title_justify="left")
     for name in ("column", "used", *found.alternatives):
         table.add_column(name, justify="left" if name == "column" else "right")
     for i, column in enumerate(found.columns):
         others = [columns[i].width_in_words() for columns in found.alternatives.values()]
-        table.add_row(column.name, column.width_in_words(), *others)
+        table.add_row(escape(printable(column.name)), column.width_in_words(), *others)
     console.print(table)
-    console.print(str(found), highlight=False, soft_wrap=True)
+    say(console, found)

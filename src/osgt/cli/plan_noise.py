@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from osgt.calibration import Comparison
+from osgt.cli.shared import terminal
 from osgt.noise import Law
 
 #: Chances that some cell is off by more, for which `plan` names the error.
@@ -31,7 +31,7 @@ def as_dict(comparison: Comparison, budget: dict[str, Any], cells: int) -> dict[
 
 
 def print_noises(comparison: Comparison, budget: dict[str, Any], cells: int) -> None:
-    console = Console()
+    console = terminal()
     best = comparison["osgt"]
     table = Table(
         title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person in at most {budget['max_groups']:,} "

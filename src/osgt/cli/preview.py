@@ -5,10 +5,9 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from osgt.cli.progress import progress
-from osgt.cli.shared import QueryPath, clear_errors
+from osgt.cli.shared import QueryPath, clear_errors, say, terminal
 from osgt.cli.table_options import Asked, takes_a_table
 
 
@@ -29,4 +28,4 @@ def preview(
         if as_json:
             typer.echo(json.dumps(shown.to_dict(), indent=2, ensure_ascii=False))
         else:
-            Console().print(str(shown), highlight=False, soft_wrap=True)
+            say(terminal(), shown)

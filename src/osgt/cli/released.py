@@ -8,6 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from osgt.cli.shared import say, terminal
+from osgt.shown_text import printable
+
 if TYPE_CHECKING:
     from osgt.tables.query_file import OutputTable
     from osgt.tables.release import Release
@@ -21,7 +24,7 @@ def release_text(made: "Release", output: "OutputTable", *, as_json: bool) -> st
     if as_json:
         plain = {"table": made.rows(len(made)), **made.statement.to_dict()}
         return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"
-    console = Console()
+    console = terminal()
     with console.capture() as captured:
         _show(console, made, output)
     return captured.get()
@@ -40,10 +43,10 @@ def _show(console: Console, made: "Release", output: "OutputTable") -> None:
         )
     if len(made) > _PRINTED:
         console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
-    console.print(str(made.statement), highlight=False, soft_wrap=True)
+    say(console, made.statement)
     for what, path in (("Table", output.out), ("Report", output.report)):
         if path is not None:
-            console.print(f"{what}: {path}", highlight=False, soft_wrap=True)
+            say(console, f"{what}: {path}")
     if (output.out or "").lower().endswith(".csv") and has_escaped_text(made.table):
         console.print(
             "In that file, text that a spreadsheet could take for a formula begins with an apostrophe (').",
@@ -58,11 +61,13 @@ def _table(made: "Release") -> Table:
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
     for key in keys:
-        shown.add_column(key, overflow="fold")
+        shown.add_column(escape(printable(key)), overflow="fold")
     for name in names:
-        shown.add_column(name, justify="right", overflow="fold")  # a number that is cut off is another number
+        shown.add_column(
+            escape(printable(name)), justify="right", overflow="fold"
+        )  # a number that is cut off is another number
     for row in made.rows(_PRINTED):
-        cells = ["(null)" if row[key] is None else escape(str(row[key])) for key in keys]
+        cells = ["(null)" if row[key] is None else escape(printable(row[key])) for key in keys]
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
             digits = _digits(float(high) - float(low))

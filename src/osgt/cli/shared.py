@@ -44,17 +44,25 @@ TableObjective = Annotated[
 REFUSED, NOTHING_RELEASED, LEFT_TO_DO = 2, 3, 4
 
 
+def terminal(*, stderr: bool = False) -> Console:
+    """A console that shows text as it is: nothing between colons becomes a picture, no number gets a colour."""
+    return Console(stderr=stderr, emoji=False, highlight=False)
+
+
+def say(console: Console, text: object) -> None:
+    """Print text that may quote names, conditions and paths: no brackets in it are instructions."""
+    console.print(printable(text), markup=False, soft_wrap=True)
+
+
 def complain(message: str) -> None:
     """Say on standard error what went wrong."""
-    Console(stderr=True).print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
+    terminal(stderr=True).print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 def warn(messages: Iterable[str]) -> None:
     """Say on standard error what is worth knowing before a result is relied on."""
     for message in messages:
-        Console(stderr=True).print(
-            f"[bold yellow]Warning:[/] {escape(printable(message))}", highlight=False, soft_wrap=True
-        )
+        terminal(stderr=True).print(f"[bold yellow]Warning:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 @contextmanager

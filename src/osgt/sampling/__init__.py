@@ -1,6 +1,6 @@
 """Exact draws from the integer laws.
 
-All of this room is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
+All of this layer is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
 """
 
 from osgt.sampling.pool import Sampler, sampler_for
