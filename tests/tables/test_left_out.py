@@ -204,3 +204,18 @@ def test_pure_budgets_and_exchanges(delta, neighbours):
     assert "appearances of a person in a group" in " ".join(
         query.release(1, delta, measure_left_out=True).left_out.sentences
     )
+
+
+def test_means_of_groups_that_are_too_small_say_so(tmp_path):
+    query = Dataset(table_of(made(3)), privacy_unit="person").group_by(
+        "town", max_groups=2, max_rows_per_group=2, public_keys=["a", "nowhere"]
+    )
+    release = query.mean("fare", bounds=(0, 100)).release(epsilon=0.1, delta=1e-6)
+    [mean] = release.plan.aggregates
+    assert mean.tells_nothing(0.0, 100.0)
+    assert not mean.tells_nothing(0.0, 99.0)
+    release.report(tmp_path / "small.html")
+    text = (tmp_path / "small.html").read_text()
+    small = [mean.tells_nothing(row["fare_mean_low"], row["fare_mean_high"]) for row in release.rows(2)]
+    assert all(small)
+    assert text.count("too small to tell") == 2

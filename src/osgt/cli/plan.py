@@ -158,6 +158,7 @@ def _plan_table(
             **given,
             confidence=file.output.confidence,
             objective=objective_of(file.output.objective),
+            measure_left_out=file.output.measure_left_out,
             charged=file.data.ledger is not None,
         )
     if as_json:

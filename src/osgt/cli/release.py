@@ -67,6 +67,15 @@ def release(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    measure_left_out: Annotated[
+        bool | None,
+        typer.Option(
+            "--measure-left-out/--no-measure-left-out",
+            help="Whether to measure what the bounds left out, and tell it, for 2 % of the variance.",
+            rich_help_panel=OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
     clamp: Annotated[bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=OUTPUT)] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
@@ -95,6 +104,7 @@ def release(
                 "confidence": confidence,
                 "objective": objective,
                 "clamp": clamp or None,
+                "measure_left_out": measure_left_out,
             },
             report={"title": title},
         )
@@ -139,7 +149,11 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
 
 def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
     budget, output = file.budget.given(), file.output
-    options: dict[str, Any] = {"confidence": output.confidence, "objective": objective_of(output.objective)}
+    options: dict[str, Any] = {
+        "confidence": output.confidence,
+        "objective": objective_of(output.objective),
+        "measure_left_out": output.measure_left_out,
+    }
     plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"

@@ -58,7 +58,8 @@ def _show(console: Console, made: "Release", output: "OutputTable") -> None:
 def _table(made: "Release") -> Table:
     """The first rows for the terminal, with no more digits than the noise leaves."""
     keys = made.query.groups.by
-    names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
+    named = {name: aggregate for aggregate in made.plan.aggregates for name in aggregate.names}
+    names = list(named)
     shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
     for key in keys:
         shown.add_column(escape(printable(key)), overflow="fold")
@@ -71,6 +72,9 @@ def _table(made: "Release") -> Table:
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
             digits = _digits(float(high) - float(low))
+            if named[name].tells_nothing(float(low), float(high)):
+                cells.append(f"too small to tell [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
+                continue
             cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
         shown.add_row(*cells)
     return shown

@@ -25,6 +25,9 @@ from osgt.tables.schemes import Alternatives, RoughCost, Scheme
 #: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
 _NEAR, _COMPARED = 1.15, 3
 
+#: The scheme that measures every number as it is comes with them, unless its rough cost is so much larger.
+_FAR = 2.0
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -150,6 +153,9 @@ class Planning:
         cost = RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
         ranked = self._ranked(cost)
         near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
+        direct = self.alternatives.directly()
+        if cost(direct) <= _FAR * cost(ranked[0]) and all(direct.key != scheme.key for scheme in near):
+            near.append(direct)
         free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
         ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(self.family, delta)}
         return min([free, *ends.values()], key=self._as_shown), ends

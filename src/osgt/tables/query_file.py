@@ -139,6 +139,10 @@ class OutputTable(FileTable):
         "the error) or max:N (the largest error of N).",
     )
     clamp: YesNo = Field(default=False, description="Show negative counts as 0.")
+    measure_left_out: YesNo = Field(
+        default=False,
+        description="Measure in the release what its bounds left out, and tell it, for 2 % of the variance.",
+    )
 
 
 _Names = Annotated[dict[str, str], Words("a table of names and texts")]

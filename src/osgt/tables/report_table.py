@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from osgt.pages.numbers import Shown, with_interval
@@ -71,12 +71,15 @@ def table_of(release: "Release", about: About) -> ShownTable:
 
 
 def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]) -> Row:
-    shown = keys[1:] if len(keys) > 1 else keys
+    own = keys[1:] if len(keys) > 1 else keys
     cells = []
     for name, aggregate in columns.items():
         numbers = [row[name + end] for end in ("", "_low", "_high")]
-        cells.append(Cell(with_interval(*numbers), is_weak(aggregate, *numbers)))
-    return Row(tuple(key_text(row, [key]) for key in shown) or ("all rows",), tuple(cells))
+        shown, weak = with_interval(*numbers), is_weak(aggregate, *numbers)
+        if None not in numbers and aggregate.tells_nothing(float(numbers[1]), float(numbers[2])):
+            shown, weak = replace(shown, value="too small to tell"), False
+        cells.append(Cell(shown, weak))
+    return Row(tuple(key_text(row, [key]) for key in own) or ("all rows",), tuple(cells))
 
 
 def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:

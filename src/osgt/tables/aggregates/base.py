@@ -154,6 +154,10 @@ class Aggregate:
         """What decides the errors of its columns: noise is shared out among measures so that these are small."""
         raise NotImplementedError
 
+    def tells_nothing(self, low: float, high: float) -> bool:
+        """Whether an interval is all that the bounds allow, so that the group is too small to say anything."""
+        return False
+
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         """Its columns: for each name the value and both ends of the noise interval."""
         raise NotImplementedError

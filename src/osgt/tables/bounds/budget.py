@@ -4,7 +4,7 @@ The suggestion is a release like any other. Its budget and that of the table tha
 calibrated together with the bounds that were chosen for it would not keep its promise.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,8 +21,9 @@ from osgt.tables.selection import chance_apart, chosen_delta, threshold
 #: Part of δ for choosing the groups whose sizes are looked at, where they are not public.
 _SELECTION_SHARE = 0.1
 
-#: The sizes of groups say only how unequal they are, which matters less than the rest.
-_WEIGHT_OF_SIZES = 1 / 8
+#: The sizes of groups say only how unequal they are, which matters less than the rest; and so do histograms whose limit
+#: was given.
+_LIGHT = 1 / 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +52,27 @@ def sizes_can_be_measured(groups: Groups, delta: float) -> bool:
     return bool(groups.by) and (groups.public is not None or delta > 0)
 
 
-def noise_plan(layout: Layout, groups: Groups, neighbours: Neighbours, epsilon: float, delta: float) -> NoisePlan:
-    """One unit is in one place of every histogram; exchanged for another, in one more."""
+def noise_plan(
+    layout: Layout,
+    groups: Groups,
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    light: Collection[str] = (),
+) -> NoisePlan:
+    """One unit is in one place of every histogram; exchanged for another, in one more.
+
+    Those that are `light` get more noise.
+    """
     epsilon, delta = budget(epsilon, delta)
     coordinates = 1 if neighbours == "add_remove" else 2
     parts: dict[str, Part] = {}
     if layout.group_edges is not None:
-        parts["groups"] = Part(SCALE, coordinates)
+        parts["groups"] = Part(SCALE, coordinates, _LIGHT if "groups" in light else 1.0)
     if layout.rows is not None:
-        parts["rows"] = Part(SCALE, coordinates)
+        parts["rows"] = Part(SCALE, coordinates, _LIGHT if "rows" in light else 1.0)
     if layout.sizes:
-        parts["sizes"] = Part(1, coordinates, _WEIGHT_OF_SIZES)
+        parts["sizes"] = Part(1, coordinates, _LIGHT)
     for name in layout.values:
         parts[f"values of {name}"] = Part(SCALE, coordinates)
     chosen = layout.sizes and groups.public is None

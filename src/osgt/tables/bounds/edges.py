@@ -23,7 +23,7 @@ MOST_COUNTED = 1_000_000
 
 #: Values beyond count as this, and nearer to zero lie between zero and that.
 LARGEST_VALUE = 1e12
-SMALLEST_VALUE = 1e-6
+SMALLEST_VALUE = 1e-3
 
 
 def count_edges(most: int = MOST_COUNTED, factor: float = 1.0) -> tuple[int, ...]:

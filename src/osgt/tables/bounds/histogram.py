@@ -31,13 +31,15 @@ _WINDOWS = (1, 2, 4, 8, 16)
 class Histogram:
     """For each edge the units there, by parts (`edges.parts`), as whole numbers with noise.
 
-    With several `layers`, each number is the sum of so many with noise of their own.
+    With several `layers`, each number is the sum of so many with noise of their own. With `gaps`, empty bins may lie
+    between others, as between zero and the values of a column.
     """
 
     edges: tuple[float, ...]
     numbers: Integers
     noise: IntegerLaw
     layers: int = 1
+    gaps: bool = False
 
     @cached_property
     def counts(self) -> Floats:
@@ -77,7 +79,8 @@ class Histogram:
     def _further(self, counts: Floats) -> int:
         """How many of the bins beyond an end belong to the histogram as well."""
         total = 0
-        while (found := self._window(counts[total:], _GAP)) is not None:
+        latest = len(counts) if self.gaps else _GAP
+        while (found := self._window(counts[total:], latest)) is not None:
             total += found[1] + 1
         return total
 

@@ -64,7 +64,11 @@ def suggest(
     noise = _noise(query, *planned)
     noise(1)  # refuses what cannot be calibrated
     layout = _layout(query, delta)
-    plan = noise_plan(layout, query.groups, query.dataset.neighbours, epsilon, delta)
+    light = {
+        *({"groups"} if query.wanted.max_groups is not None else ()),
+        *({"rows"} if query.wanted.max_rows is not None else ()),
+    }
+    plan = noise_plan(layout, query.groups, query.dataset.neighbours, epsilon, delta, light)
     columns = [Values(name) for name in layout.values]
     rows, keys, values = prepared_rows(query, list(columns))
     asked = compiled(histograms(rows, keys, values, layout, fresh_salt()))
@@ -154,7 +158,9 @@ def _noisy(exact: Exact, layout: Layout, plan: NoisePlan, groups: Groups) -> Evi
             numbers = np.sort(numbers[numbers >= plan.threshold])  # in an order that says nothing
         sizes = Sizes(numbers, plan.laws["sizes"], known=plan.threshold is None)
     values = {
-        name: Histogram(edges, noisy(f"values of {name}", exact.values[name]), plan.laws[f"values of {name}"])
+        name: Histogram(
+            edges, noisy(f"values of {name}", exact.values[name]), plan.laws[f"values of {name}"], gaps=True
+        )
         for name, edges in layout.values.items()
     }
     return Evidence(histogram, rows, values, sizes, groups.known)
