@@ -1,17 +1,20 @@
 #!/bin/sh
-# The tests run on real engines: Spark needs a Java runtime, and a PostgreSQL server is started from its package.
+# The tests run on real engines and in a real browser: Spark needs a Java runtime, a PostgreSQL server is started from
+# its package, and pages are opened in Chromium.
 # Installs what is missing on a Debian machine; elsewhere says what to install.
 set -eu
 
 missing=""
 command -v java >/dev/null || missing="default-jre-headless"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+    missing="$missing chromium"
 [ -z "$missing" ] && exit 0
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 if ! command -v apt-get >/dev/null; then
-    echo "The tests need a Java runtime (17 or newer) and PostgreSQL: please install $missing" >&2
+    echo "The tests need a Java runtime (17 or newer), PostgreSQL and Chromium: please install $missing" >&2
     exit 1
 fi
 as_root apt-get update -qq

@@ -18,6 +18,7 @@ LAYERS = [
     "privacy",
     "calibration",
     "mechanism",
+    "pages",
     "tables",
     "ledger",
     "auditing",

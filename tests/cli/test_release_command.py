@@ -100,7 +100,7 @@ class TestRelease:
         assert "No ledger" in result.stdout
         page = report.read_text(encoding="utf-8")
         HTMLParser().feed(page)
-        assert "O&#x27;slo" in page
+        assert "O&#39;slo" in page
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.parquet", "rows.parquet"]
 
     def test_csv_and_json(self, run, rows, tmp_path):
@@ -146,6 +146,26 @@ class TestRelease:
         (tmp_path / "other.csv").write_text(rows.read_text().replace(",", ";"))
         options = ["--type", "fare:float64", "--delimiter", ";"]
         assert released(run, tmp_path / "other.csv", *fares, *options).exit_code == 0
+
+    def test_the_texts_of_the_report(self, run, rows, tmp_path):
+        query = tmp_path / "query.toml"
+        query.write_text(
+            QUERY + '\n[report]\ntitle = "Rides"\npublisher = "Office"\n\n[report.labels]\ncity = "Town"\n'
+        )
+        assert run("release", "--query", query).exit_code == 0
+        page = (tmp_path / "release.html").read_text(encoding="utf-8")
+        for part in ("<title>Rides</title>", "Office", "Town"):
+            assert part in page
+        assert run("release", "--query", query, "--overwrite", "--title", "Trips & more").exit_code == 0
+        assert "<title>Trips &amp; more</title>" in (tmp_path / "release.html").read_text(encoding="utf-8")
+
+    def test_a_label_of_nothing_is_refused_before_anything_is_read(self, run, rows, tmp_path):
+        query = tmp_path / "query.toml"
+        query.write_text(QUERY + '\n[report.labels]\ntown = "Town"\n')
+        result = run("release", "--query", query)
+        assert result.exit_code == 2
+        assert "labels: the table has no 'town'; it has city" in result.stderr
+        assert not (tmp_path / "release.html").exists()
 
     def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):
         rows = tmp_path / "rows.parquet"

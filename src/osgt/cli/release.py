@@ -47,6 +47,14 @@ def release(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for people: .html.", rich_help_panel=OUTPUT)
     ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Title of the report. Publisher, labels, … are keys of [report] in a query file.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
@@ -98,6 +106,7 @@ def release(
                 "clamp": clamp or None,
                 "measure_left_out": measure_left_out,
             },
+            report={"title": title},
         )
         targets = _targets(file, overwrite=overwrite, query_file=query)
         made = _run(file, targets)
@@ -151,6 +160,9 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
 
     if file.output.out is not None:
         check_writable(query, file.output.out)
+    from osgt.tables.about import About  # noqa: PLC0415 - the extra "tables"
+
+    about = About.of(query, file.report.texts())
     warn(plan.warnings)
     show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
     # The files are begun first: what cannot be written is not charged.
@@ -160,7 +172,7 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), progress(query, title):
                 made = query.release(**budget, **options, clamp=output.clamp)
-            made.fill(targets, places)
+            made.fill(targets, places, about)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:
             raise

@@ -8,7 +8,7 @@ Numbers are never changed; Parquet holds everything as it is.
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,16 +40,25 @@ def check_writable(query: "Query", path: str | Path) -> None:
             raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
+def write_csv(table: pa.Table, path: Path | IO[bytes]) -> None:
     """Write CSV for spreadsheets."""
     columns = [_escaped(column) if _is_text(column.type) else column for column in table.columns]
     pyarrow.csv.write_csv(pa.table(columns, names=_escaped(_names(table)).to_pylist()), path)
 
 
-def write_parquet(table: pa.Table, statement: "Statement", path: Path) -> None:
+def write_parquet(table: pa.Table, statement: "Statement", path: Path | IO[bytes]) -> None:
     """Write Parquet with the statement in its metadata."""
     metadata = {**(table.schema.metadata or {}), b"osgt": json.dumps(statement.to_dict()).encode()}
     pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows in plain values; dates as text, since Python knows no years beyond 9999."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_temporal(field.type):
+            table = table.set_column(i, field.name, table[i].cast(pa.string()))
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
 
 
 def has_escaped_text(table: pa.Table) -> bool:

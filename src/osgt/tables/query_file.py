@@ -29,6 +29,16 @@ delta = 1e-8
 [output]
 out = "release.parquet"
 report = "release.html"
+
+[report]                    # what the page says beside the numbers
+title = "Flights from New York"
+publisher = "Office of Flights"
+
+[report.labels]
+dest = "Airport"
+
+[report.units]
+distance_sum = "miles"
 ```
 """
 
@@ -42,6 +52,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model
 
+from osgt.tables.about import ReportTexts
 from osgt.tables.aggregates import AGGREGATES, Kind
 from osgt.tables.aggregates.kinds import Arguments
 from osgt.tables.dataset import Dataset
@@ -134,6 +145,35 @@ class OutputTable(FileTable):
     )
 
 
+_Names = Annotated[dict[str, str], Words("a table of names and texts")]
+
+
+class ReportTable(FileTable):
+    """What the page for people says beside the numbers."""
+
+    title: Text | None = Field(default=None, description="The title; what is published by which keys, if left out.")
+    subtitle: Text | None = Field(default=None, description="A line below the title.")
+    publisher: Text | None = Field(default=None, description="Who publishes the table.")
+    contact: Text | None = Field(
+        default=None, description="Whom to ask; an address for mail or of a web page becomes a link."
+    )
+    period: Text | None = Field(default=None, description='The time that the data are about, as "2013".')
+    source: Text | None = Field(default=None, description="Where the data come from, in words or as a web address.")
+    licence: Text | None = Field(default=None, description="What may be done with the table.")
+    labels: _Names | None = Field(
+        default=None,
+        description="What people call keys and columns of the release, by their names; the privacy unit too.",
+    )
+    units: _Names | None = Field(
+        default=None, description='What keys and columns of the release are measured in, as "minutes".'
+    )
+
+    def texts(self) -> ReportTexts:
+        """The arguments of `Release.report`."""
+        texts: ReportTexts = self.model_dump(exclude_unset=True)  # type: ignore[assignment]
+        return texts
+
+
 class QueryFile(FileTable):
     """A release in TOML: the data, the groups, what is asked about them, the budget and the files to write."""
 
@@ -142,6 +182,7 @@ class QueryFile(FileTable):
     aggregates: list[Arguments] = Field(default=[], description="What is asked about each group; see the kinds below.")
     budget: BudgetTable = BudgetTable()
     output: OutputTable = OutputTable()
+    report: ReportTable = ReportTable()
 
     def query(self, ledger: Any = None) -> Query:
         """The query on its data. Opens the source, but reads no rows."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from osgt.files import Target, words_of, written_together
 from osgt.mechanism import Mechanism
 from osgt.privacy import Charge
+from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
@@ -26,7 +27,7 @@ from osgt.tables.errors import NothingReleasedError, NotSettledError
 from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
 from osgt.tables.measures import Measure, Values
-from osgt.tables.output import SUFFIXES, check_writable, used_files, write_csv, write_parquet
+from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files, write_csv, write_parquet
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
@@ -91,29 +92,48 @@ class Release:
         """Write the table as Parquet, with the statement in its metadata, all of it or nothing."""
         self._write({"out": Target(path, (".parquet",), overwrite, used_files(self.query))})
 
-    def report(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write one page of HTML with the table, a picture, the statement and the comparison of noises."""
-        self._write({"report": Target(path, SUFFIXES["report"], overwrite, used_files(self.query))})
+    def report(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
+        """Write one page of HTML for people: in short what it says, pictures, the table, and all the rest in folds.
+
+        Parameters
+        ----------
+        title, subtitle, publisher, contact, period, source, licence
+            What stands above; an address of a web page or for mail becomes a link.
+        labels, units
+            What people call keys and columns, and what they are measured in, by their names in the table:
+            `labels={"dest": "Airport", "count": "Flights"}, units={"delay_mean": "minutes"}`. The privacy unit can
+            have a label too.
+        """
+        self._write({"report": Target(path, SUFFIXES["report"], overwrite, used_files(self.query))}, texts)
 
     def write(
-        self, *, out: str | Path | None = None, report: str | Path | None = None, overwrite: bool = False
+        self,
+        *,
+        out: str | Path | None = None,
+        report: str | Path | None = None,
+        overwrite: bool = False,
+        **texts: Unpack[ReportTexts],
     ) -> None:
-        """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete."""
+        """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete.
+
+        Title, labels and so on are those of `report`.
+        """
         paths = {name: path for name, path in (("out", out), ("report", report)) if path is not None}
         used = used_files(self.query)
-        self._write({name: Target(path, SUFFIXES[name], overwrite, used, name) for name, path in paths.items()})
+        self._write({name: Target(path, SUFFIXES[name], overwrite, used, name) for name, path in paths.items()}, texts)
 
-    def _write(self, targets: Mapping[str, Target]) -> None:
+    def _write(self, targets: Mapping[str, Target], texts: ReportTexts | None = None) -> None:
+        about = About.of(self.query, texts or {})
         with written_together(targets) as places:
-            self.fill(targets, places)
+            self.fill(targets, places, about)
         if targets:
             self.settle(*(target.path for target in targets.values()))
 
-    def fill(self, targets: Mapping[str, Target], places: Mapping[str, Path]) -> None:
+    def fill(self, targets: Mapping[str, Target], places: Mapping[str, Path], about: About) -> None:
         """Write into the places that `written_together` has made for "out" and "report"."""
         for name, place in places.items():
             if name == "report":
-                place.write_text(page(self), encoding="utf-8")
+                place.write_text(page(self, about, _beside(targets)), encoding="utf-8")
             elif Path(targets[name].path).suffix.lower() == ".csv":
                 check_writable(self.query, targets[name].path)
                 write_csv(self.table, place)
@@ -122,12 +142,7 @@ class Release:
 
     def rows(self, limit: int) -> list[dict[str, Any]]:
         """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""
-        table = self.table.slice(0, limit)
-        for i, field in enumerate(table.schema):
-            if pa.types.is_temporal(field.type):
-                table = table.set_column(i, field.name, table[i].cast(pa.string()))
-        found: list[dict[str, Any]] = table.to_pylist()
-        return found
+        return plain_rows(self.table.slice(0, limit))
 
     def settle(self, *files: str | Path, place: str | None = None) -> None:
         """Tell the ledger that the release is out, and where: files, or a place in words.
@@ -149,6 +164,14 @@ class Release:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+def _beside(targets: Mapping[str, Target]) -> str | None:
+    """The name of the table's file if it is written into the folder of the report."""
+    if "out" not in targets:
+        return None
+    out, report = (Path(os.path.abspath(targets[name].path)) for name in ("out", "report"))
+    return out.name if out.parent == report.parent else None
 
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:

@@ -38,7 +38,7 @@ class Statement:
         values = {
             "epsilon": plan.epsilon,
             "delta": plan.delta,
-            "query": query.to_dict(),
+            "query": _published(query),
             "privacy": {
                 "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
                 "neighbours": plan.neighbours,
@@ -77,6 +77,13 @@ class Statement:
 
     def __str__(self) -> str:
         return self.words
+
+
+def _published(query: "Query") -> dict[str, Any]:
+    """The query as everybody may see it: the name of the table, not where it is kept."""
+    plain = query.to_dict()
+    plain["data"]["source"] = query.dataset.identity["name"] or query.dataset.origin
+    return plain
 
 
 def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, reservation: str | None) -> str:

@@ -1,0 +1,112 @@
+"""Numbers as people read them: rounded by their noise, with commas; and words around them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+#: Enough digits for the largest and the finest number that a table can hold.
+_EXACT = Context(prec=400)
+
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+
+#: e^ε is told as a number up to this ε.
+_LARGEST_FACTOR = 14.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A number and the ends of its interval, as texts."""
+
+    value: str
+    low: str
+    high: str
+
+
+def with_interval(value: Any, low: Any, high: Any) -> Shown:
+    """Rounded to two or three digits of the interval's half-width; the ends outwards, so that they lose nothing."""
+    if not all(_is_number(each) for each in (value, low, high)):
+        return Shown(*("–" if not _is_number(each) else f"{each:,}" for each in (value, low, high)))
+    place = last_place((float(high) - float(low)) / 2)
+    ways = ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
+    return Shown(*(rounded(number, place, way) for number, way in ways))
+
+
+def last_place(half_width: float) -> int | None:
+    """The power of ten of the second digit of a half-width, of the third from 100 on; None if there is no noise."""
+    if not (half_width > 0 and math.isfinite(half_width)):
+        return None
+    first = math.floor(math.log10(half_width))
+    return first - 1 if first < 2 else first - 2
+
+
+def rounded(number: Any, place: int | None, way: str = ROUND_HALF_EVEN) -> str:
+    """A number without the digits after a place; all of its digits if there is none."""
+    exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    if place is not None and exact.as_tuple().exponent < place:  # type: ignore[operator]
+        exact = exact.quantize(Decimal((0, (1,), place)), rounding=way, context=_EXACT)
+    return f"{exact + 0 if exact == 0 else exact:,f}".removeprefix("-" if exact == 0 else "\0")
+
+
+def half_width(number: float) -> str:
+    """A half-width, with three digits at most."""
+    text = rounded(float(number), None if number == 0 else math.floor(math.log10(number)) - 2)
+    return f"±{text.rstrip('0').rstrip('.') if '.' in text else text}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, as people write it."""
+    return f"{100 * share:.10g} %"
+
+
+def misses(confidence: float) -> str:
+    """How many intervals miss: "Of 100 intervals, about 5 miss"."""
+    share, of = 1.0 - confidence, 100
+    while share * of < 0.95 and of < 10**9:
+        of *= 10
+    number = f"{share * of:,.2g}" if share * of < 10 else f"{share * of:,.0f}"
+    return f"Of {of:,} intervals, about {number} {'misses' if number == '1' else 'miss'}."
+
+
+def factor(epsilon: float) -> str:
+    """e^ε as a number that is not rounded down: "7.4 (e^ε with ε = 2)"."""
+    if epsilon > _LARGEST_FACTOR:
+        return f"e^ε with ε = {epsilon:.15g}"
+    more = math.expm1(epsilon)
+    # Two digits of what it is above 1; the last bit of a float could be too small.
+    value = Decimal(1) + Decimal(math.nextafter(math.nextafter(more, math.inf), math.inf))
+    return f"{rounded(value, math.floor(math.log10(more)) - 1, ROUND_CEILING)} (e^ε with ε = {epsilon:.15g})"
+
+
+def day(time: datetime) -> str:
+    """A date as people write it: "16 November 2026"."""
+    return f"{time.day} {_MONTHS[time.month - 1]} {time.year}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in one phrase: "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things: "1 group", "2 groups"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and math.isfinite(value)

@@ -1,0 +1,128 @@
+"""The folds of a report: all parameters under readable names, the noise compared, and where guidelines speak of it."""
+
+from typing import TYPE_CHECKING, Any
+
+from osgt.noise import IntegerLaw, written
+from osgt.pages.numbers import counted, factor, half_width, listed, percent
+from osgt.tables.about import About
+from osgt.tables.aggregates.base import Aggregate, Column
+from osgt.tables.groups import NEIGHBOURS
+from osgt.tables.plan import Plan
+
+if TYPE_CHECKING:
+    from osgt.tables.release import Release
+
+#: Names of arguments of aggregates that are not words.
+_NAMES = {"missing": "missing values", "column": "of", "bounds": "limits of a value", "edges": "edges of the bins"}
+
+
+def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
+    """Every parameter in words."""
+    plan, query, values = release.plan, release.query, release.statement.to_dict()
+    unit, groups = query.dataset.privacy_unit, query.groups
+    rows = [
+        ("Privacy loss ε, in total", f"{plan.epsilon:.15g}; a factor of at most {factor(plan.epsilon)}"),
+        ("Probability δ, in total", f"{plan.delta:.15g}"),
+        ("Who is protected", f"each {about.label(unit)} (column {unit})"),
+        ("What is compared", NEIGHBOURS[plan.neighbours]),
+        ("Groups by", listed([f"{about.label(key)} (column {key})" for key in groups.by]) or "none: all rows together"),
+        ("Which groups are published", _published(plan)),
+    ]
+    if groups.by:
+        rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
+    if groups.max_rows is not None:
+        rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
+    rows += [("Only rows with", text) for text in values["query"]["data"]["where"]]
+    rows += [(f"Column {listed(aggregate.names)}", _asked(aggregate, about)) for aggregate in plan.aggregates]
+    rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
+    rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
+    rows += [(f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.beside.items()]
+    rows += [
+        ("Made as small as possible", values["objective"].replace("_", " ")),
+        ("Probability of each interval", f"at least {percent(plan.confidence)}"),
+        ("Negative numbers", "shown as 0" if values["clamp"] else "shown as they are"),
+        ("Ledger", "charged" if values["ledger"] else "none"),
+        ("Groups in the table", f"{len(release):,}"),
+        ("Time", values["date"].replace("T", " ").replace("+00:00", " UTC")),
+        ("Software", values["software"]),
+    ]
+    return rows
+
+
+def _published(plan: Plan) -> str:
+    if plan.threshold is not None:
+        many = f"those with a noisy number of {plan.chosen_by} of at least {plan.threshold:,}"
+        return f"{many}. {plan.choice_in_words()}"
+    if plan.groups.public is not None:
+        return f"{counted(plan.groups.public.num_rows, 'group')} given beforehand, also those without rows"
+    return "all rows are one group"
+
+
+def _asked(aggregate: Aggregate, about: About) -> str:
+    """An aggregate in words: "mean of arr_delay; limits of a value: -60 to 120"."""
+    arguments = aggregate.arguments()
+    words = [aggregate.kind.replace("_", " ")]
+    if "column" in arguments:
+        words[0] += f" of {arguments.pop('column')}"
+    words += [f"{_NAMES.get(name, name.replace('_', ' '))}: {_plain(value)}" for name, value in arguments.items()]
+    if aggregate.weight != 1:
+        words.append(f"weight: {aggregate.weight:g}")
+    return "; ".join(words)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " to ".join(_plain(each) for each in value) if len(value) == 2 else listed([_plain(v) for v in value])
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.15g}" if isinstance(value, int | float) else str(value)
+
+
+def _noise(column: Column) -> str:
+    if column.half_width is not None:
+        return f"{half_width(column.half_width)}, standard deviation {column.std:,.4g}"
+    return "; ".join(
+        f"{half_width(half)} in a group of {counted(size, 'value')}" for size, half in (column.by_size or {}).items()
+    )
+
+
+def _law(law: IntegerLaw) -> str:
+    """A distribution by its parameters."""
+    told = written(law)
+    numbers = [f"{name} {value:.6g}" for name, value in told.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {told['family']}: {listed(numbers)}"
+
+
+def compared(plan: Plan, about: About) -> dict[str, Any]:
+    """The columns with the noise used and the two ends of the family beside it."""
+    names = list(plan.alternatives)
+    rows = [
+        (about.heading(column.name), [_width(each) for each in (column, *(plan.alternatives[n][i] for n in names))])
+        for i, column in enumerate(plan.columns)
+    ]
+    return {"names": [name.capitalize() for name in names], "rows": rows, "gains": plan.gains_in_words()}
+
+
+def _width(column: Column) -> str:
+    if column.half_width is not None:
+        return half_width(column.half_width)
+    size, half = max((column.by_size or {0: 0.0}).items())
+    return f"{half_width(half)} with {counted(size, 'value')}"
+
+
+def guidelines(release: "Release") -> list[tuple[str, str]]:
+    """The questions of NIST SP 800-226 and where this page answers them; what it cannot answer is said as well."""
+    plan = release.plan
+    chosen = "Groups were not chosen by their size." if plan.threshold is None else plan.choice_in_words()
+    return [
+        ("Privacy parameters ε and δ", f"“In short”, third point; parameters. Stated in total. {chosen}"),
+        ("Unit of privacy", "“In short”, third point; parameters: who is protected, and what is compared."),
+        ("Several releases", "“In short”, third point: whether a ledger adds up all releases."),
+        ("Algorithms: counts, sums and means", "Parameters: what was asked for, and the noise of each column."),
+        ("Bounds on what one contributes", "“In short”, second point; parameters: groups, rows and limits of a value."),
+        ("Utility and accuracy", "“In short”, first point; intervals in pictures and table; the noise compared."),
+        ("Bias", "“In short”, second point; how it was made: what limits, thresholds and zeros for negatives do."),
+        ("Implementation", "How it was made: whole numbers, an exact sampler, randomness of the operating system."),
+        ("Trust and threat model", "Central model: the publisher holds the data, and only this table is published."),
+        ("Security and collection of the data", "Not part of this page: please ask the publisher."),
+    ]

@@ -1,0 +1,121 @@
+"""Which picture suits a table: dots with intervals, or lines where a key has an order, in the order of the keys."""
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from osgt.pages.numbers import counted, with_interval
+from osgt.pages.pictures import Dots, Lines, Point, dots, lines
+from osgt.shown_text import shortened
+from osgt.tables.about import About
+from osgt.tables.output import plain_rows
+from osgt.tables.report_table import key_text
+
+if TYPE_CHECKING:
+    from osgt.tables.release import Release
+
+#: Most lines with a dot, panels and points in a panel that are drawn.
+_DOTS, _PANELS, _POINTS = 40, 12, 400
+
+#: Fewer values than this of an ordered key are better told by dots: alone, and as the second key.
+_FEWEST_ALONE, _FEWEST = 13, 3
+
+#: Characters of a key in a picture; the table has all of them.
+_LONGEST = 60
+
+
+def pictures(release: "Release", about: About) -> list[Dots | Lines]:
+    """One picture for each column; none if there are no groups."""
+    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    return [_picture(release, about, name) for name in names] if len(release) else []
+
+
+def _picture(release: "Release", about: About, name: str) -> Dots | Lines:
+    keys = release.query.groups.by
+    if 1 <= len(keys) <= 2:
+        order = _places(release.table[keys[-1]])
+        fewest = _FEWEST if len(keys) == 2 else _FEWEST_ALONE
+        if order is not None and fewest <= len(np.unique(order)) <= _POINTS:
+            return _lines(release, about, name, order)
+    return _dots(release, about, name)
+
+
+def _places(column: pa.ChunkedArray) -> Any:
+    """The places of the values of a key on an axis; None if they have no order that people expect."""
+    dtype = column.type
+    if column.null_count or pa.types.is_boolean(dtype):
+        return None
+    if pa.types.is_date32(dtype):
+        column = column.cast(pa.int32())
+    elif pa.types.is_date64(dtype) or pa.types.is_timestamp(dtype):
+        column = column.cast(pa.int64())
+    elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype)):
+        return None
+    found = np.array(column.to_pylist(), dtype=float)
+    return found if np.isfinite(found).all() else None
+
+
+def _dots(release: "Release", about: About, name: str) -> Dots:
+    keys = release.query.groups.by
+    rows = _chosen(release, np.abs(_numbers(release, name)), _DOTS)
+    points = [
+        (key_text(row, keys[:1]), _point(row, name, key_text(row, keys[1:] or keys) or "all rows")) for row in rows
+    ]
+    caption = about.heading(name)
+    if len(rows) < len(release):
+        caption += f": the {len(rows)} largest of {counted(len(release), 'group')}"
+    if len(keys) < 2:
+        return dots(caption, [("", [point for _, point in points])])
+    grouped = itertools.groupby(points, lambda each: each[0])
+    return dots(caption, [(title, [point for _, point in some]) for title, some in grouped])
+
+
+def _lines(release: "Release", about: About, name: str, order: Any) -> Lines:
+    """A panel for each value of the first key, over the second; one panel if there is one key."""
+    keys = release.query.groups.by
+    titles = [""] * len(release) if len(keys) == 1 else _titles(release, keys[0])
+    rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
+    panel_of = np.array([rank[title] for title in titles])
+    size = np.zeros(len(rank))
+    np.maximum.at(size, panel_of, np.abs(_numbers(release, name)))
+    kept = np.sort(np.argsort(-size, kind="stable")[:_PANELS])
+    at = np.flatnonzero(np.isin(panel_of, kept))
+    rows = _rows(release, at)
+    places = sorted(set(order.tolist()))
+    found: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
+    for i, row in zip(at, rows, strict=True):
+        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:]))
+    caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
+    if len(keys) == 2:
+        caption += f", for each {about.label(keys[0])}"
+        if len(kept) < len(rank):
+            caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
+    by_rank = list(rank)
+    panels = [(by_rank[i], [(place, some.get(place)) for place in places]) for i, some in found.items()]
+    return lines(caption, panels)
+
+
+def _titles(release: "Release", key: str) -> list[str]:
+    return [key_text(row, [key]) for row in _rows(release, np.arange(len(release)), [key])]
+
+
+def _numbers(release: "Release", name: str) -> Any:
+    return np.nan_to_num(np.array(release.table[name].to_pylist(), dtype=float))
+
+
+def _chosen(release: "Release", sizes: Any, most: int) -> list[dict[str, Any]]:
+    """The rows with the largest numbers, in the order of the table."""
+    return _rows(release, np.sort(np.argsort(-sizes, kind="stable")[:most]))
+
+
+def _rows(release: "Release", at: Any, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    table = release.table if columns is None else release.table.select(columns)
+    return plain_rows(table.take(pa.array(at)))
+
+
+def _point(row: dict[str, Any], name: str, label: str) -> Point:
+    numbers = [row[name + end] for end in ("", "_low", "_high")]
+    value, low, high = (float(number or 0) for number in numbers)
+    return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))

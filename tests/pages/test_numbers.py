@@ -1,0 +1,82 @@
+"""Numbers on pages: rounded by their noise and never the wrong way."""
+
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osgt.pages.numbers import counted, day, factor, half_width, listed, misses, percent, with_interval
+
+
+def number(text):
+    return Decimal(text.replace(",", ""))
+
+
+@given(st.integers(-(2**62), 2**62), st.integers(0, 2**40), st.integers(0, 2**40))
+def test_whole_numbers_lose_little_and_intervals_only_grow(value, below, above):
+    shown = with_interval(value, value - below, value + above)
+    half = Decimal(below + above) / 2
+    assert abs(number(shown.value) - value) <= half / 10
+    assert value - below - half / 5 <= number(shown.low) <= value - below
+    assert value + above <= number(shown.high) <= value + above + half / 5
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e9))
+def test_so_do_floats(value, half):
+    low, high = value - half, value + half
+    shown = with_interval(value, low, high)
+    # All digits are shown where floats can no longer tell the ends apart.
+    assert number(shown.low) <= Decimal(repr(low))
+    assert number(shown.high) >= Decimal(repr(high))
+    assert abs(number(shown.value) - Decimal(repr(value))) <= Decimal(half) / 8 + Decimal(math.ulp(value))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "texts"),
+    [
+        ((1002, 857, 1147), ("1,002", "857", "1,147")),
+        ((123456, 118644, 128268), ("123,460", "118,640", "128,270")),
+        ((-0.004, -1.0, 1.0), ("0.0", "-1.0", "1.0")),
+        ((12.3456, 9.1, 15.6), ("12.3", "9.1", "15.6")),
+        ((5, 5, 5), ("5", "5", "5")),
+        ((Decimal("10.25"), Decimal("8.00"), Decimal("12.50")), ("10.2", "8.0", "12.5")),
+        ((None, None, None), ("–", "–", "–")),
+        ((math.nan, 0.0, 1.0), ("–", "0.0", "1.0")),
+    ],
+)
+def test_examples(numbers, texts):
+    shown = with_interval(*numbers)
+    assert (shown.value, shown.low, shown.high) == texts
+
+
+@given(st.floats(1e-6, 14))
+def test_the_factor_is_never_too_small(epsilon):
+    shown = number(factor(epsilon).partition(" ")[0])
+    exact = Decimal(epsilon).exp()
+    assert exact <= shown <= 1 + (exact - 1) * Decimal("1.11")
+
+
+def test_the_factor_in_words():
+    assert factor(2) == "7.4 (e^ε with ε = 2)"
+    assert factor(0.5) == "1.65 (e^ε with ε = 0.5)"
+    assert factor(20) == "e^ε with ε = 20"
+
+
+def test_words():
+    assert misses(0.95) == "Of 100 intervals, about 5 miss."
+    assert misses(0.99) == "Of 100 intervals, about 1 misses."
+    assert misses(0.5) == "Of 100 intervals, about 50 miss."
+    assert misses(0.9999) == "Of 10,000 intervals, about 1 misses."
+    assert percent(0.95) == "95 %"
+    assert half_width(24.0) == "±24"
+    assert half_width(4812345.0) == "±4,810,000"
+    assert half_width(0.012345) == "±0.0123"
+    assert day(datetime(2026, 11, 6, tzinfo=UTC)) == "6 November 2026"
+    assert listed([]) == ""
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert counted(1, "entry", "entries") == "1 entry"
+    assert counted(2000, "entry", "entries") == "2,000 entries"
