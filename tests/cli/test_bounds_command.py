@@ -32,6 +32,7 @@ def folder(tmp_path):
         '[groups]\nby = "ward"\npublic_keys = [0, 1, 2, 3, 4]\nmax_rows_per_group = 6\n'
         '[[aggregates]]\nkind = "count"\n[[aggregates]]\nkind = "sum"\ncolumn = "days"\n'
         "[budget]\nepsilon = 2\ndelta = 1e-6\n"
+        '[report]\ntitle = "Days in bed"\n[report.labels]\ndays_sum = "Days"\n'
     )
     return tmp_path
 
@@ -48,6 +49,7 @@ def test_a_query_file_with_open_bounds_is_completed_and_released(folder):
     assert found["groups"]["max_rows_per_group"] == 6
     assert found["groups"]["max_groups"] in (4, 5)
     assert found["data"]["source"] == "v.parquet"
+    assert found["report"] == {"title": "Days in bed", "labels": {"days_sum": "Days"}}
     low, high = found["aggregates"][1]["bounds"]
     assert low == 0
     assert 20 <= high <= 40

@@ -171,8 +171,8 @@ def _text(file: "QueryFile", found: "Suggestion", folder: Path) -> str:
         if aggregate.get("bounds") is None and aggregate.get("column") in found.bounds:
             aggregate["bounds"] = list(found.bounds[aggregate["column"]])
     plain["budget"] = {"epsilon": found.release_epsilon, "delta": found.release_delta} | plain.get("budget", {})
-    order = ("data", "groups", "aggregates", "budget", "output")
-    return query_file_text({part: plain[part] for part in order if part in plain}, folder or Path())
+    first = [part for part in ("data", "groups", "aggregates", "budget") if part in plain]
+    return query_file_text({part: plain[part] for part in dict.fromkeys([*first, *plain])}, folder or Path())
 
 
 def print_suggestion(found: "Suggestion") -> None:
