@@ -100,7 +100,8 @@ def test_a_million_groups():
     (found,) = fetched
     assert found.num_rows == size
     assert np.array_equal(np.sort(found["key_0"].to_numpy()), numbers)
-    assert int(np.sum(found["sum_0_0"].to_numpy())) == 45 * size // 10
+    # Measured as 2·value - 9: one unit moves that half as far.
+    assert np.array_equal(found["sum_0_0"].to_numpy(), 2 * (found["key_0"].to_numpy() % 10) - 9)
     assert release.to_arrow().num_rows < size / 1000
 
 

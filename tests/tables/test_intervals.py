@@ -14,6 +14,7 @@ from osgt import DiscreteOSGT
 from osgt.noise.combination import Combination
 from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny
 from osgt.tables.intervals import Numbers, ratio_interval, variance_interval
+from osgt.tables.measures import CentredSum
 from osgt.tables.release import _noisy
 
 GROUPS = 20_000
@@ -217,13 +218,15 @@ class TestCoverage:
                 return measure.times * number(measure.base) - measure.by * number(measure.on)
             if isinstance(measure, CentredOnAll):
                 return measure.times * number(measure.base) - measure.by * number(UnitsInAny())
+            if type(measure) is CentredSum:
+                low, high = measure.grid.low, measure.grid.high
+                return int((2 * np.clip(values, low, high) - low - high).sum())
             return {
                 "Rows": len(z),
                 "Units": len(z),
                 "UnitsInAny": 3 * len(z),
                 "Values": len(z),
                 "ClippedSum": int(np.clip(values, -3, 9).sum()),
-                "CentredSum": int(z.sum()),
                 "Squares": int((2 * z * z - 64).sum()),
             }[type(measure).__name__]
 
