@@ -15,7 +15,6 @@ from stands import STANDS
 
 from osgt import Dataset
 from osgt.tables.measures import ClippedSum, Rows, Units, Values
-from osgt.tables.plan import measured_parts
 from osgt.tables.reading import compiled, fetched
 from osgt.tables.release import exact_sums
 
@@ -150,7 +149,8 @@ def query_of(data):
 def fingerprint(data):
     """All of a release that must not depend on values: schema, grids, shifts and the text of the query."""
     query = query_of(data)
-    parts = measured_parts(query.groups, query.aggregates, data.neighbours)
+    planning = query.planning()
+    parts = {measure: planning.part(measure) for measure in planning.alternatives.directly().measured}
     expression = exact_sums(query, list(parts), salt=1)
     text = expression.get_backend().compile(expression)
     return str(data.table.schema()), parts, query.aggregates, re.sub(r"osgt_[0-9a-f]+", "view", text)
