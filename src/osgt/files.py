@@ -125,7 +125,7 @@ def _begun(temporary: Path, target: Target) -> BinaryIO:
                     "there is none"
                 )
             # Between opening and locking it, another run may have moved or removed it.
-            still_there = temporary.exists() and os.path.samestat(os.fstat(held.fileno()), temporary.stat())
+            still_there = _is_at(held, temporary)
             if is_new and still_there:
                 return held
             if still_there:
@@ -134,6 +134,14 @@ def _begun(temporary: Path, target: Target) -> BinaryIO:
             held.close()
             raise
         held.close()
+
+
+def _is_at(held: BinaryIO, place: Path) -> bool:
+    """Whether an open file is the one that stands there now."""
+    try:
+        return os.path.samestat(os.fstat(held.fileno()), place.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _opened(temporary: Path) -> tuple[bool, BinaryIO | None]:
