@@ -55,7 +55,7 @@ def test_a_release_is_charged_as_planned_and_settled_when_written(ledger, tmp_pa
     assert 0 < entry.charge.selection_delta <= 1e-8  # a tenth of δ is set aside for it
     assert json.loads(entry.query)["groups"]["by"] == ["city"]
     assert entry.status != "settled"
-    assert "charged to a ledger" in str(release.statement)
+    assert "was charged to a ledger" in str(release.statement)
     release.to_csv(tmp_path / "out.csv")
     (entry,) = ledger.history("rides")
     assert entry.status == "settled"

@@ -243,7 +243,7 @@ class TestColumns:
         narrow, wide = (small_query().count().release(1, 1e-6, confidence=c) for c in (0.5, 0.999))
         assert narrow.plan.columns[0].half_width < wide.plan.columns[0].half_width
         assert narrow.statement.to_dict()["confidence"] == 0.5
-        assert "probability of 0.5" in str(narrow.statement)
+        assert "probability of at least 50 %" in str(narrow.statement)
 
     def test_public_keys_keep_their_order(self, release):
         assert release.to_arrow()["city"].to_pylist() == ["Rome", "Bern", "Oslo"]
@@ -521,7 +521,7 @@ class TestStatement:
     def test_what_it_says(self, release):
         plain, words = release.statement.to_dict(), str(release.statement)
         assert plain["statement"] == words
-        for part in ("ε = 1", "δ = 1e-06", "every user", "at most 2 groups", "at most 1 rows", "No ledger"):
+        for part in ("ε = 1", "δ = 1e-06", "every user", "at most 2 groups", "at most 1 row in each", "not charged"):
             assert part in words, part
         assert plain["software"] == f"osgt {version('osgt')}"
         written = datetime.datetime.fromisoformat(plain["date"])

@@ -166,7 +166,7 @@ def _plan_table(
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
     console = terminal()
-    table = Table(title=f"{found.confidence:.15g} noise intervals", title_justify="left")
+    table = Table(title=f"{100 * found.confidence:.10g} % noise intervals", title_justify="left")
     for name in ("column", "used", *found.alternatives):
         table.add_column(name, justify="left" if name == "column" else "right")
     for i, column in enumerate(found.columns):

@@ -60,7 +60,9 @@ def _table(made: "Release") -> Table:
     keys = made.query.groups.by
     named = {name: aggregate for aggregate in made.plan.aggregates for name in aggregate.names}
     names = list(named)
-    shown = Table(title=f"{len(made):,} groups, {made.plan.confidence:.15g} noise intervals", title_justify="left")
+    shown = Table(
+        title=f"{len(made):,} groups, {100 * made.plan.confidence:.10g} % noise intervals", title_justify="left"
+    )
     for key in keys:
         shown.add_column(escape(printable(key)), overflow="fold")
     for name in names:

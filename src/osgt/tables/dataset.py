@@ -31,7 +31,7 @@ class Dataset:
         A path or glob of Parquet or CSV files; a pandas, polars or pyarrow frame; a DuckDB file or connection; an Ibis
         table; a Spark DataFrame or session; a PostgreSQL URL. Databases take `table` as well.
     privacy_unit
-        The column that names the person, household, vehicle, … that is protected. Rows without one count nowhere.
+        The column that names the person, household, vehicle, … that is protected. Rows without one are ignored.
         Text is told apart byte by byte, whatever the collation of the column: "Ann" and "ann" are two.
     ledger, dataset
         The ledger that every release is charged to, and the name of the data set there.

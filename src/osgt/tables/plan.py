@@ -204,7 +204,7 @@ class Plan:
         if self.threshold is not None:
             lines.append(
                 f"  A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
-                f"group of {self.shown_size:,} is published {SHOWN:.0%} of the time. {self.choice_in_words()}"
+                f"group of {self.shown_size:,} is published {100 * SHOWN:g} % of the time. {self.choice_in_words()}"
             )
         if self.left_out is not None:
             lines.append(f"  What the bounds leave out is measured as well, for {LEFT_OUT_SHARE:.0%} of the variance.")

@@ -213,23 +213,23 @@ class Query(Methods):
         """What each bound can cut off, in words."""
         unit, cuts = self.dataset.privacy_unit, []
         if self.dataset.filters:
-            cuts.append("rows that where(…) leaves out count nowhere")
+            cuts.append("rows that where(…) leaves out are ignored")
         if self.groups.by:
             cuts.append(
-                f"max_groups = {self.groups.max_groups:,}: of a {unit} in more groups than that, the others are left "
-                "out, chosen at random; counts and sums come out too small where that is common"
+                f"max_groups = {self.groups.max_groups:,}: a {unit} in more groups than that is counted in so many "
+                "of them, chosen at random; counts and sums come out too small where that is common"
             )
         if self.groups.max_rows is not None:
             cuts.append(
-                f"max_rows_per_group = {self.groups.max_rows:,}: of a {unit} with more rows in a group than that, the "
-                "others are left out, chosen at random"
+                f"max_rows_per_group = {self.groups.max_rows:,}: a {unit} with more rows in a group than that is "
+                "counted with so many of them, chosen at random"
             )
         cuts += [limits.words for aggregate in self.aggregates for limits in aggregate.limits]
         if self.groups.public is not None:
-            cuts.append("public_keys: rows with other keys count nowhere")
+            cuts.append("public_keys: rows with other keys are ignored")
         elif self.groups.by:
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
-        cuts.append(f"rows without a {unit} count nowhere")
+        cuts.append(f"rows without a {unit} are ignored")
         return list(dict.fromkeys(cuts))
 
 

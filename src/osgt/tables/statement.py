@@ -86,28 +86,34 @@ def _published(query: "Query") -> dict[str, Any]:
     return plain
 
 
+def _number_of(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, reservation: str | None) -> str:
     unit, groups = query.dataset.privacy_unit, query.groups
-    kept = f"at most {groups.max_groups:,} groups" if groups.by else "the table"
+    kept = f"at most {_number_of(groups.max_groups, 'group')}" if groups.by else "the table"
     rows = (
-        "" if groups.max_rows is None else f", with at most {groups.max_rows:,} rows {'in each' if groups.by else ''}"
+        ""
+        if groups.max_rows is None
+        else f", with at most {_number_of(groups.max_rows, 'row')} {'in each' if groups.by else ''}"
     )
     sentences = [
         f"This release is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
-        f"total, for every {unit}: {NEIGHBOURS[plan.neighbours]}, and the probability of any outcome changes by at "
-        f"most a factor e^ε, up to δ.",
+        f"total, for every {unit}: if {NEIGHBOURS[plan.neighbours]}, the probability of any result changes by at most "
+        "a factor of e^ε, except with a probability of about δ.",
         f"Every {unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen at random, before "
         "anything was added up.",
         "Noise was added to whole numbers, by an exact sampler with the operating system's randomness.",
-        f"The ends of the intervals cover the noise with a probability of {plan.confidence:.15g} each; they do not "
-        "cover what the bounds cut off, nor errors in the data.",
+        f"Each interval contains the value without noise with a probability of at least {100 * plan.confidence:.10g} "
+        "%. Intervals tell about the noise alone: neither about what the bounds cut off nor about errors in the data.",
     ]
     if left_out is not None:
         sentences += left_out.sentences
     if plan.threshold is not None:
         sentences.append(
-            f"Groups are shown whose number of {plan.chosen_by}, with noise, is at least {plan.threshold:,}; a group "
-            f"of {plan.shown_size:,} is shown with {SHOWN:.0%} probability. {plan.choice_in_words()}"
+            f"A group is published if its noisy number of {plan.chosen_by} is at least {plan.threshold:,}. A group of "
+            f"{plan.shown_size:,} is published {100 * SHOWN:g} % of the time. {plan.choice_in_words()}"
         )
         asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
         if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
@@ -123,7 +129,8 @@ def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, re
     sentences.append(
         f"The release was charged to a ledger (data set {query.dataset.dataset!r}, entry {reservation})."
         if reservation is not None
-        else "No ledger keeps account of releases from these data: every further release adds to what is given away."
+        else "This release was not charged to a ledger. Every further release from the same data weakens the "
+        "protection."
     )
     sentences += [f"Warning: {warning}" for warning in plan.warnings]
     return " ".join(sentences)

@@ -99,7 +99,7 @@ class Column:
 
     def in_words(self) -> str:
         """The half-widths, and the standard deviation if there is one."""
-        often = f"{self.confidence:.15g} of the time"
+        often = f"{100 * self.confidence:.10g} % of the time"
         if self.by_size is None:
             return f"{self.width_in_words()} ({often}; standard deviation {self.std:,.4g})"
         sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in self.by_size.items())
