@@ -97,7 +97,7 @@ class TestRelease:
         statement = json.loads(table.schema.metadata[b"osgt"])
         assert Charge.from_dict(statement["privacy"]["charge"]).profile.delta(5) <= 1e-4
         assert "ε = 5 and δ = 0.0001" in result.stdout
-        assert "No ledger" in result.stdout
+        assert "not charged to a ledger" in result.stdout
         page = report.read_text(encoding="utf-8")
         HTMLParser().feed(page)
         assert "O&#39;slo" in page
