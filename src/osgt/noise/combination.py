@@ -148,14 +148,14 @@ def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: fl
     `cells` says how fine the grid is, unless its `step` is given.
     """
     lost = _FAR_ENDS * tail
-    reaches = [abs(float(c)) * _reach(law, 0.5 * lost / len(terms)) for c, law in terms]
+    reaches = [abs(float(c)) * reach_of(law, 0.5 * lost / len(terms)) for c, law in terms]
     common = _common_step(terms)
     exact = common is not None and sum(reaches) <= cells * common and (step is None or step == common)
     if exact:
         step = float(common or 1)
     elif step is None:
         step = sum(reaches) / cells
-    parts = [_rounded(abs(float(c)), law, reach, step) for (c, law), reach in zip(terms, reaches, strict=True)]
+    parts = [rounded(abs(float(c)), law, reach, step) for (c, law), reach in zip(terms, reaches, strict=True)]
     # A float more than half a step for each: the multiples themselves are rounded as well.
     off = 0.0 if exact else len(parts) * 0.5 * step * (1.0 + 1e-9)
     masses, error = convolved(parts, precise=tail < _SMALL_TAIL)
@@ -187,7 +187,7 @@ def spectrum(masses: Floats, size: int) -> Floats:
     return np.asarray(rfft(circle).real)
 
 
-def _rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
+def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     """Probabilities of the multiples 0, 1, … nearest to coefficient·Y, as far as the reach."""
     last = math.floor(reach / step + 0.5)
     if isinstance(law, IntegerLaw) and reach <= coefficient * _ONE_BY_ONE:
@@ -203,7 +203,7 @@ def _rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     return np.concatenate([[1.0 - 2.0 * after[0]], after[:-1] - after[1:]])
 
 
-def _reach(law: Law, tail: float) -> float:
+def reach_of(law: Law, tail: float) -> float:
     """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
     log P[Y > y] is concave: a chord from zero leads too far where it is extended, and not far enough between its ends.

@@ -1,0 +1,213 @@
+"""Sums of many independent noises, X = Σ coefficient·(Y₁ + … + Yₙ): how far they are from zero, by a rigorous bound.
+
+The characteristic function of X is a product of known ones. Its values at the frequencies 2πk/P, k ≤ K, give the mean
+of any trigonometric polynomial of degree K on a circle of circumference P, and Selberg's polynomial (Montgomery, Ten
+Lectures, 1994, chapter 1) lies below the indicator of an interval everywhere: a finite sum is a lower bound on the
+probability of [-h, h], about that of an interval that is shorter by P/(K + 1). What lies outside the circle is bounded
+by Chernoff's inequality. `Combination` is better for a few noises: it is exact where it can be.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.fft import rfft
+
+from osgt.noise.combination import Coefficient, reach_of, rounded
+from osgt.noise.family import Law
+from osgt.noise.integer import IntegerLaw
+from osgt.noise.mills import Floats
+
+#: A coefficient, the noise, and how many independent noises have them.
+ManyTerm = tuple[Coefficient, Law, int]
+
+#: Degree of the polynomials.
+_DEGREE = 2048
+
+#: Probability beyond which the far ends of a noise count as outside.
+_FAR = 1e-17
+
+#: Multiples of a step on either side of zero as which a noise is taken.
+_CELLS = 1 << 13
+
+#: More than the error of a characteristic function: that of its interpolation, and as much again for rounding.
+_INTERPOLATION = 1e-12
+_ERROR = 2.0 * _INTERPOLATION
+
+#: Part of a tail for what lies outside the circle, and for noises that are rounded to steps.
+_OUTSIDE = 1e-4
+
+#: In standard deviations: exponents for Chernoff's inequality, of a noise and of the sum.
+_EXPONENTS = 16.0 * np.linspace(0.0, 1.0, 257) ** 2
+_TRIED = np.geomspace(0.25, 16.0, 97)
+
+#: Below, a product of characteristic functions makes no difference.
+_NOTHING = 1e-18
+
+_HALVINGS = 14
+
+
+@dataclass(frozen=True)
+class ManySum:
+    """The noise Σ coefficient·(Y₁ + … + Yₙ) of a number that is put together from very many.
+
+    Examples
+    --------
+    >>> from osgt.noise import DiscreteOSGT
+    >>> noise = ManySum(((1, DiscreteOSGT.gaussian(10), 100), (0.25, DiscreteOSGT.laplace(4), 400)))
+    >>> round(noise.std(), 2)
+    103.9
+    >>> round(noise.half_width(0.95) / noise.std(), 2)
+    1.96
+    """
+
+    terms: tuple[ManyTerm, ...]
+
+    def var(self) -> float:
+        """Variance."""
+        return math.fsum(number * float(c) ** 2 * law.var() for c, law, number in self.terms)
+
+    def std(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(self.var())
+
+    def half_width(self, confidence: float) -> float:
+        """An h with P[|X| ≤ h] ≥ confidence, above the least one by about one percent of a standard deviation.
+
+        Where less than 1e-5 is left, by up to ten percent.
+        """
+        if not self._merged:
+            return 0.0
+        if len(self._merged) == 1 and self._merged[0][2] == 1:
+            [(coefficient, law, _)] = self._merged
+            return coefficient * float(law.isf((1.0 - confidence) / 2))
+        tail = 1.0 - confidence
+        if tail * (1.0 - 2.0 * _OUTSIDE) <= 2.0 * self._lost:
+            raise ValueError(
+                f"confidence must leave more than {4.0 * self._lost:.1g} for this noise, got {confidence!r}"
+            )
+        inside = tail * (1.0 - 2.0 * _OUTSIDE) - self._lost
+        off = self._rounding(_OUTSIDE * tail)
+        # Chernoff's bound serves alone where a tail is too small for floats.
+        high = self._beyond(inside)
+        circle = high + self._beyond(_OUTSIDE * tail)
+        values, error = self._characteristic(circle)
+        low = 0.0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            covered = _least_inside(values, middle / circle) - error >= 1.0 - inside
+            low, high = (low, middle) if covered else (middle, high)
+        return high * (1.0 + 1e-12) + off
+
+    def excess(self, confidence: float, target: Fraction) -> float:
+        """log(h/target): ≤ 0 where the half-width h is ≤ target."""
+        return math.log(max(self.half_width(confidence), 1e-300)) - math.log(max(float(target), 1e-300))
+
+    @cached_property
+    def _merged(self) -> list[tuple[float, Law, int]]:
+        """Positive coefficients, each once for each noise; what decides the sum most comes first."""
+        found: dict[tuple[float, Law], int] = {}
+        for c, law, number in self.terms:
+            if c and number and law.var() > 0:
+                found[abs(float(c)), law] = found.get((abs(float(c)), law), 0) + number
+        merged = [(c, law, number) for (c, law), number in found.items()]
+        return sorted(merged, key=lambda term: -term[2] * term[0] ** 2 * term[1].var())
+
+    @property
+    def _lost(self) -> float:
+        """At least the probability that any of the noises is beyond its table."""
+        return 2.0 * _FAR * sum(number for _, _, number in self._merged)
+
+    def _rounding(self, tail: float) -> float:
+        """How far the sum is at most from that of the rounded noises, except with this probability.
+
+        Noises are symmetric, and so are the errors of rounding: they are independent, zero on average and at most half
+        a step each, to which Hoeffding's inequality applies.
+        """
+        squares = math.fsum(n * (c * _table(law).step) ** 2 for c, law, n in self._merged if not _table(law).exact)
+        return math.sqrt(0.5 * squares * math.log(2.0 / tail))
+
+    def _beyond(self, tail: float) -> float:
+        """An r with P[|X| > r] ≤ tail for the noises as in their tables, by Chernoff's inequality."""
+        tried = _TRIED / self.std()
+        # Logarithms of moment-generating functions are convex: chords lie above them.
+        logs = [
+            number * np.interp(tried * c * law.std(), _EXPONENTS, _table(law).log_moments)
+            for c, law, number in self._merged
+        ]
+        return float(np.min((np.sum(logs, axis=0) + math.log(2.0 / tail)) / tried))
+
+    def _characteristic(self, circle: float) -> tuple[Floats, float]:
+        """E cos(2πkX/circle) for k = 1 … K, and a bound on the error that they lead to in a probability."""
+        frequencies = (2.0 * math.pi / circle) * np.arange(1.0, _DEGREE + 1.0)
+        values = np.ones(_DEGREE)
+        for c, law, number in self._merged:
+            seen = np.flatnonzero(np.abs(values) > _NOTHING)
+            values[seen] *= _table(law).characteristic(c * frequencies[seen]) ** number
+        # An error of one value counts with at most 2/(πk) + 2/(K + 1).
+        together = (2.0 / math.pi) * (1.0 + math.log(_DEGREE)) + 2.0
+        return values, together * (_ERROR * sum(number for _, _, number in self._merged) + _NOTHING)
+
+
+def _least_inside(values: Floats, part: float) -> float:
+    """A lower bound on P[|X| ≤ h], where h is this part of the circle: the mean of Selberg's polynomial."""
+    degree = len(values) + 1
+    k = np.arange(1.0, degree)
+    u, angle = k / degree, 2.0 * math.pi * part * k
+    vaaler = (1.0 - u) / np.tan(math.pi * u) + 1.0 / math.pi
+    terms = vaaler * np.sin(angle) - (1.0 - u) * np.cos(angle)
+    return 2.0 * part + (2.0 * float(terms @ values) - 1.0) / degree
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A noise as multiples of `step`, rounded unless `exact`, and what is needed of its transforms."""
+
+    step: float
+    exact: bool
+    #: The characteristic function and its derivative at even distances from 0 to π.
+    values: Floats
+    slopes: Floats
+    #: Logarithms of the moment-generating function at `_EXPONENTS`.
+    log_moments: Floats
+
+    def characteristic(self, frequencies: Floats) -> Floats:
+        """The characteristic function, by cubic interpolation from values and derivatives."""
+        last = len(self.values) - 1
+        folded = np.mod(frequencies * self.step, 2.0 * math.pi)
+        place = np.minimum(folded, 2.0 * math.pi - folded) * (last / math.pi)
+        left = np.minimum(place.astype(np.int64), last - 1)
+        t, width = place - left, math.pi / last
+        low, high = self.values[left], self.values[left + 1]
+        rise, low_slope, high_slope = high - low, width * self.slopes[left], width * self.slopes[left + 1]
+        bend = t * (1.0 - t) * ((1.0 - t) * (low_slope - rise) + t * (rise - high_slope))
+        return np.asarray(low + t * rise + bend)
+
+
+@lru_cache(maxsize=16)
+def _table(law: Law) -> _Table:
+    reach = reach_of(law, _FAR)
+    exact = isinstance(law, IntegerLaw) and reach <= _CELLS
+    step = 1.0 if exact else reach / _CELLS
+    masses = rounded(1.0, law, reach, step)
+    places = np.arange(len(masses), dtype=np.float64)
+    # The error of the interpolation is at most (width of a cell)⁴·E[Y⁴]/384.
+    fourth = 2.0 * float(places**4 @ masses)
+    cells = 1 << max(math.ceil(math.log2(math.pi * (fourth / (384.0 * _INTERPOLATION)) ** 0.25)), 6)
+    cells = max(cells, 1 << (len(masses) - 1).bit_length())
+    half = np.concatenate([[0.5 * masses[0]], masses[1:]])
+    values = 2.0 * rfft(half, 2 * cells).real
+    slopes = 2.0 * rfft(places * half, 2 * cells).imag
+    exponents = _EXPONENTS * (step / law.std())
+    logs = np.array([_log_moment(masses, places * exponent) for exponent in exponents])
+    return _Table(step, exact, values, slopes, logs)
+
+
+def _log_moment(masses: Floats, exponents: Floats) -> float:
+    """log E exp(exponent·Y): Σ masses·(eˣ + e⁻ˣ), but for zero, which counts once."""
+    top = float(exponents[-1])
+    both = np.exp(exponents - top) + np.exp(-exponents - top)
+    both[0] *= 0.5
+    return top + math.log(float(both @ masses))
