@@ -161,9 +161,9 @@ class TestRelease:
         for more, less in zip(with_it.laws.values(), without.laws.values(), strict=True):
             assert more.var() == pytest.approx(1.02 * less.var(), rel=1e-3)
         assert set(with_it.noise.beside) == {"rows", "units", "values of fare"}
-        assert with_it.noise.profile.delta(5) <= 1e-6
+        assert with_it.charge.profile.delta(5) <= 1e-6
         # Much less noise beside the groups would not fit.
-        assert with_it.noise.profile.delta(5) > 0.5 * 1e-6
+        assert with_it.charge.profile.delta(5) > 0.5 * 1e-6
 
     def test_a_ledger_is_charged_for_all_of_it(self, released):
         query, _ = released
@@ -199,7 +199,7 @@ def test_pure_budgets_and_exchanges(delta, neighbours):
     data = Dataset(table_of(made(50)), privacy_unit="person", neighbours=neighbours)
     query = data.group_by("town", max_groups=2, public_keys=["a", "b", "c"]).count_units()
     plan = query.plan(epsilon=1, delta=delta, measure_left_out=True)
-    assert plan.noise.profile.delta(1) <= max(delta, 1e-300)
+    assert plan.charge.profile.delta(1) <= max(delta, 1e-300)
     assert {part.coordinates for _, part in plan.noise.beside.values()} == {1 if neighbours == "add_remove" else 2}
     assert "appearances of a person in a group" in " ".join(
         query.release(1, delta, measure_left_out=True).left_out.sentences

@@ -19,9 +19,10 @@ from osgt.privacy import Charge
 from osgt.privacy.cautions import budget_warnings
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
+from osgt.tables.joint_planning import JointPlanning
 from osgt.tables.left_out import LeftOutMeasures
 from osgt.tables.measures import Measure
-from osgt.tables.planning import Noise, Planning, profile_with
+from osgt.tables.planning import Noise, Planning, profile_of_all, profile_of_pairs
 from osgt.tables.selection import Selection, chance_alone, chance_apart, chosen_delta, shown_size, threshold
 from osgt.tables.sharing import LEFT_OUT_SHARE, with_left_out
 
@@ -99,7 +100,7 @@ class Plan:
         Together that is (ε, δ) if the plan was made for a ledger. Else noise and choice are (ε, δ) together, and a
         ledger, which cannot account for that, would take more.
         """
-        return Charge(self.noise.profile, self.selection_delta)
+        return Charge(profile_of_all([self.noise]), self.selection_delta)
 
     @property
     def shown_size(self) -> int | None:
@@ -218,69 +219,88 @@ def percent(part: float) -> str:
     return f"{round(100 * part, 1) + 0.0:.1f} %"
 
 
-def make_plan(
-    planning: Planning,
-    epsilon: float,
-    delta: float,
-    cuts: Sequence[str],
-    *,
-    charged: bool,
-    left_out: LeftOutMeasures | None = None,
-) -> Plan:
-    """One joint calibration of all that is measured, and of the count by which groups are chosen.
+@dataclass(frozen=True)
+class Asked:
+    """What a plan is made for: the numbers of a table, what its bounds cut off, and whether that is measured."""
 
-    Where groups are chosen and a ledger is `charged`, a part of δ is set aside for the choice. What is left out is
-    measured for a small part of the variance.
+    planning: Planning
+    cuts: tuple[str, ...]
+    left_out: LeftOutMeasures | None = None
+
+
+def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged: bool) -> list[Plan]:
+    """One joint calibration of all that is measured in tables that are released together, a plan for each.
+
+    Where groups are chosen, a part of δ is set aside for the choice if a ledger is `charged` or if several tables
+    choose theirs. What is left out is measured for a small part of the variance.
     """
     epsilon, delta = budget(epsilon, delta)
-    groups = planning.groups
-    planning.checked()
-    if delta == 0 and not groups.shows_all:
+    for table in tables:
+        table.planning.checked()
+    choosing = sum(not table.planning.groups.shows_all for table in tables)
+    if delta == 0 and choosing:
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
-    apart = charged and not groups.shows_all
+    apart = choosing > 1 or (charged and choosing == 1)
     noise_delta = delta * (1.0 - SELECTION_SHARE) if apart else delta
-    noise, ends = planning.best(epsilon, noise_delta)
-    if left_out is not None:
-        parts = left_out.parts(planning.neighbours)
-        noise, ends = with_left_out(noise, ends, parts, epsilon, noise_delta)
-    if not all(can_be_drawn(law.potential) for law in noise.laws.values()):
+    noises, ends = JointPlanning(tuple(table.planning for table in tables)).best(epsilon, noise_delta)
+    if any(table.left_out is not None for table in tables):
+        parts = [{} if t.left_out is None else t.left_out.parts(t.planning.neighbours) for t in tables]
+        noises, ends = with_left_out(noises, ends, parts, epsilon, noise_delta)
+    if not all(can_be_drawn(law.potential) for noise in noises for law in noise.laws.values()):
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
             "narrower bounds or a smaller max_rows_per_group"
         )
-    return Plan(
-        groups=groups,
-        aggregates=planning.aggregates,
-        neighbours=planning.neighbours,
-        epsilon=epsilon,
-        delta=delta,
-        confidence=planning.interval,
-        planning=planning,
-        noise=noise,
-        ends=ends,
-        left_out=left_out,
-        selection=None if planning.selector is None else _selection(planning, noise, epsilon, delta, apart=apart),
-        cuts=tuple(cuts),
-    )
+    plans = []
+    for i, table in enumerate(tables):
+        planning, chance = table.planning, 0.0
+        if planning.selector is not None:
+            most = planning.groups.most
+            if apart:
+                chance = chance_apart(most, SELECTION_SHARE * delta / choosing)
+            else:
+                others = [pair for other in (*noises[:i], *noises[i + 1 :]) for pair in other.pairs]
+                chance = chance_alone(most, delta, _delta_without(planning, noises[i], others, epsilon))
+        plans.append(
+            Plan(
+                groups=planning.groups,
+                aggregates=planning.aggregates,
+                neighbours=planning.neighbours,
+                epsilon=epsilon,
+                delta=delta,
+                confidence=planning.interval,
+                planning=planning,
+                noise=noises[i],
+                ends={name: each[i] for name, each in ends.items()},
+                left_out=table.left_out,
+                selection=_selection(planning, noises[i], chance, apart=apart),
+                cuts=table.cuts,
+            )
+        )
+    return plans
 
 
-def _selection(planning: Planning, noise: Noise, epsilon: float, delta: float, *, apart: bool) -> Selection:
-    """From which count on groups are shown."""
-    assert planning.selector is not None
-    groups = planning.groups.most
+def _delta_without(
+    planning: Planning, noise: Noise, others: list[tuple[IntegerLaw, Part]], epsilon: float
+) -> Callable[[int], float]:
+    """For a number of groups that are a unit's alone: the δ of all the noise that the unit still moves."""
 
-    def delta_without(alone: int) -> float:
-        parts = {measure: planning.part(measure, alone) for measure in noise.parts}
-        left = {measure: part for measure, part in parts.items() if part is not None}
-        if not left and not noise.beside:
-            return 0.0
-        profile = profile_with([noise.laws[measure] for measure in left], list(left.values()), noise.beside)
-        return float(profile.delta(epsilon, slack=1e-3))
+    def at(alone: int) -> float:
+        parts = ((noise.laws[measure], planning.part(measure, alone)) for measure in noise.parts)
+        left = [(law, part) for law, part in parts if part is not None]
+        pairs = [*left, *noise.beside.values(), *others]
+        return float(profile_of_pairs(pairs).delta(epsilon, slack=1e-3)) if pairs else 0.0
 
-    chance = chance_apart(groups, SELECTION_SHARE * delta) if apart else chance_alone(groups, delta, delta_without)
+    return at
+
+
+def _selection(planning: Planning, noise: Noise, chance: float, *, apart: bool) -> Selection | None:
+    """From which count on groups are shown, if one with a unit alone may be shown with this chance."""
+    if planning.selector is None:
+        return None
     law, most = noise.laws[planning.selector], planning.groups.most_of(planning.selector)
     tau = threshold(law, most, chance)
-    return Selection(tau, chosen_delta(groups, float(law.sf(tau - most - 1))), apart)
+    return Selection(tau, chosen_delta(planning.groups.most, float(law.sf(tau - most - 1))), apart)
 
 
 def epsilon_for(target: float, excess: Callable[[float], float]) -> float:

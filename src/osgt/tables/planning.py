@@ -1,16 +1,15 @@
-"""Planning: the scheme and the noise with the least error for what a query asks for, at a budget.
+"""Planning: which whole numbers to measure for what a query asks for, at a budget.
 
-Schemes are ranked by a formula, the best of them calibrated. The same is done for each end of the family by itself, and
-the best of all is used: the columns are never worse than with Gaussian or Laplace noise planned as well as that.
+Schemes are ranked by a formula, for noise of any shape and for each end of the family by itself. `joint_planning` has
+the noise.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from osgt.calibration import Column, JointNoise, Part, calibrate_parts
-from osgt.calibration.compare import end_of_family, names_of_ends
+from osgt.calibration import Column, JointNoise, Part
 from osgt.calibration.joint import error_of, joint_noise, noise_of, probability, profile_of
 from osgt.calibration.scale import ScaleSearch
 from osgt.limits import LARGEST_SHIFT
@@ -42,17 +41,20 @@ class Noise:
     beside: "dict[str, tuple[IntegerLaw, Part]]" = field(default_factory=dict)
 
     @property
-    def profile(self) -> PrivacyProfile:
-        """The privacy loss of all of it."""
-        return profile_with([self.laws[measure] for measure in self.parts], list(self.parts.values()), self.beside)
+    def pairs(self) -> "list[tuple[IntegerLaw, Part]]":
+        """All noise, with what it is for."""
+        return [*((self.laws[measure], part) for measure, part in self.parts.items()), *self.beside.values()]
 
 
-def profile_with(
-    laws: Sequence[Law], parts: Sequence[Part], beside: Mapping[str, tuple[IntegerLaw, Part]]
-) -> PrivacyProfile:
-    """The privacy loss of noise in groups, and of noise on what is measured over all units."""
-    more = list(beside.values())
-    return profile_of([*laws, *(law for law, _ in more)], [*parts, *(part for _, part in more)])
+def profile_of_pairs(pairs: Iterable[tuple[Law, Part]]) -> PrivacyProfile:
+    """The privacy loss of noise on parts."""
+    every = list(pairs)
+    return profile_of([law for law, _ in every], [part for _, part in every])
+
+
+def profile_of_all(noises: Iterable[Noise]) -> PrivacyProfile:
+    """The privacy loss of all the noise of tables that are released together."""
+    return profile_of_pairs(pair for noise in noises for pair in noise.pairs)
 
 
 @dataclass(frozen=True)
@@ -148,28 +150,28 @@ class Planning:
             columns=columns,
         )
 
-    def best(self, epsilon: float, delta: float) -> tuple[Noise, dict[str, Noise]]:
-        """The noise with the least error, of all shapes; and that of each end of the family."""
-        cost = RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
+    def scheme(self, epsilon: float, delta: float) -> Scheme:
+        """The scheme that is best with noise of the best shape."""
+        cost = self._cost(epsilon, delta)
         ranked = self._ranked(cost)
         near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
         direct = self.alternatives.directly()
         if cost(direct) <= _FAR * cost(ranked[0]) and all(direct.key != scheme.key for scheme in near):
             near.append(direct)
-        free = self._calibrated(self._least(near, epsilon, delta), epsilon, delta)
-        ends = {name: self._end(name, epsilon, delta, cost) for name in names_of_ends(self.family, delta)}
-        return min([free, *ends.values()], key=self._as_shown), ends
+        return self._least(near, epsilon, delta)
+
+    def scheme_at(self, end: str, epsilon: float, delta: float) -> Scheme:
+        """The scheme that is best with noise of one end of the family."""
+        cost = self._cost(epsilon, delta)
+        return self._ranked(cost.gaussian if end == self.family.ends[0].name else cost.laplace)[0]
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """What a unit moves in the scheme that looks best, weighted as its noise is shared out."""
-        joint = self.joint(self._ranked(RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta))[0])
+        joint = self.joint(self._ranked(self._cost(epsilon, delta))[0])
         return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
 
-    def _end(self, name: str, epsilon: float, delta: float, cost: RoughCost) -> Noise:
-        """The noise with the least error at one end of the family, with a scheme of its own."""
-        own = cost.gaussian if name == self.family.ends[0].name else cost.laplace
-        joint = self.joint(scheme := self._ranked(own)[0])
-        return self._noise(scheme, joint, end_of_family(name, epsilon, delta, joint, self.objective))
+    def _cost(self, epsilon: float, delta: float) -> RoughCost:
+        return RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
 
     def _ranked(self, cost: Callable[[Scheme], float]) -> list[Scheme]:
         return [scheme for scheme in self.alternatives.ranked(cost) if self._fits(scheme)]
@@ -185,20 +187,15 @@ class Planning:
 
         return min(schemes, key=error)
 
-    def _calibrated(self, scheme: Scheme, epsilon: float, delta: float) -> Noise:
+    def noise(self, scheme: Scheme, laws: Sequence[Law]) -> Noise:
+        """The noise of what a scheme measures, given its distributions in order."""
         joint = self.joint(scheme)
-        laws = calibrate_parts(
-            epsilon, delta, joint.parts, objective=self.objective, family=self.family, columns=joint.columns
-        )
-        return self._noise(scheme, joint, laws)
-
-    def _noise(self, scheme: Scheme, joint: JointNoise, laws: Sequence[Law]) -> Noise:
         named = {measure: on_integers(law) for measure, law in zip(scheme.measured, laws, strict=True)}
         parts = dict(zip(scheme.measured, joint.parts, strict=True))
         error = error_of(list(named.values()), joint.columns, self.objective)
         return Noise(scheme, parts, named, error)
 
-    def _as_shown(self, noise: Noise) -> tuple[float, float]:
+    def as_shown(self, noise: Noise) -> tuple[float, float]:
         """The error, by the intervals as they will be shown if these are what is to be small."""
         if self.asked_objective != "interval":
             return noise.error, noise.error

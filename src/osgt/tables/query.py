@@ -9,7 +9,7 @@ from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.tables.aggregates import Aggregate, Column, Methods
 from osgt.tables.left_out import left_out_measures
-from osgt.tables.plan import Plan, epsilon_for, make_plan
+from osgt.tables.plan import Asked, Plan, epsilon_for, make_plans
 from osgt.tables.planning import Planning
 
 if TYPE_CHECKING:
@@ -75,14 +75,13 @@ class Query(Methods):
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
-        planning, cuts = self.planning(confidence, objective, family), self._cuts()
+        asked = self.asked(confidence, objective, family, measure_left_out=measure_left_out)
         apart = self.dataset.ledger is not None if charged is None else charged
-        left_out = left_out_measures(self.groups, self.aggregates) if measure_left_out else None
 
         def plan_at(budget: float) -> Plan:
-            key = budget, delta, confidence, objective, planning.family.name, apart, measure_left_out
+            key = budget, delta, confidence, objective, asked.planning.family.name, apart, measure_left_out
             if key not in self._planned:
-                self._planned[key] = make_plan(planning, budget, delta, cuts, charged=apart, left_out=left_out)
+                [self._planned[key]] = make_plans([asked], budget, delta, charged=apart)
             return self._planned[key]
 
         if epsilon is None:
@@ -90,6 +89,11 @@ class Query(Methods):
             chosen = _chosen(plan_at(1.0).columns, column)  # refuses what is wrong with the rest
             epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target))
         return plan_at(epsilon)
+
+    def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
+        """What a plan is made for."""
+        left_out = left_out_measures(self.groups, self.aggregates) if measure_left_out else None
+        return Asked(self.planning(confidence, objective, family), tuple(self._cuts()), left_out)
 
     def planning(
         self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"

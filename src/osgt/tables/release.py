@@ -176,6 +176,47 @@ def _beside(targets: Mapping[str, Target]) -> str | None:
 
 def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
+    ready = prepared(query, plan)
+    reservation = reserved(query.dataset, plan, title_of(query), query.to_dict())
+    if reservation is not None:
+        reservation.reading()
+    try:
+        answer = measured(query, plan, ready)
+        table = table_of(query, plan, answer, clamp=clamp)
+        statement = Statement.of(
+            query,
+            plan,
+            left_out=answer.left_out,
+            clamp=clamp,
+            groups=table.num_rows,
+            date=datetime.datetime.now(datetime.UTC),
+            version=version("osgt"),
+            reservation=None if reservation is None else str(reservation.sequence),
+        )
+    except Exception as error:
+        raise NothingReleasedError(charged=reservation is not None) from error
+    return Release(table, plan, query, statement, answer.left_out, reservation)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The queries for the engine, compiled and checked: for the sums, and for what is left out."""
+
+    sums: EngineQuery
+    left_out: EngineQuery | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The keys of the groups that are shown, what was measured of them with noise, and what was left out."""
+
+    keys: pa.Table
+    noisy: Mapping[Measure, NDArray[np.int64]]
+    left_out: LeftOut | None
+
+
+def prepared(query: Query, plan: Plan) -> Prepared:
+    """All that can be refused is refused here. No row is read."""
     salt = fresh_salt()
     sums = compiled(exact_sums(query, summed(plan), salt))
     check_query(sums)
@@ -184,37 +225,24 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
         rows, keys, values = prepared_rows(query, [Values(column) for column in plan.left_out.columns])
         left_out = compiled(plan.left_out.numbers(rows, keys, values, salt))
         check_query(left_out)
-    reservation = reserved(query.dataset, plan, _title(query), query.to_dict())
-    if reservation is not None:
-        reservation.reading()
-    try:
-        return _read(query, plan, sums, left_out, reservation, clamp=clamp)
-    except Exception as error:
-        raise NothingReleasedError(charged=reservation is not None) from error
+    return Prepared(sums, left_out)
 
 
-def _read(
-    query: Query, plan: Plan, sums: EngineQuery, left_out: EngineQuery | None, reservation: Any, *, clamp: bool
-) -> Release:
-    """The release of what the engine gives back. Any error here may depend on the data."""
-    carried_keys, found = _exact(query, summed(plan), fetched(sums))
+def measured(query: Query, plan: Plan, ready: Prepared) -> Measured:
+    """What the engine gives back, with noise. Any error here may depend on the data."""
+    carried_keys, found = _exact(query, summed(plan), fetched(ready.sums))
     chosen, noisy = _noisy(plan, {measure: measure.exact(found) for measure in plan.parts})
-    answers = plan.noisy(noisy, clamp=clamp)
-    columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
     keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
-    table = pa.table([*keys.columns, *columns.values()], names=[*keys.column_names, *columns])
-    told = None if left_out is None else _left_out(query, plan, fetched(left_out))
-    statement = Statement.of(
-        query,
-        plan,
-        left_out=told,
-        clamp=clamp,
-        groups=table.num_rows,
-        date=datetime.datetime.now(datetime.UTC),
-        version=version("osgt"),
-        reservation=None if reservation is None else str(reservation.sequence),
-    )
-    return Release(_sorted(table, query), plan, query, statement, told, reservation)
+    told = None if ready.left_out is None else _left_out(query, plan, fetched(ready.left_out))
+    return Measured(keys, noisy, told)
+
+
+def table_of(query: Query, plan: Plan, answer: Measured, *, clamp: bool) -> pa.Table:
+    """The table that is published."""
+    answers = plan.noisy(answer.noisy, clamp=clamp)
+    columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
+    table = pa.table([*answer.keys.columns, *columns.values()], names=[*answer.keys.column_names, *columns])
+    return _sorted(table, query)
 
 
 def _left_out(query: Query, plan: Plan, answer: pa.Table) -> LeftOut:
@@ -312,7 +340,7 @@ def reserved(data: "Dataset", plan: Charged, title: str, query: Mapping[str, Any
     )
 
 
-def _title(query: Query) -> str:
+def title_of(query: Query) -> str:
     """What is published, in a few words: "count, mean(delay) by month"."""
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
     return ", ".join(aggregate.title for aggregate in query.aggregates) + by

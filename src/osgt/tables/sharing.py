@@ -1,12 +1,13 @@
 """A small part of the budget for what is measured beside the groups: the columns get a little more noise for it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from osgt.calibration import Part
-from osgt.noise import IntegerLaw, on_integers, scaled
-from osgt.tables.planning import Noise, profile_with
+from osgt.noise import on_integers, scaled
+from osgt.tables.joint_planning import Noises
+from osgt.tables.planning import Noise, profile_of_all
 
 #: How much larger the variance of every column gets by measuring what is left out.
 LEFT_OUT_SHARE = 0.02
@@ -16,25 +17,31 @@ _CLOSE = 0.02
 
 
 def with_left_out(
-    noise: Noise, ends: Mapping[str, Noise], parts: Mapping[str, Part], epsilon: float, delta: float
-) -> tuple[Noise, dict[str, Noise]]:
-    """The noise a little larger, and beside it the least noise for other parts with which all of it is (ε, δ)."""
-    larger = {name: _larger(end) for name, end in ends.items()}
-    found = _larger(noise)
-    shift = max(part.shift for part in noise.parts.values())
-    model = next(law for measure, law in found.laws.items() if noise.parts[measure].shift == shift)
+    noises: Noises, ends: Mapping[str, Noises], parts: Sequence[Mapping[str, Part]], epsilon: float, delta: float
+) -> tuple[Noises, dict[str, Noises]]:
+    """The noise of tables a little larger, and the least noise for other parts with which all of it is (ε, δ).
 
-    def beside(log_factor: float) -> dict[str, tuple[IntegerLaw, Part]]:
+    Each table has a mapping of such parts, which may be empty.
+    """
+    larger = {name: tuple(_larger(noise) for noise in end) for name, end in ends.items()}
+    found = [_larger(noise) for noise in noises]
+    model, shift = max(
+        ((law, noise.parts[measure].shift) for noise in found for measure, law in noise.laws.items()),
+        key=lambda each: each[1],
+    )
+
+    def beside(log_factor: float) -> Noises:
         factor = math.exp(log_factor) / shift
-        return {name: (on_integers(scaled(model, factor * part.shift)), part) for name, part in parts.items()}
-
-    laws, own = list(found.laws.values()), [found.parts[measure] for measure in found.laws]
+        return tuple(
+            replace(noise, beside={name: (on_integers(scaled(model, factor * p.shift)), p) for name, p in own.items()})
+            for noise, own in zip(found, parts, strict=True)
+        )
 
     def fits(log_factor: float) -> bool:
-        profile = profile_with(laws, own, beside(log_factor))
+        profile = profile_of_all(beside(log_factor))
         return profile.epsilon(0.0) <= epsilon if delta == 0 else float(profile.delta(epsilon, slack=1e-3)) <= delta
 
-    return replace(found, beside=beside(_least(fits, math.log(10.0)))), larger
+    return beside(_least(fits, math.log(10.0))), larger
 
 
 def _larger(noise: Noise) -> Noise:

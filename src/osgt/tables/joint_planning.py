@@ -1,0 +1,81 @@
+"""Joint planning: the noise with the least error for one table or several that have one budget.
+
+Each table measures what is best for it. One calibration then sets the noise of all that is measured. The same is done
+for each end of the family by itself, and the best of all is used: over all columns of all tables the error is never
+larger than with Gaussian or Laplace noise planned as well as that.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from osgt.calibration import JointNoise, calibrate_parts
+from osgt.calibration.compare import end_of_family, names_of_ends
+from osgt.noise import Law
+from osgt.tables.planning import Noise, Planning
+from osgt.tables.schemes import Scheme
+
+#: The noise of each table, in order.
+Noises = tuple[Noise, ...]
+
+
+@dataclass(frozen=True)
+class JointPlanning:
+    """Tables that are released together, all with the same objective, confidence and family."""
+
+    tables: tuple[Planning, ...]
+
+    def best(self, epsilon: float, delta: float) -> tuple[Noises, dict[str, Noises]]:
+        """The noise with the least error, of all shapes; and that of each end of the family."""
+        family = self.tables[0].family
+        free = self._calibrated(epsilon, delta)
+        ends = {name: self._end(name, epsilon, delta) for name in names_of_ends(family, delta)}
+        return min([free, *ends.values()], key=self._as_shown), ends
+
+    def _calibrated(self, epsilon: float, delta: float) -> Noises:
+        schemes = [table.scheme(epsilon, delta) for table in self.tables]
+        joint = self._joint(schemes)
+        laws = calibrate_parts(
+            epsilon,
+            delta,
+            joint.parts,
+            objective=self.tables[0].objective,
+            family=joint.family,
+            columns=joint.columns,
+        )
+        return self._noises(schemes, laws)
+
+    def _end(self, name: str, epsilon: float, delta: float) -> Noises:
+        """The noise with the least error at one end of the family, with schemes of its own."""
+        schemes = [table.scheme_at(name, epsilon, delta) for table in self.tables]
+        joint = self._joint(schemes)
+        return self._noises(schemes, end_of_family(name, epsilon, delta, joint, self.tables[0].objective))
+
+    def _joint(self, schemes: Sequence[Scheme]) -> JointNoise:
+        return together([table.joint(scheme) for table, scheme in zip(self.tables, schemes, strict=True)])
+
+    def _noises(self, schemes: Sequence[Scheme], laws: Sequence[Law]) -> Noises:
+        """Each table with its own part of the distributions."""
+        left = iter(laws)
+        return tuple(
+            table.noise(scheme, [next(left) for _ in scheme.measured])
+            for table, scheme in zip(self.tables, schemes, strict=True)
+        )
+
+    def _as_shown(self, noises: Noises) -> tuple[float, float]:
+        each = [table.as_shown(noise) for table, noise in zip(self.tables, noises, strict=True)]
+        return math.fsum(shown for shown, _ in each), math.fsum(error for _, error in each)
+
+
+def together(joints: Sequence[JointNoise]) -> JointNoise:
+    """All parts and all columns: a column of one table has none of the parts of the others."""
+    columns, before = [], 0
+    whole = sum(len(joint.parts) for joint in joints)
+    for joint in joints:
+        after = whole - before - len(joint.parts)
+        for column in joint.columns:
+            padded = (Fraction(0),) * before + tuple(column.coefficients) + (Fraction(0),) * after
+            columns.append(replace(column, coefficients=padded))
+        before += len(joint.parts)
+    return replace(joints[0], parts=tuple(part for joint in joints for part in joint.parts), columns=tuple(columns))
