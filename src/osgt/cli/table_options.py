@@ -34,8 +34,16 @@ def _parts(
         typer.Option(metavar="URL", help="URL of a database, in place of a file.", rich_help_panel=DATA),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that names who is protected.", rich_help_panel=DATA)
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that names who is protected; may be repeated, where several columns do together.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
+    unit_row: Annotated[
+        bool, typer.Option("--unit-row", help="Every row is a unit of its own.", rich_help_panel=DATA)
+    ] = False,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="SQL", help="Condition on each row; may be repeated.", rich_help_panel=DATA),
@@ -98,10 +106,12 @@ def _parts(
     """What the options say, in the parts and keys of a query file."""
     if url is not None and source is not None:
         raise ValueError("give a source or --url, not both")
+    if unit and unit_row:
+        raise ValueError("give --unit or --unit-row, not both")
     return {
         "data": {
             "source": source if url is None else url,
-            "privacy_unit": unit,
+            "privacy_unit": "row" if unit_row else unit,
             "where": where,
             "types": _types(types or []),
             "delimiter": delimiter,
@@ -128,7 +138,7 @@ class Asked:
 
     def __bool__(self) -> bool:
         """Whether more is said than how many groups one unit counts in."""
-        return any(value not in (None, []) for name, value in self.parts.items() if name != "max_groups") or any(
+        return any(value not in (None, [], False) for name, value in self.parts.items() if name != "max_groups") or any(
             self.aggregates.values()
         )
 
@@ -146,7 +156,10 @@ class Asked:
             if given.get("types"):
                 given["types"] = {**file.get("data", {}).get("types", {}), **given["types"]}
             file[part] = {**file.get(part, {}), **{key: value for key, value in given.items() if _is_said(value)}}
-        for key, option in (("source", "SOURCE (a file), --url or --query"), ("privacy_unit", "--unit")):
+        for key, option in (
+            ("source", "SOURCE (a file), --url or --query"),
+            ("privacy_unit", "--unit (or --unit-row)"),
+        ):
             if key not in file["data"]:
                 raise ValueError(f"{option} must be given")
         aggregates = list(self._aggregates())

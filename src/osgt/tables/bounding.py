@@ -44,7 +44,7 @@ def bounded_sums(
     Parameters
     ----------
     rows
-        The unit in the column "unit", the keys, and the values.
+        The unit in the column "unit", the keys, and the values. Without that column every row is a unit of its own.
     values
         Column of `rows` for each column that the measures name.
     order
@@ -83,6 +83,10 @@ def _kept(
 
     Where `units` matter, one row of each unit in a group has the position 0.
     """
+    if UNIT not in rows.columns:
+        # Every row is a unit of its own, and in one group: nothing can be left out.
+        nothing = ibis.literal(0, type="int64")
+        return rows.mutate(position=nothing, group_rank=nothing)
     rows = rows.filter(rows[UNIT].notnull())
     shuffled = partial(_shuffled, order=order)
     if not keys:

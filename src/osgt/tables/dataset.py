@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -20,6 +20,7 @@ from osgt.tables.keys import check_key_type, public_table
 from osgt.tables.query import Query
 from osgt.tables.sources import files_of, origin, source_of
 from osgt.tables.types import UndeclaredTypeError
+from osgt.tables.unit import PrivacyUnit
 
 
 class Dataset:
@@ -31,8 +32,10 @@ class Dataset:
         A path or glob of Parquet or CSV files; a pandas, polars or pyarrow frame; a DuckDB file or connection; an Ibis
         table; a Spark DataFrame or session; a PostgreSQL URL. Databases take `table` as well.
     privacy_unit
-        The column that names the person, household, vehicle, … that is protected. Rows without one are ignored.
-        Text is told apart byte by byte, whatever the collation of the column: "Ann" and "ann" are two.
+        The column that names the person, household, vehicle, … that is protected, or a list of columns that name it
+        together. Rows in which one of them is missing are ignored. Text is told apart byte by byte, whatever the
+        collation of the column: "Ann" and "ann" are two. "row" where every row is a unit of its own, as in a survey:
+        `max_groups` and `max_rows_per_group` are 1 then.
     ledger, dataset
         The ledger that every release is charged to, and the name of the data set there.
     neighbours
@@ -60,7 +63,7 @@ class Dataset:
     def __init__(
         self,
         source: Any,
-        privacy_unit: str,
+        privacy_unit: str | Sequence[str],
         *,
         ledger: Any = None,
         dataset: str | None = None,
@@ -80,7 +83,7 @@ class Dataset:
         self._source = source_of(source, Options(table, engine, master, types, delimiter))
         self.table = self._source.table
         self.engine = engine_on(self.table.get_backend())
-        self.privacy_unit = privacy_unit
+        self.unit = PrivacyUnit.of(privacy_unit, self.table.columns)
         self.neighbours: Neighbours = neighbours
         self.ledger, self.dataset = ledger, dataset
         self.filters: tuple[Condition, ...] = ()
@@ -88,13 +91,19 @@ class Dataset:
         self.identity = identity(source, table, self.table.schema(), self.origin)
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike)
-        check_key_type(self.engine, "privacy_unit", privacy_unit, self.type_of("privacy_unit", privacy_unit))
-        if privacy_unit in self._source.mixed:
-            # Of a person who is named by a number among texts, all rows would be ignored.
-            raise TypeError(
-                f"privacy_unit: column {privacy_unit!r} has mixed types, of which text alone would count; declare what "
-                f'they mean: types={{"{privacy_unit}": "string"}} in Dataset(…)'
-            )
+        for column in self.unit.columns:
+            check_key_type(self.engine, "privacy_unit", column, self.type_of("privacy_unit", column))
+            if column in self._source.mixed:
+                # Of a person who is named by a number among texts, all rows would be ignored.
+                raise TypeError(
+                    f"privacy_unit: column {column!r} has mixed types, of which text alone would count; declare what "
+                    f'they mean: types={{"{column}": "string"}} in Dataset(…)'
+                )
+
+    @property
+    def privacy_unit(self) -> str:
+        """The name of the privacy unit, for ledgers and sentences: "person", "household + person", "row"."""
+        return self.unit.name
 
     def close(self) -> None:
         """Close the connection if this object has opened it: for files and database URLs."""
@@ -165,12 +174,18 @@ class Dataset:
         """
         for column in columns:
             check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
-            if column == self.privacy_unit:
-                raise ValueError(
-                    f"group_by: {column!r} is the privacy unit: a group would be one unit, which a release never shows"
-                )
+        if self.unit.columns and set(self.unit.columns) <= set(columns):
+            raise ValueError(
+                f"group_by: {self.privacy_unit!r} is the privacy unit: a group would be one unit, which a release "
+                "never shows"
+            )
         if len(set(columns)) < len(columns):
             raise ValueError(f"group_by: each column once, got {', '.join(columns)}")
+        if self.unit.each_row:
+            for name, given in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
+                if given not in (None, 1):
+                    raise ValueError(f"{name} must be left out where every row is a unit: it is 1, got {given!r}")
+            max_groups = max_rows_per_group = 1
         if not columns:
             if max_groups not in (None, 1):
                 raise ValueError(f"max_groups must be left out where there are no groups, got {max_groups!r}")
@@ -185,7 +200,7 @@ class Dataset:
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
-        query = Query(read, Groups(columns, limit or 1, rows, public))
+        query = Query(read, Groups(columns, limit or 1, rows, public, self.unit.each_row))
         if limit is None:
             # Not to be released before it has a limit, but a suggestion can be made for it.
             return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]
@@ -201,7 +216,7 @@ class Dataset:
         return {
             "source": self.origin,
             "engine": self.engine.name,
-            "privacy_unit": self.privacy_unit,
+            "privacy_unit": self.unit.plain,
             "neighbours": self.neighbours,
             "types": dict(self._source.types),
             "where": [condition.text for condition in self.filters],

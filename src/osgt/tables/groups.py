@@ -15,6 +15,10 @@ NEIGHBOURS = {
     "add_remove": "one privacy unit is added or removed with all its rows",
     "change_one": "all rows of one privacy unit are exchanged for any others",
 }
+_NEIGHBOURING_ROWS = {
+    "add_remove": "one row is added or removed",
+    "change_one": "one row is exchanged for any other",
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,12 @@ class Groups:
     max_groups: int
     max_rows: int | None
     public: pa.Table | None = None
+    #: Whether every row is a unit of its own, so that both limits are 1 and nothing has to be left out for them.
+    each_row: bool = False
+
+    def neighbouring(self, neighbours: Neighbours) -> str:
+        """How neighbouring tables differ, in words."""
+        return (_NEIGHBOURING_ROWS if self.each_row else NEIGHBOURS)[neighbours]
 
     @property
     def shows_all(self) -> bool:

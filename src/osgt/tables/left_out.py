@@ -200,7 +200,7 @@ class LeftOut:
         """Each share, what became of it, and what would help."""
         found = []
         groups = self.groups
-        if groups.by and (groups.known is None or groups.max_groups < groups.known):
+        if groups.by and not groups.each_row and (groups.known is None or groups.max_groups < groups.known):
             found.append(
                 (
                     self.by_max_groups,
@@ -209,7 +209,7 @@ class LeftOut:
                     "a larger max_groups or coarser groups",
                 )
             )
-        if groups.max_rows is not None:
+        if groups.max_rows is not None and not groups.each_row:
             where = "in a group" if groups.by else "in all"
             found.append(
                 (

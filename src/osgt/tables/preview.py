@@ -64,7 +64,7 @@ def make_preview(query: Query) -> Preview:
 
     every, (rows, keys, values) = query.dataset.table, prepared_rows(query, measures)
     left = query.dataset.rows()
-    unit = left[query.dataset.privacy_unit]
+    unit = query.dataset.unit
     with_unit = rows.filter(rows[UNIT].notnull())
     pairs = with_unit.group_by([UNIT, *keys]).agg(size=with_unit.count())
     units = pairs.group_by(UNIT).agg(groups=pairs.count(), size=pairs["size"].sum())
@@ -73,7 +73,7 @@ def make_preview(query: Query) -> Preview:
     table_rows = counted(
         in_the_table=every.count(),
         after_where=left.count(),
-        without_unit=unit.isnull().sum(),
+        without_unit=left.filter(unit.missing(left)).count(),
         with_public_keys_and_a_unit=with_unit.count(),
     )
     if query.groups.public is None:

@@ -177,9 +177,9 @@ class Query(Methods):
     def to_dict(self) -> dict[str, Any]:
         """The query in plain values, as in a query file."""
         groups: dict[str, Any] = {"by": list(self.groups.by)}
-        if self.groups.by:
+        if self.groups.by and not self.groups.each_row:
             groups["max_groups"] = self.groups.max_groups
-        if self.groups.max_rows is not None:
+        if self.groups.max_rows is not None and not self.groups.each_row:
             groups["max_rows_per_group"] = self.groups.max_rows
         groups["public_keys"] = None if self.groups.public is None else self.groups.public.num_rows
         return {
@@ -218,12 +218,12 @@ class Query(Methods):
         unit, cuts = self.dataset.privacy_unit, []
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
-        if self.groups.by:
+        if self.groups.by and not self.groups.each_row:
             cuts.append(
                 f"max_groups = {self.groups.max_groups:,}: a {unit} in more groups than that is counted in so many "
                 "of them, chosen at random; counts and sums come out too small where that is common"
             )
-        if self.groups.max_rows is not None:
+        if self.groups.max_rows is not None and not self.groups.each_row:
             cuts.append(
                 f"max_rows_per_group = {self.groups.max_rows:,}: a {unit} with more rows in a group than that is "
                 "counted with so many of them, chosen at random"
@@ -233,7 +233,8 @@ class Query(Methods):
             cuts.append("public_keys: rows with other keys are ignored")
         elif self.groups.by:
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
-        cuts.append(f"rows without a {unit} are ignored")
+        if not self.groups.each_row:
+            cuts.append(f"rows without a {unit} are ignored")
         return list(dict.fromkeys(cuts))
 
 

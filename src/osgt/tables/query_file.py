@@ -70,7 +70,10 @@ class DataTable(FileTable):
     source: Text = Field(
         description="A Parquet, CSV or database file, a glob of files, the URL of a database, or a table of the engine."
     )
-    privacy_unit: Text = Field(description="The column that names who is protected.")
+    privacy_unit: Texts = Field(
+        description='The column that names who is protected, or a list of columns that do together; "row" where every '
+        "row is a unit of its own."
+    )
     table: Text | None = Field(default=None, description="The table of a database.")
     engine: Text | None = Field(
         default=None, description="What runs the query, if not the usual engine for such a source."

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
@@ -24,6 +25,7 @@ from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
+from osgt.tables.groups import Groups
 from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
 from osgt.tables.measures import Measure, Values
@@ -273,7 +275,7 @@ def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
 
 def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
     """The exact, bounded sums of each group, as a query for the engine."""
-    rows, keys, values = prepared_rows(query, measures, order)
+    rows, keys, values = prepared_rows(query, measures, order, numbered=False)
     return bounded_sums(
         rows,
         keys,
@@ -287,15 +289,21 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
 
 
 def prepared_rows(
-    query: Asking, measures: list[Measure], order: str | None = None
+    query: Asking, measures: list[Measure], order: str | None = None, *, numbered: bool = True
 ) -> tuple[ir.Table, list[str], dict[str, str]]:
-    """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone."""
+    """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone.
+
+    Rows that are units of their own get a number as their unit, if they are to be `numbered`.
+    """
     table, by = query.dataset.rows(), query.groups.by
     names = list(dict.fromkeys(column for measure in measures for column in measure.columns))
     values = {name: f"value_{i}" for i, name in enumerate(names)}
     keys = [f"key_{i}" for i in range(len(by))]
     engine = query.dataset.engine
-    columns = {UNIT: engine.unit(table[query.dataset.privacy_unit])}
+    unit = query.dataset.unit
+    # A table has at least one column.
+    without = unit.each_row and not numbered
+    columns = {"each_row": ibis.literal(True)} if without else {UNIT: unit.value(engine, table)}
     columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: table[name] for name, value in values.items()}
     if order is not None:
@@ -304,23 +312,33 @@ def prepared_rows(
     if query.groups.public is None:
         return rows, keys, values
     types = [table[name].type() for name in by]
-    return _with_public_keys(engine, rows, keys, types, query.groups.public), [KEY], values
+    return _with_public_keys(engine, rows, keys, types, query.groups), [KEY], values
 
 
 def _with_public_keys(
-    engine: Engine, rows: ir.Table, keys: list[str], types: list[dt.DataType], public: pa.Table
+    engine: Engine, rows: ir.Table, keys: list[str], types: list[dt.DataType], groups: Groups
 ) -> ir.Table:
     """The rows whose keys are public, with the number of their key in place of the keys."""
+    public = groups.public
+    assert public is not None
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
     numbered = engine.small_table(rows.get_backend(), renamed)
-    same = []
-    for i, key in enumerate(keys):
-        theirs = engine.carried(numbered[f"public_{i}"].cast(types[i]))
-        # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
-        same.append(rows[key].identical_to(theirs) if public.column(i).null_count else rows[key] == theirs)
+    theirs = {f"public_{i}": engine.carried(numbered[f"public_{i}"].cast(types[i])) for i in range(len(keys))}
+    if groups.each_row:
+        # Two keys that are one to the engine, as a UUID in large and in small letters: a row is in the first alone.
+        numbered = numbered.select(KEY, **theirs)
+        numbered = numbered.group_by(list(theirs)).agg(**{KEY: numbered[KEY].min()})
+        theirs = {name: numbered[name] for name in theirs}
+    # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
+    same = [
+        rows[key].identical_to(theirs[f"public_{i}"])
+        if public.column(i).null_count
+        else rows[key] == theirs[f"public_{i}"]
+        for i, key in enumerate(keys)
+    ]
     joined = rows.inner_join(numbered, same)
-    return joined.select([UNIT, KEY, *(name for name in rows.columns if name != UNIT and name not in keys)])
+    return joined.select([KEY, *(name for name in rows.columns if name not in keys)])
 
 
 def reserved(data: "Dataset", plan: Charged, title: str, query: Mapping[str, Any]) -> Any:

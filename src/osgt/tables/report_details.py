@@ -6,7 +6,6 @@ from osgt.noise import IntegerLaw, written
 from osgt.pages.numbers import counted, factor, half_width, listed, percent
 from osgt.tables.about import About
 from osgt.tables.aggregates.base import Aggregate, Column
-from osgt.tables.groups import NEIGHBOURS
 from osgt.tables.plan import Plan
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     rows = [
         ("Privacy loss ε, in total", f"{plan.epsilon:.15g}; a factor of at most {factor(plan.epsilon)}"),
         ("Probability δ, in total", f"{plan.delta:.15g}"),
-        ("Who is protected", f"each {about.label(unit)} (column {unit})"),
-        ("What is compared", NEIGHBOURS[plan.neighbours]),
+        ("Who is protected", f"each {about.label(unit)} ({query.dataset.unit.in_words})"),
+        ("What is compared", groups.neighbouring(plan.neighbours)),
         ("Groups by", listed([f"{about.label(key)} (column {key})" for key in groups.by]) or "none: all rows together"),
         ("Which groups are published", _published(plan)),
     ]
-    if groups.by:
+    if groups.by and not groups.each_row:
         rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
-    if groups.max_rows is not None:
+    if groups.max_rows is not None and not groups.each_row:
         rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
     rows += [("Only rows with", text) for text in values["query"]["data"]["where"]]
     rows += [(f"Column {listed(aggregate.names)}", _asked(aggregate, about)) for aggregate in plan.aggregates]

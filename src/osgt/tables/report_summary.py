@@ -68,12 +68,14 @@ def left_out(release: "Release", about: About) -> list[str]:
 def _limits(release: "Release", unit: str) -> list[str]:
     """What each limit does, in plain words."""
     groups, found = release.query.groups, []
-    if groups.by:
+    if groups.each_row:
+        found.append("Every row counts once; none is left out for having too many.")
+    elif groups.by:
         found.append(
             f"Each {unit} in more than {counted(groups.max_groups, 'group')} is counted in "
             f"{groups.max_groups:,} of them, chosen at random."
         )
-    if groups.max_rows is not None:
+    if groups.max_rows is not None and not groups.each_row:
         where = " in each group" if groups.by else ""
         found.append(
             f"At most {counted(groups.max_rows, 'row')} of each {unit} {_verb(groups.max_rows)}{where}, "
@@ -94,10 +96,12 @@ def promise(release: "Release", about: About) -> list[str]:
     """What is promised to whom, with e^ε as a number."""
     plan, query = release.plan, release.query
     unit = about.label(query.dataset.privacy_unit)
+    rows = "" if query.groups.each_row else "all rows of "
+    whole = "" if query.groups.each_row else " with all their rows"
     change = (
-        f"Replacing all rows of one {unit} by others"
+        f"Replacing {rows}one {unit} by others"
         if plan.neighbours == "change_one"
-        else f"Adding or removing one {unit} with all their rows"
+        else f"Adding or removing one {unit}{whole}"
     )
     but = f", except with a probability of about δ = {plan.delta:.15g}" if plan.delta > 0 else ""
     return [

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from osgt.noise import written
 from osgt.noise.error import objective_text
-from osgt.tables.groups import NEIGHBOURS
 from osgt.tables.left_out import LeftOut
 from osgt.tables.plan import SHOWN, Plan
 
@@ -100,9 +99,11 @@ def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, re
     )
     sentences = [
         f"This release is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
-        f"total, for every {unit}: if {NEIGHBOURS[plan.neighbours]}, the probability of any result changes by at most "
-        "a factor of e^ε, except with a probability of about δ.",
-        f"Every {unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen at random, before "
+        f"total, for every {unit}: if {groups.neighbouring(plan.neighbours)}, the probability of any result changes by "
+        "at most a factor of e^ε, except with a probability of about δ.",
+        "Every row counts as one unit, once: whoever has several rows is protected for each of them alone."
+        if groups.each_row
+        else f"Every {unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen at random, before "
         "anything was added up.",
         "Noise was added to whole numbers, by an exact sampler with the operating system's randomness.",
         f"Each interval contains the value without noise with a probability of at least {100 * plan.confidence:.10g} "

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from osgt.tables.aggregates import Aggregate, Methods
 from osgt.tables.bounds.curve import Bounds, Wanted
 from osgt.tables.bounds.recommendation import Open
-from osgt.tables.groups import Groups
 from osgt.tables.query import Query
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class OpenQuery(Methods):
         """The same query with the limits that were given."""
         groups = query.groups
         # With two rows, rows are not taken for units.
-        stand_in = Groups(groups.by, max_groups or 1, max_rows or 2, groups.public)
+        stand_in = replace(groups, max_groups=max_groups or 1, max_rows=max_rows or 2)
         asked = tuple(aggregate.to_dict() for aggregate in query.aggregates)
         given = {"max_groups": max_groups, "max_rows_per_group": max_rows}
         return cls(query.dataset, stand_in, query.aggregates, asked, given)
@@ -99,7 +98,7 @@ class OpenQuery(Methods):
         limits = dict(self.given or {})
         rows = limits.get("max_rows_per_group") or (max_rows if self.wanted.needs_rows else None)
         limit = (limits.get("max_groups") or max_groups) if self.groups.by else 1
-        query = Query(self.dataset, Groups(self.groups.by, limit, rows, self.groups.public))
+        query = Query(self.dataset, replace(self.groups, max_groups=limit, max_rows=rows))
         for each in self.asked:
             arguments = {name: value for name, value in each.items() if name != "kind"}
             if "bounds" not in arguments and each.get("column") in bounds:

@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import reduce
+from operator import and_
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -105,6 +107,18 @@ class Engine(ABC):
     def unit(self, column: ir.Value) -> ir.Value:
         """The form in which units are told apart: they never leave the engine, so only text needs one (`carried`)."""
         return self.text_bytes(column) if column.type().is_string() else column
+
+    def units(self, columns: Sequence[ir.Value]) -> ir.Value:
+        """One value for the columns that name a unit together: ("a", "bc") is not ("ab", "c"). Null if one is."""
+        if len(columns) == 1:
+            return self.unit(columns[0])
+        together = self.record([self.unit(column) for column in columns])
+        there = reduce(and_, (column.notnull() for column in columns))
+        return there.ifelse(together, ibis.null(together.type()))
+
+    def record(self, columns: Sequence[ir.Value]) -> ir.Value:
+        """Several values, none of them null, as one; equal where all of them are."""
+        return ibis.struct({f"column_{i}": column for i, column in enumerate(columns)})
 
     def carried(self, column: ir.Value) -> ir.Value:
         """The form of a key in which it is told apart, and leaves the engine, whatever it holds.

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -69,6 +69,12 @@ class PostgreSQL(Engine):
         name = function("getdatabaseencoding", returns=dt.string)
         encoding = (name == "SQL_ASCII").ifelse("SQL_ASCII", "UTF8")
         return function("convert_to", text, encoding, returns=dt.binary)
+
+    def record(self, columns: Sequence[ir.Value]) -> ir.Value:
+        # Records in records have no hash; their bytes have, in which 1.0 and 1.00 would be two.
+        plain = [function("trim_scale", c, returns=c.type()) if c.type().is_decimal() else c for c in columns]
+        record = function("row", *plain, returns=dt.binary)
+        return cast(ir.Value, function("record_send", record, returns=dt.binary))
 
     def carried_plain(self, column: ir.Value) -> ir.Value:
         dtype = column.type()
