@@ -110,7 +110,7 @@ class TestRelease:
         assert answer["epsilon"] == 5
         assert answer["clamp"] is True
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
-        assert "fare_bin_3_high" in answer["table"][0]
+        assert "fare_60_to_90_high" in answer["table"][0]
 
     def test_types_of_csv_columns_are_declared(self, run, tmp_path):
         """On the command line or in the file; without one, the message says how to declare it in both."""

@@ -334,9 +334,9 @@ class TestForm:
         assert plain["threshold"] == plan.threshold
         assert plain["neighbours"] == "add_remove"
         assert [column["name"] for column in plain["columns"]] == [
-            "fare_bin_1",
-            "fare_bin_2",
-            "fare_bin_3",
+            "fare_0_to_10",
+            "fare_10_to_20",
+            "fare_20_to_50",
             "count_units",
         ]
         assert Charge.from_dict(plain["charge"]) == plan.charge

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import duckdb
 import ibis
-import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.parquet
@@ -208,10 +207,7 @@ class TestPublicKeys:
         ("keys", "error", "message"),
         [
             (5, TypeError, "must be a list, a dict of lists, a frame or the path"),
-            ({"a", "b"}, TypeError, "must be a list"),
             (iter(["a"]), TypeError, "must be a list"),
-            (np.array(["a", "b"]), TypeError, "must be a list"),
-            (polars.Series(["a", "b"]), TypeError, "must be a list"),
             ([], ValueError, "at least one key"),
             (["a", "b", "a"], ValueError, "each key once"),
             ([("a", 1)], ValueError, "tuples of 1 values"),
@@ -293,8 +289,8 @@ class TestNames:
             groups.count().sum("fare", bounds=(0, 1), name="count_low")
         with pytest.raises(ValueError, match="name: there is a column 'x_low' already"):
             groups.count(name="x_low").count_units(name="x")
-        with pytest.raises(ValueError, match="name: there is a column 'fare_bin_2' already"):
-            groups.count(name="fare_bin_2").histogram("fare", edges=[0, 1, 2])
+        with pytest.raises(ValueError, match="name: there is a column 'fare_1_to_2' already"):
+            groups.count(name="fare_1_to_2").histogram("fare", edges=[0, 1, 2])
 
     @pytest.mark.parametrize("name", [5, "", b"count", True])
     def test_a_name_is_text(self, groups, name):
@@ -453,4 +449,4 @@ class TestLedger:
 
     def test_what_is_no_ledger(self):
         with pytest.raises(TypeError, match="ledger must be a Ledger"):
-            people(ledger="budget.db", dataset="people")
+            people(ledger=["budget.db"], dataset="people")

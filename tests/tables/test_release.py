@@ -81,8 +81,8 @@ class TestNoise:
             "count_units": np.ones(n),
             "rides_sum": np.arange(n) % 7,
             "fare_sum": (np.arange(n) % 5) * 0.25,
-            "rides_bin_1": np.arange(n) % 7 < 4,
-            "rides_bin_2": np.arange(n) % 7 >= 4,
+            "rides_0_to_4": np.arange(n) % 7 < 4,
+            "rides_4_to_9": np.arange(n) % 7 >= 4,
         }
         measured = []
         with pytest.MonkeyPatch.context() as patch:
@@ -174,8 +174,8 @@ class TestColumns:
             "tip_sum",
             "fare_mean",
             "rides_variance",
-            "rides_bin_1",
-            "rides_bin_2",
+            "rides_0_to_3",
+            "rides_3_to_9",
         ]
         expected = [name + suffix for name in names for suffix in ("", "_low", "_high")]
         assert release.to_arrow().column_names == ["city", *expected]
@@ -191,14 +191,14 @@ class TestColumns:
             "total",
             "total_low",
             "total_high",
-            "h_1",
-            "h_1_low",
-            "h_1_high",
+            "h_0_to_5",
+            "h_0_to_5_low",
+            "h_0_to_5_high",
         ]
 
     def test_kinds(self, release):
         schema = release.to_arrow().schema
-        for name in ("count", "rides_sum", "rides_bin_1"):
+        for name in ("count", "rides_sum", "rides_0_to_3"):
             assert all(schema.field(name + suffix).type == pa.int64() for suffix in ("", "_low", "_high"))
         assert schema.field("tip_sum").type == pa.decimal128(38, 2)
         for name in ("fare_sum", "fare_mean", "rides_variance"):

@@ -10,6 +10,7 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from osgt.privacy.arguments import count
+from osgt.tables.aggregates import OfAllRows
 from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.conditions.condition import Condition, checked_condition, filtered
 from osgt.tables.engines import engine_on
@@ -23,7 +24,7 @@ from osgt.tables.types import UndeclaredTypeError
 from osgt.tables.unit import PrivacyUnit
 
 
-class Dataset:
+class Dataset(OfAllRows):
     """A table, and the column that says whom a row is about: the privacy unit.
 
     Parameters
@@ -37,7 +38,7 @@ class Dataset:
         collation of the column: "Ann" and "ann" are two. "row" where every row is a unit of its own, as in a survey:
         `max_groups` and `max_rows_per_group` are 1 then.
     ledger, dataset
-        The ledger that every release is charged to, and the name of the data set there.
+        The ledger that every release is charged to, or its path, and the name of the data set there.
     neighbours
         "add_remove" (the default): one unit and all its rows more or less must hardly change a release.
         "change_one": one unit exchanged for another, which takes about twice as much noise.
@@ -78,14 +79,15 @@ class Dataset:
             raise ValueError(f"neighbours must be one of {list(NEIGHBOURS)}, got {neighbours!r}")
         if (ledger is None) != (dataset is None):
             raise ValueError("ledger and dataset (the name of the data set there) must be given together")
-        if ledger is not None and not hasattr(ledger, "reserve"):
-            raise TypeError(f"ledger must be a Ledger, as in Ledger('budget.db'), got {ledger!r}")
+        if ledger is not None and not isinstance(ledger, str | os.PathLike) and not hasattr(ledger, "reserve"):
+            raise TypeError(f"ledger must be a Ledger or its path, as in ledger='budget.db', got {ledger!r}")
         self._source = source_of(source, Options(table, engine, master, types, delimiter))
         self.table = self._source.table
         self.engine = engine_on(self.table.get_backend())
         self.unit = PrivacyUnit.of(privacy_unit, self.table.columns)
         self.neighbours: Neighbours = neighbours
-        self.ledger, self.dataset = ledger, dataset
+        self._opened_ledger = _opened(ledger) if isinstance(ledger, str | os.PathLike) else None
+        self.ledger, self.dataset = self._opened_ledger or ledger, dataset
         self.filters: tuple[Condition, ...] = ()
         self.origin = origin(source, table)
         self.identity = identity(source, table, self.table.schema(), self.origin)
@@ -106,9 +108,11 @@ class Dataset:
         return self.unit.name
 
     def close(self) -> None:
-        """Close the connection if this object has opened it: for files and database URLs."""
+        """Close what this object has opened: the connection to files and database URLs, the ledger of a path."""
         if self._opened:
             self.engine.close(self.table.get_backend())
+        if self._opened_ledger is not None:
+            self._opened_ledger.close()
 
     def type_of(self, argument: str, column: object) -> dt.DataType:
         """The type of a column, or an error that names the argument and the columns there are."""
@@ -153,12 +157,14 @@ class Dataset:
 
     def group_by(
         self,
-        *columns: str,
+        *columns: str | Sequence[str],
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         public_keys: Any = None,
     ) -> Query:
-        """Groups by the values of columns; with none, all rows are one group.
+        """Groups by the values of columns, one after the other or in a list; with none, all rows are one group.
+
+        `data.count()`, `data.sum(…)` and so on are short for `data.group_by().count()`.
 
         Parameters
         ----------
@@ -169,9 +175,15 @@ class Dataset:
             The most rows of one unit that may count in a group. Only queries that count units alone can do without.
         public_keys
             Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
-            dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. If not
-            given, only groups with enough units are shown, for a part of δ.
+            dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
+            of a list: a range, a set (which is sorted), a NumPy array, a Series or an Index; of what is categorical in
+            pandas, its categories. If not given, only groups with enough units are shown, for a part of δ.
         """
+        return self._grouped(_names(columns), max_groups, max_rows_per_group, public_keys)
+
+    def _grouped(
+        self, columns: tuple[str, ...], max_groups: int | None, max_rows_per_group: int | None, public_keys: Any
+    ) -> Query:
         for column in columns:
             check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
         if self.unit.columns and set(self.unit.columns) <= set(columns):
@@ -221,3 +233,15 @@ class Dataset:
             "types": dict(self._source.types),
             "where": [condition.text for condition in self.filters],
         }
+
+
+def _names(columns: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
+    """The columns, those in lists among them."""
+    listed = ([each] if isinstance(each, str) or not isinstance(each, Sequence) else each for each in columns)
+    return tuple(name for names in listed for name in names)
+
+
+def _opened(location: str | os.PathLike[str]) -> Any:
+    from osgt.ledger import Ledger  # noqa: PLC0415 - it builds on this layer
+
+    return Ledger(location)

@@ -73,6 +73,8 @@ def _of_pandas(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
         codes = np.asarray(series.cat.codes)
         categories, is_mixed = _of_pandas(series.cat.categories.to_frame(index=False), 0, written=written)
         return categories.take(pa.array(codes, mask=codes < 0)), is_mixed
+    if is_interval(series.dtype):
+        return _texts(interval_texts(series), written=False), False
     if getattr(series.dtype, "storage", None) == "python":
         return _texts(series.tolist(), written=False), False
     try:
@@ -82,6 +84,16 @@ def _of_pandas(frame: Any, place: int, *, written: bool) -> tuple[Any, bool]:
     if column is None or isinstance(column.type, pa.ExtensionType):
         raise TypeError(f"source: column {series.name!r} has the type {series.dtype}; convert it, or drop it")
     return _plain(column), False
+
+
+def is_interval(dtype: Any) -> bool:
+    """Whether a type of pandas is one of intervals, as `pandas.cut` makes them."""
+    return hasattr(dtype, "subtype") and hasattr(dtype, "closed")
+
+
+def interval_texts(intervals: Iterable[Any]) -> list[str | None]:
+    """Intervals of pandas as the text by which they are told apart, as "(0, 18]"."""
+    return [str(interval) if hasattr(interval, "closed") else None for interval in intervals]
 
 
 _READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}

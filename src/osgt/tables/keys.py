@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
 from osgt.tables.engines.engine import Engine
+from osgt.tables.frames import interval_texts, is_interval
 
 #: The column that numbers the public keys.
 KEY = "key"
@@ -27,7 +28,8 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
     ----------
     keys
         A list of keys (tuples if there are several columns), a dict with a list for each column (every combination of
-        them), a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file.
+        them), a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file. `listed` says what may stand in
+        place of a list.
     """
     table = _as_table(keys, by)
     if set(table.column_names) != set(by):
@@ -102,20 +104,60 @@ def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
     if isinstance(keys, Mapping):
         if set(keys) != set(by):
             raise ValueError(f"public_keys must have a list for each of {list(by)}, got {list(keys)}")
-        for name, values in keys.items():
-            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise TypeError(f"public_keys must have a list for {name!r}, got {values!r}")
-        return _of_tuples(list(itertools.product(*(keys[name] for name in by))), by)
-    library, kind = type(keys).__module__.partition(".")[0], type(keys).__name__
-    if library == "pandas" and kind == "DataFrame":
-        return pa.Table.from_pandas(keys.reset_index(drop=True), preserve_index=False)
-    if library == "polars" and kind == "DataFrame":
-        return keys.to_arrow()
-    if not isinstance(keys, Sequence):
+        lists = {name: listed(values) for name, values in keys.items()}
+        for name, values in lists.items():
+            if values is None:
+                raise TypeError(f"public_keys must have a list for {name!r}, got {keys[name]!r}")
+        return _of_tuples(list(itertools.product(*(lists[name] or [] for name in by))), by)
+    if type(keys).__name__ == "DataFrame":
+        if type(keys).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(_with_texts(keys.reset_index(drop=True)), preserve_index=False)
+        if type(keys).__module__.startswith("polars"):
+            return keys.to_arrow()
+    found = listed(keys)
+    if found is None:
         raise TypeError(
             f"public_keys must be a list, a dict of lists, a frame or the path of a file, got {type(keys).__name__}"
         )
-    return _of_tuples([key if isinstance(key, tuple | list) else (key,) for key in keys], by)
+    return _of_tuples([key if isinstance(key, tuple | list) else (key,) for key in found], by)
+
+
+def listed(keys: Any) -> list[Any] | None:
+    """Keys as a list: of a list, range, set (sorted), NumPy array, pandas or polars Series, Index or Categorical.
+
+    Of what is categorical in pandas the categories, and intervals (of `pandas.cut`) as text, as "(0, 18]". None if it
+    is nothing of that kind.
+    """
+    if isinstance(keys, Set):
+        try:
+            return sorted(keys, key=lambda key: (key is not None, key))
+        except TypeError:
+            raise TypeError("public_keys: a set must hold values of one type, which can be sorted") from None
+    library = type(keys).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(keys, "dtype"):
+        return _of_pandas(keys)
+    if library == "polars" and hasattr(keys, "to_arrow"):
+        return list(keys.to_arrow().to_pylist())
+    if isinstance(keys, np.ndarray):
+        return list(keys.tolist() if keys.ndim != 1 or keys.dtype == object else pa.array(keys).to_pylist())
+    return list(keys) if isinstance(keys, Sequence) and not isinstance(keys, str | bytes) else None
+
+
+def _of_pandas(keys: Any) -> list[Any]:
+    dtype = keys.dtype
+    if hasattr(dtype, "categories"):
+        return _of_pandas(dtype.categories)
+    values = list(keys.tolist())
+    if is_interval(dtype):
+        return [*interval_texts(values)]
+    return values if hasattr(keys, "levels") else list(pa.array(values, from_pandas=True).to_pylist())
+
+
+def _with_texts(frame: Any) -> Any:
+    """A frame of pandas with text in place of intervals."""
+    types = {name: getattr(getattr(dtype, "categories", None), "dtype", dtype) for name, dtype in frame.dtypes.items()}
+    texts = {str(name): interval_texts(frame[name]) for name, dtype in types.items() if is_interval(dtype)}
+    return frame.assign(**texts)
 
 
 def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:

@@ -1,5 +1,9 @@
 """Aggregates: one module for each. This list is what queries, plans, previews, query files and commands go by."""
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 from osgt.tables.aggregates.base import Aggregate, Column, Limits, Noisy
 from osgt.tables.aggregates.count import COUNT, CountMethod
 from osgt.tables.aggregates.count_units import COUNT_UNITS, CountUnitsMethod
@@ -17,15 +21,43 @@ class Methods(CountMethod, CountUnitsMethod, SumMethod, MeanMethod, VarianceMeth
     """The methods of a query that ask for aggregates."""
 
 
+class OfAllRows:
+    """The same methods of a data set: all rows are one group."""
+
+    count: Callable[..., Any]
+    count_units: Callable[..., Any]
+    sum: Callable[..., Any]
+    mean: Callable[..., Any]
+    variance: Callable[..., Any]
+    histogram: Callable[..., Any]
+
+
+def _of_all_rows(kind: Kind) -> Callable[..., Any]:
+    """The method of a data set that asks for an aggregate of all rows."""
+
+    def method(self: Any, *arguments: Any, max_rows_per_group: int | None = None, **named: Any) -> Any:
+        return kind.method(self.group_by(max_rows_per_group=max_rows_per_group), *arguments, **named)
+
+    asked = inspect.signature(kind.method)
+    limit = inspect.Parameter("max_rows_per_group", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
+    method.__signature__ = asked.replace(  # type: ignore[attr-defined]
+        parameters=[*asked.parameters.values(), limit], return_annotation="Query"
+    )
+    method.__name__ = kind.name
+    method.__doc__ = f"{inspect.getdoc(kind.method)}\n\nAll rows are one group: `group_by(max_rows_per_group=…)`."
+    return method
+
+
 def register(kind: Kind) -> None:
     """Make an aggregate known to queries, query files and commands."""
     if kind.name in AGGREGATES:
         raise ValueError(f"there is an aggregate {kind.name!r} already")
     AGGREGATES[kind.name] = kind
     setattr(Methods, kind.name, kind.method)
+    setattr(OfAllRows, kind.name, _of_all_rows(kind))
 
 
 for _kind in (COUNT, COUNT_UNITS, SUM, MEAN, VARIANCE, HISTOGRAM):
     register(_kind)
 
-__all__ = ["AGGREGATES", "Aggregate", "Column", "Kind", "Limits", "Methods", "Noisy", "register"]
+__all__ = ["AGGREGATES", "Aggregate", "Column", "Kind", "Limits", "Methods", "Noisy", "OfAllRows", "register"]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from numbers import Real
 from typing import Annotated, Any, Literal, Self
 
@@ -35,7 +36,7 @@ class Histogram(PlainNumbers):
 
     @property
     def names(self) -> list[str]:
-        return [f"{self.name}_{i}" for i in range(1, len(self.measure.edges))]
+        return [f"{self.name}_{low}_to_{high}" for low, high in pairwise(self.measure.edges)]
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -51,7 +52,7 @@ class HistogramMethod(Asking):
     """`query.histogram(…)`."""
 
     def histogram(self, column: str, edges: Sequence[float], *, name: str | None = None, weight: float = 1) -> Self:
-        """The number of rows between each two neighbouring edges: columns `…_bin_1`, `…_bin_2` and so on.
+        """The number of rows between each two neighbouring edges: columns `fare_0_to_10`, `fare_10_to_20`, …
 
         A bin holds its lower edge, the last one both. Values outside the edges and missing ones are in no bin. All
         bins of a group together cost as much as one count.
@@ -60,7 +61,7 @@ class HistogramMethod(Asking):
         if not dtype.is_numeric() or dtype.is_boolean():
             raise TypeError(f"column {column!r} must hold numbers, got {dtype}")
         bins = Bins(column, _checked(column, edges))
-        return self.with_aggregate(Histogram(named(name, f"{column}_bin"), weighted(weight), bins))
+        return self.with_aggregate(Histogram(named(name, column), weighted(weight), bins))
 
 
 class HistogramArguments(Arguments):
