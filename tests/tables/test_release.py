@@ -368,7 +368,7 @@ class TestColumns:
         assert len(release.statement.to_dict()["query"]["data"]["where"]) == 2
 
 
-WRITERS = [("to_csv", ".csv"), ("to_parquet", ".parquet"), ("report", ".html")]
+WRITERS = [("to_csv", ".csv"), ("to_parquet", ".parquet"), ("to_excel", ".xlsx"), ("report", ".html")]
 
 
 class TestFiles:
@@ -405,6 +405,7 @@ class TestFiles:
 
         monkeypatch.setattr(pyarrow.csv, "write_csv", broken)
         monkeypatch.setattr(pyarrow.parquet, "write_table", broken)
+        monkeypatch.setattr("osgt.tables.excel.write_excel", broken)
         monkeypatch.setattr("osgt.tables.release.page", broken)
         with pytest.raises(OSError, match="disk full"):
             getattr(release, write)(path, overwrite=True)

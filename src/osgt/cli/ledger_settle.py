@@ -1,7 +1,6 @@
 """`osgt ledger settle` and `osgt ledger note`: what became of a release, recorded after its own process could not."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 
 from osgt.cli.ledger import DatasetName, Location, ledger_at
 from osgt.cli.shared import Overwrite, clear_errors, command_target
-from osgt.files import written
+from osgt.files import written_together
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
@@ -58,7 +57,7 @@ def settle(
         told = _statement(statement, [kept] if kept is not None else files)
         digest = statement_hash if told is None else _hash(told, dataset, entry, statement_hash)
         if kept is not None:
-            _put_in_place(kept, files[0], location, overwrite=overwrite)
+            files = _put_in_place(kept, files[0], location, overwrite=overwrite)
         from osgt.tables.settling import file_hash, places  # noqa: PLC0415 - the extra "tables"
 
         hashes = [file_hash(file) for file in files]
@@ -141,16 +140,14 @@ def _hash(told: dict[str, Any], dataset: str, entry: int, expected: str | None) 
     return found
 
 
-def _put_in_place(kept: Path, out: Path, ledger: str, *, overwrite: bool) -> None:
-    """Write the file that was wanted from the one that was kept."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - the extra "tables"
-
-    from osgt.tables.output import SUFFIXES, write_csv  # noqa: PLC0415 - the extra "tables"
+def _put_in_place(kept: Path, out: Path, ledger: str, *, overwrite: bool) -> list[Path]:
+    """Write the file that was wanted, and what belongs beside it, from the one that was kept."""
+    from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.published import read_published, with_descriptions  # noqa: PLC0415 - the extra "tables"
 
     apart = [ledger, str(kept)]
     target = command_target("--out", out, overwrite=overwrite, suffixes=SUFFIXES["out"], apart=apart)
-    with written(target) as place:
-        if out.suffix.lower() == ".csv":
-            write_csv(pq.read_table(kept), place)
-        else:
-            shutil.copyfile(kept, place)
+    targets = with_descriptions({"--out": target})
+    with written_together(targets) as places:
+        read_published(kept).write("--out", targets, places)
+    return [Path(target.path) for target in targets.values()]

@@ -17,6 +17,7 @@ from osgt.cli.shared import LEFT_TO_DO, NOTHING_RELEASED, complain, warn
 from osgt.files import words_of
 
 if TYPE_CHECKING:
+    from osgt.tables.about import About
     from osgt.tables.release import Release
 
 
@@ -55,7 +56,9 @@ def _nothing(message: str) -> typer.Exit:
     return typer.Exit(NOTHING_RELEASED)
 
 
-def kept(made: "Release", what: str, reason: BaseException, *, out: Path | None = None) -> typer.Exit:
+def kept(
+    made: "Release", what: str, reason: BaseException, *, out: Path | None = None, about: "About | None" = None
+) -> typer.Exit:
     """Keep a finished table that could not be written or printed, and say where. `out` is where it was to be."""
     from osgt.tables.kept import keep  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.settling import settle_command  # noqa: PLC0415 - the extra "tables"
@@ -63,7 +66,7 @@ def kept(made: "Release", what: str, reason: BaseException, *, out: Path | None 
     why = _why(reason)
     stands = "" if made.reservation is None else " The charge to the ledger stands."
     try:
-        path = keep(made)
+        path = keep(made, about)
     except OSError as error:
         return _nothing(
             f"Nothing was released: {what} ({why}), and the finished table could not be kept elsewhere "

@@ -42,7 +42,8 @@ def release(
         typer.Option(metavar="NAME", help="Name of the data set in the ledger.", rich_help_panel=BUDGET),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table: .parquet or .csv.", rich_help_panel=OUTPUT)
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the table: .parquet, .csv or .xlsx.", rich_help_panel=OUTPUT),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for people: .html.", rich_help_panel=OUTPUT)
@@ -134,17 +135,19 @@ def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release":
 def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> dict[str, Target]:
     """The files that a release writes; not even --overwrite replaces what it reads or charges."""
     from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.published import with_descriptions  # noqa: PLC0415 - the extra "tables"
 
     read = [file.data.source, file.data.ledger, file.groups.public_keys]
     apart = [text for text in read if isinstance(text, str)]
     if query_file is not None:
         apart.append(glob.escape(os.fspath(query_file)))
     paths = {"out": file.output.out, "report": file.output.report}
-    return {
+    targets = {
         name: command_target(name, Path(path), overwrite=overwrite, suffixes=SUFFIXES[name], apart=apart)
         for name, path in paths.items()
         if path is not None
     }
+    return with_descriptions(targets)
 
 
 def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
@@ -177,7 +180,7 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
         if made is None:
             raise
         out = Path(targets["out"].path) if "out" in targets else None
-        raise outcome.kept(made, "the files could not be written", error, out=out) from error
+        raise outcome.kept(made, "the files could not be written", error, out=out, about=about) from error
     return made
 
 

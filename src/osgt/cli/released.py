@@ -31,6 +31,7 @@ def release_text(made: "Release", output: "OutputTable", *, as_json: bool) -> st
 
 
 def _show(console: Console, made: "Release", output: "OutputTable") -> None:
+    from osgt.tables.csvw import SUFFIX  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
 
     console.print(_table(made))
@@ -47,9 +48,12 @@ def _show(console: Console, made: "Release", output: "OutputTable") -> None:
     for what, path in (("Table", output.out), ("Report", output.report)):
         if path is not None:
             say(console, f"{what}: {path}")
-    if (output.out or "").lower().endswith(".csv") and has_escaped_text(made.table):
+    if not (output.out or "").lower().endswith(".csv"):
+        return
+    say(console, f"Its columns and the statement, for programs: {output.out}{SUFFIX}")
+    if has_escaped_text(made.table):
         console.print(
-            "In that file, text that a spreadsheet could take for a formula begins with an apostrophe (').",
+            "In the table, text that a spreadsheet could take for a formula begins with an apostrophe (').",
             highlight=False,
             soft_wrap=True,
         )

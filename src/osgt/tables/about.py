@@ -1,5 +1,6 @@
 """What a report says beside the numbers: title, publisher, …, and names and units of measurement that people know."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -58,6 +59,15 @@ class About:
             else:
                 raise TypeError(f"{key} must be text, got {value!r}")
         return cls(**found)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "About":
+        """The texts that `to_json` has written."""
+        return cls(**json.loads(text))
+
+    def to_json(self) -> str:
+        """All texts there are, to be kept with a table."""
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name)})
 
     def label(self, name: str) -> str:
         """What people call a key, a column or the privacy unit."""

@@ -1,12 +1,14 @@
-"""The files of a release: CSV that is safe to open in a spreadsheet, Parquet with the statement in it.
+"""CSV that is safe to open in a spreadsheet, and Parquet with the statement in it.
 
 A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, also after characters that it skips. In
 CSV such text gets an apostrophe before it, and so does text that begins with an apostrophe. A program that reads the
 file gets the exact text back when it removes one apostrophe from the beginning of every name and text that has one.
-Numbers are never changed; Parquet holds everything as it is.
+Numbers are never changed, but for those that are none: NaN, INF and -INF, as in XML Schema. Parquet holds everything
+as it is.
 """
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,13 +18,19 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.shown_text import FORMULA
+from osgt.tables.about import About
 
 if TYPE_CHECKING:
     from osgt.tables.query import Query
     from osgt.tables.statement import Statement
 
 #: What the names of the files must end in.
-SUFFIXES = {"out": (".parquet", ".csv"), "report": (".html",)}
+SUFFIXES = {"out": (".parquet", ".csv", ".xlsx"), "report": (".html",)}
+
+#: Rows of a sheet of a spreadsheet, the one with the names among them.
+SHEET_ROWS = 2**20
+
+_NAMES = {".csv": "a CSV file", ".xlsx": "an Excel file"}
 
 
 def used_files(query: "Query") -> tuple[str, ...]:
@@ -32,23 +40,40 @@ def used_files(query: "Query") -> tuple[str, ...]:
 
 
 def check_writable(query: "Query", path: str | Path) -> None:
-    """Raise if the keys of a query cannot be written to a file of this kind."""
-    if Path(path).suffix.lower() != ".csv":
+    """Raise if the table of a query cannot be written to a file of this kind."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _NAMES:
         return
     for name in query.groups.by:
         if query.dataset.table.schema()[name].is_binary():
-            raise TypeError(f"out: a CSV file cannot hold the binary column {name!r}; write a Parquet file")
+            raise TypeError(f"out: {_NAMES[suffix]} cannot hold the binary column {name!r}; write a Parquet file")
+    if suffix == ".xlsx":
+        if find_spec("xlsxwriter") is None:
+            raise ImportError('an Excel file needs one more package: pip install "osgt[excel]"')
+        check_sheet(query.groups.known or 0)
+
+
+def check_sheet(rows: int) -> None:
+    """Raise if so many groups do not fit on a sheet."""
+    if rows >= SHEET_ROWS:
+        raise ValueError(f"out: an Excel file holds {SHEET_ROWS - 1:,} groups, got {rows:,}; write a Parquet file")
 
 
 def write_csv(table: pa.Table, path: Path | IO[bytes]) -> None:
     """Write CSV for spreadsheets."""
-    columns = [_escaped(column) if _is_text(column.type) else column for column in table.columns]
-    pyarrow.csv.write_csv(pa.table(columns, names=_escaped(_names(table)).to_pylist()), path)
+    pyarrow.csv.write_csv(pa.table([_as_text(column) for column in table.columns], names=csv_names(table)), path)
 
 
-def write_parquet(table: pa.Table, statement: "Statement", path: Path | IO[bytes]) -> None:
-    """Write Parquet with the statement in its metadata."""
-    metadata = {**(table.schema.metadata or {}), b"osgt": json.dumps(statement.to_dict()).encode()}
+def csv_names(table: pa.Table) -> list[str]:
+    """The names of the columns as CSV has them."""
+    found: list[str] = _escaped(_names(table)).to_pylist()
+    return found
+
+
+def write_parquet(table: pa.Table, statement: "Statement", about: About, path: Path | IO[bytes]) -> None:
+    """Write Parquet with the statement and the texts in its metadata."""
+    said = {b"osgt": json.dumps(statement.to_dict()).encode(), b"osgt.texts": about.to_json().encode()}
+    metadata = {**(table.schema.metadata or {}), **said}
     pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
 
 
@@ -75,6 +100,15 @@ def _is_text(dtype: pa.DataType) -> bool:
     if pa.types.is_dictionary(dtype):
         dtype = dtype.value_type
     return dtype in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as it is written: text that is no formula; numbers as they are, unless some are not finite."""
+    if _is_text(column.type):
+        return _escaped(column)
+    if not pa.types.is_floating(column.type) or not pc.any(pc.invert(pc.is_finite(column))).as_py():
+        return column
+    return pc.replace_substring(pc.utf8_upper(column.cast(pa.string())), "NAN", "NaN")
 
 
 def _escaped(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -131,7 +131,9 @@ class BudgetTable(FileTable):
 class OutputTable(FileTable):
     """What is written, and how it is shown."""
 
-    out: Text | None = Field(default=None, description="The file for the table: .parquet or .csv.")
+    out: Text | None = Field(
+        default=None, description="The file for the table: .parquet, .csv (with its description beside it) or .xlsx."
+    )
     report: Text | None = Field(default=None, description="The file for the page for people: .html.")
     confidence: PlainNumber = Field(
         default=0.95, description="How often a noise interval holds the value without noise."

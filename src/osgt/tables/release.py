@@ -26,11 +26,13 @@ from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError, NotSettledError
 from osgt.tables.groups import Groups
+from osgt.tables.interchange import Interchange
 from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
 from osgt.tables.measures import Measure, Values
-from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files, write_csv, write_parquet
+from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files
 from osgt.tables.plan import Plan
+from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
 from osgt.tables.report import page
@@ -61,7 +63,7 @@ class Charged(Protocol):
 
 
 @dataclass(eq=False)
-class Release:
+class Release(Interchange):
     """A table that can be published: for each group the noisy values and their noise intervals.
 
     Writing it to a file settles the reservation in the ledger, if there is one. A release that is never written, or
@@ -75,24 +77,28 @@ class Release:
     left_out: LeftOut | None = None
     reservation: Any = None
 
-    def to_arrow(self) -> pa.Table:
-        """The table as a pyarrow table."""
-        return self.table
+    def to_csv(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
+        """Write the table as CSV for spreadsheets, and its description beside it, all of it or nothing.
 
-    def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
-
-    def to_csv(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table as CSV for spreadsheets, all of it or nothing.
-
-        Text that a spreadsheet could take for a formula gets an apostrophe before it: see `osgt.tables.output`.
+        The description (`PATH-metadata.json`, CSV on the Web) has the columns, their types, labels and units, and the
+        statement; `texts` are those of `report`. Text that a spreadsheet could take for a formula gets an apostrophe
+        before it: see `osgt.tables.output`.
         """
-        self._write({"out": Target(path, (".csv",), overwrite, used_files(self.query))})
+        self._write({"out": Target(path, (".csv",), overwrite, used_files(self.query))}, texts)
 
-    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table as Parquet, with the statement in its metadata, all of it or nothing."""
-        self._write({"out": Target(path, (".parquet",), overwrite, used_files(self.query))})
+    def to_excel(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
+        """Write the table as an Excel file, with the statement and the columns explained on a sheet of notes.
+
+        All of it or nothing; text stays text whatever it begins with. `texts` are those of `report`.
+        """
+        self._write({"out": Target(path, (".xlsx",), overwrite, used_files(self.query))}, texts)
+
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
+        """Write the table as Parquet, with the statement in its metadata, all of it or nothing.
+
+        `texts` are those of `report`, and are kept there too.
+        """
+        self._write({"out": Target(path, (".parquet",), overwrite, used_files(self.query))}, texts)
 
     def report(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
         """Write one page of HTML for people: in short what it says, pictures, the table, and all the rest in folds.
@@ -116,7 +122,7 @@ class Release:
         overwrite: bool = False,
         **texts: Unpack[ReportTexts],
     ) -> None:
-        """Write the table (.csv or .parquet) and the report; neither takes its place before both are complete.
+        """Write the table (.parquet, .csv or .xlsx) and the report; neither takes its place before both are complete.
 
         Title, labels and so on are those of `report`.
         """
@@ -125,22 +131,19 @@ class Release:
         self._write({name: Target(path, SUFFIXES[name], overwrite, used, name) for name, path in paths.items()}, texts)
 
     def _write(self, targets: Mapping[str, Target], texts: ReportTexts | None = None) -> None:
-        about = About.of(self.query, texts or {})
-        with written_together(targets) as places:
-            self.fill(targets, places, about)
-        if targets:
-            self.settle(*(target.path for target in targets.values()))
+        about, files = About.of(self.query, texts or {}), with_descriptions(targets)
+        with written_together(files) as places:
+            self.fill(files, places, about)
+        if files:
+            self.settle(*(target.path for target in files.values()))
 
     def fill(self, targets: Mapping[str, Target], places: Mapping[str, Path], about: About) -> None:
-        """Write into the places that `written_together` has made for "out" and "report"."""
-        for name, place in places.items():
-            if name == "report":
-                place.write_text(page(self, about, _beside(targets)), encoding="utf-8")
-            elif Path(targets[name].path).suffix.lower() == ".csv":
-                check_writable(self.query, targets[name].path)
-                write_csv(self.table, place)
-            else:
-                write_parquet(self.table, self.statement, place)
+        """Write into the places that `written_together` has made for "out" and "report", and what is beside them."""
+        if "report" in places:
+            places["report"].write_text(page(self, about, _beside(targets)), encoding="utf-8")
+        if "out" in places:
+            check_writable(self.query, targets["out"].path)
+            Published(self.statement, about, self.table).write("out", targets, places)
 
     def rows(self, limit: int) -> list[dict[str, Any]]:
         """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""

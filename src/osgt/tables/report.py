@@ -28,7 +28,7 @@ def page(release: "Release", about: About, beside: str | None = None) -> str:
     query = release.query
     values = release.statement.to_dict()
     drawn = pictures(release, about)
-    offered = downloads(release, beside)
+    offered = downloads(release, about, beside)
     return render(
         "report.html",
         title=about.title or default_title(query, about),

@@ -32,7 +32,7 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     if groups.max_rows is not None and not groups.each_row:
         rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
     rows += [("Only rows with", text) for text in values["query"]["data"]["where"]]
-    rows += [(f"Column {listed(aggregate.names)}", _asked(aggregate, about)) for aggregate in plan.aggregates]
+    rows += [(f"Column {listed(aggregate.names)}", asked(aggregate)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
     rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
     rows += [(f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.beside.items()]
@@ -57,7 +57,7 @@ def _published(plan: Plan) -> str:
     return "all rows are one group"
 
 
-def _asked(aggregate: Aggregate, about: About) -> str:
+def asked(aggregate: Aggregate) -> str:
     """An aggregate in words: "mean of arr_delay; limits of a value: -60 to 120"."""
     arguments = aggregate.arguments()
     words = [aggregate.kind.replace("_", " ")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from osgt.pages.rendering import data_uri
+from osgt.tables.about import About
 from osgt.tables.output import has_escaped_text, write_csv, write_parquet
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ class Downloads:
     has_escaped_text: bool
 
 
-def downloads(release: "Release", beside: str | None) -> Downloads:
+def downloads(release: "Release", about: About, beside: str | None) -> Downloads:
     """What a page offers."""
     words = json.dumps(release.statement.to_dict(), indent=2, ensure_ascii=False)
     found = []
     if len(release) <= _ROWS:
         parquet, csv = io.BytesIO(), io.BytesIO()
-        write_parquet(release.table, release.statement, parquet)
+        write_parquet(release.table, release.statement, about, parquet)
         try:
             write_csv(release.table, csv)
             found.append(_download("table.csv", "CSV, for spreadsheets", _CSV, csv))

@@ -1,11 +1,13 @@
 """Statement: what a release promises, in plain words and with every number needed to check it."""
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.noise import written
 from osgt.noise.error import objective_text
+from osgt.tables.columns import columns_of
 from osgt.tables.left_out import LeftOut
 from osgt.tables.plan import SHOWN, Plan
 
@@ -38,6 +40,7 @@ class Statement:
             "epsilon": plan.epsilon,
             "delta": plan.delta,
             "query": _published(query),
+            "columns": columns_of(query, plan),
             "privacy": {
                 "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
                 "neighbours": plan.neighbours,
@@ -69,6 +72,12 @@ class Statement:
             "software": f"osgt {version}",
         }
         return cls(_words(query, plan, left_out, clamp, reservation), values)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Statement":
+        """The statement of which these are the plain values."""
+        values = dict(plain)
+        return cls(values.pop("statement"), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Every parameter of the release, in plain values for JSON, and the words."""
