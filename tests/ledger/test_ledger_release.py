@@ -112,7 +112,7 @@ def test_whatever_was_written_was_charged(location, tmp_path, kills):
 
 def outputs(folder):
     """Files in place: a table without its report, or the other way round, counts as one release."""
-    return len({path.stem for path in folder.iterdir() if not path.name.startswith(".")})
+    return len({path.name.partition(".")[0] for path in folder.iterdir() if not path.name.startswith(".")})
 
 
 def check_covered(location, written):

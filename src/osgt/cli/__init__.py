@@ -12,6 +12,7 @@ _COMMANDS = {
     "release": "release:release",
     "preview": "preview:preview",
     "bounds": "bounds:bounds",
+    "statement": "statement:statement",
     "schema": "schema:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",

@@ -21,11 +21,15 @@ _ALWAYS = ("statement", "epsilon", "delta", "query", "columns", "privacy", "date
 
 @dataclass(frozen=True)
 class Published:
-    """What a file of a release holds. `table` is None where only the statement was read."""
+    """What a file of a release holds.
+
+    Of a CSV file only its description was read, and `table` is None; else there is no `description`.
+    """
 
     statement: Statement
     about: About = About()  # noqa: RUF009 - it cannot be changed
     table: pa.Table | None = None
+    description: str | None = None
 
     def write(self, name: str, targets: Mapping[str, Target], places: Mapping[str, Path]) -> None:
         """Write the table into the places of a target and of what belongs beside it."""
@@ -89,18 +93,19 @@ def _parquet(path: Path) -> Published:
     except (pa.ArrowException, OSError):
         raise ValueError(f"{str(path)!r} is not a Parquet file, or not a whole one") from None
     said = table.schema.metadata or {}
-    return _said(path, said.get(b"osgt"), said.get(b"osgt.texts", b"{}"), table)
+    return replace(_said(path, said.get(b"osgt"), said.get(b"osgt.texts", b"{}")), table=table)
 
 
 def _described(path: Path) -> Published:
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        plain = json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{str(path)!r} is not JSON") from None
-    return _said(path, *csvw.said(plain), None)
+    return replace(_said(path, *csvw.said(plain)), description=text)
 
 
-def _said(path: Path, statement: Any, texts: Any, table: pa.Table | None) -> Published:
+def _said(path: Path, statement: Any, texts: Any) -> Published:
     """The statement and the texts, which are JSON; an error in words if they are not what a release writes."""
     if statement is None:
         raise ValueError(f"{str(path)!r} holds no statement: it was not written by `osgt release`")
@@ -114,4 +119,4 @@ def _said(path: Path, statement: Any, texts: Any, table: pa.Table | None) -> Pub
             f"the statement in {str(path)!r} is not whole (missing: {', '.join(missing)}): the file was changed, or "
             "another version of osgt wrote it"
         )
-    return Published(Statement.from_dict(plain), about, table)
+    return Published(Statement.from_dict(plain), about)
