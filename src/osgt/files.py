@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO
 
@@ -96,10 +97,10 @@ def written(target: Target) -> Iterator[Path]:
 @contextmanager
 def written_together(targets: Mapping[str, Target]) -> Iterator[dict[str, Path]]:
     """A temporary file for each target; none takes its place before all are complete."""
-    places = [target.checked() for target in targets.values()]
-    for i, place in enumerate(places):
-        if any(_same(place, other) for other in places[:i]):
-            raise ValueError(f"{' and '.join(targets)} must be different files, got {str(place)!r} for both")
+    places = {name: target.checked() for name, target in targets.items()}
+    for (name, place), (other, another) in combinations(places.items(), 2):
+        if _same(place, another):
+            raise ValueError(f"{name} and {other} must be different files, got {str(place)!r} for both")
     with ExitStack() as stack:
         yield {name: stack.enter_context(written(target)) for name, target in targets.items()}
 

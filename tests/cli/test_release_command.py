@@ -112,6 +112,28 @@ class TestRelease:
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
         assert "fare_60_to_90_high" in answer["table"][0]
 
+    def test_a_csv_file_gets_its_description(self, run, rows, tmp_path):
+        out, beside = tmp_path / "out.csv", tmp_path / "out.csv-metadata.json"
+        beside.write_text("precious")
+        result = released(run, rows, "--out", out)
+        assert result.exit_code == 2
+        assert "out.csv-metadata.json' exists; --overwrite replaces it" in result.stderr
+        assert not out.exists()
+        result = released(run, rows, "--out", out, "--title", "Rides", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        assert str(beside) in result.stdout
+        assert json.loads(beside.read_text(encoding="utf-8"))["dc:title"] == "Rides"
+        assert run("statement", out).stdout.startswith("Rides\n")
+
+    def test_an_excel_file(self, run, rows, tmp_path):
+        openpyxl = pytest.importorskip("openpyxl")
+        out = tmp_path / "out.xlsx"
+        result = released(run, rows, "--out", out)
+        assert result.exit_code == 0, result.stderr
+        book = openpyxl.load_workbook(out)
+        assert book.sheetnames == ["Table", "Notes"]
+        assert [cell.value for cell in book["Table"]["A"]] == ["city", "Bern", "O'slo; --", "Rome"]
+
     def test_types_of_csv_columns_are_declared(self, run, tmp_path):
         """On the command line or in the file; without one, the message says how to declare it in both."""
         rows = tmp_path / "rows.csv"
@@ -278,7 +300,7 @@ class TestRelease:
             (["--where", "fare > (select avg(fare) from rows)"], "one row alone"),
             (["--where", "fare >"], "where"),
             (["--engine", "oracle"], "engine"),
-            (["--out", "out.xlsx"], "out must end in"),
+            (["--out", "out.xls"], "out must end in"),
             (["--out", "no/such/folder/out.csv"], "no folder"),
             (["--max-groups", 0], "max_groups"),
             (["--ledger", "budget.db"], "dataset must be given"),

@@ -163,8 +163,9 @@ class TestLedgerIsGone:
         assert result.exit_code == 0, result.stderr
         (entry,) = history(budget)
         assert entry.status == "settled"
-        assert entry.output == f"{out}, {tmp_path / 'out.html'}"
-        assert entry.output_hashes == (sha256(out), sha256(tmp_path / "out.html"))
+        files = [out, tmp_path / "out.csv-metadata.json", tmp_path / "out.html"]
+        assert entry.output == ", ".join(map(str, files))
+        assert entry.output_hashes == tuple(sha256(file) for file in files)
         assert len(entry.statement_hash) == 64
         again = run(*command)
         assert again.exit_code == 0
@@ -281,7 +282,8 @@ class TestDiskFull:
         assert run(*command_in(result.stderr)).exit_code == 0
         assert not kept.exists()
         (entry,) = history(budget)
-        assert (entry.status, entry.output_hashes) == ("settled", (sha256(tmp_path / "out.csv"),))
+        files = [tmp_path / "out.csv", tmp_path / "out.csv-metadata.json"]
+        assert (entry.status, entry.output_hashes) == ("settled", tuple(sha256(file) for file in files))
         assert len(entry.statement_hash) == 64
         assert pyarrow.csv.read_csv(tmp_path / "out.csv")["count"].to_pylist() == table["count"].to_pylist()
 

@@ -163,8 +163,8 @@ def described(table):
     values = {
         "epsilon": 1.0,
         "delta": 0.0,
-        "query": {"data": {"privacy_unit": "user"}},
-        "privacy": {"definition": "pure", "neighbours": "add_remove"},
+        "query": {},
+        "privacy": {"definition": "pure", "unit": "user", "neighbouring": "one more or less"},
         "columns": columns,
         "confidence": 0.95,
         "date": "2026-11-17T02:20:38+00:00",

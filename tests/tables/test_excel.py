@@ -31,7 +31,7 @@ def cells(path, sheet="Table"):
 
 def written(tmp_path, table):
     columns = [{"name": name, "role": "key", "of": name, "words": "=A key."} for name in table.column_names]
-    values = {"epsilon": 1.0, "delta": 0.0, "columns": columns, "query": {"data": {"privacy_unit": "user"}}}
+    values = {"epsilon": 1.0, "delta": 0.0, "columns": columns, "privacy": {"unit": "user"}}
     values |= {"confidence": 0.95, "date": "2026-11-17T02:20:38+00:00", "software": "osgt"}
     write_excel(table, Statement("One sentence. =Another.", values), About(title="=1"), tmp_path / "x.xlsx")
     return cells(tmp_path / "x.xlsx")

@@ -152,7 +152,7 @@ def test_what_the_office_has_said_is_there(release):
     check(found)
     basic = found["deployment"]["basic"]
     assert (basic["name"], basic["data_curators"], found["url_slug"]) == ("Trips: 2013", ["Office"], "trips-2013")
-    assert found["deployment"]["privacy_loss"]["privacy_unit"] == "each passenger, with all their rows"
+    assert found["deployment"]["privacy_loss"]["privacy_unit"] == "each passenger (column user)"
     assert found["deployment"]["administrative"]["sources"] == "https://example.org"
 
 

@@ -447,7 +447,7 @@ class TestFiles:
             getattr(release, write)(tmp_path / name)
         with pytest.raises(ValueError, match=r"report must end in \.html"):
             release.write(report=tmp_path / "out.csv")
-        with pytest.raises(ValueError, match=r"out must end in \.parquet or \.csv"):
+        with pytest.raises(ValueError, match=r"out must end in \.parquet, \.csv or \.xlsx"):
             release.write(out=tmp_path / "out.pdf")
         assert list(tmp_path.iterdir()) == []
 
@@ -484,10 +484,10 @@ class TestFiles:
 
     def test_both_files_or_neither(self, release, tmp_path):
         release.write(out=tmp_path / "a.csv", report=tmp_path / "a.html")
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.html"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.csv-metadata.json", "a.html"]
         with pytest.raises(FileNotFoundError):
             release.write(out=tmp_path / "b.parquet", report=tmp_path / "missing" / "b.html")
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.html"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.csv-metadata.json", "a.html"]
 
 
 class TestStatement:

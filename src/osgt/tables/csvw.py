@@ -81,13 +81,13 @@ def said(plain: Any) -> tuple[Any, Any]:
 
 def _promise(values: dict[str, Any]) -> list[dict[str, Any]]:
     """The promise in a few numbers and words."""
-    data = values["query"]["data"]
+    privacy = values["privacy"]
     told = {
-        "privacy definition": values["privacy"]["definition"],
+        "privacy definition": privacy["definition"],
         "epsilon": values["epsilon"],
         "delta": values["delta"],
-        "privacy unit": data["privacy_unit"],
-        "neighbouring tables": values["privacy"]["neighbours"],
+        "privacy unit": privacy["unit"],
+        "neighbouring tables": privacy["neighbouring"],
         "confidence of the noise intervals": values["confidence"],
         "software": values["software"],
     }

@@ -163,7 +163,7 @@ def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: list[C
         "Software": values["software"],
         "Privacy loss ε, in total": values["epsilon"],
         "Probability δ, in total": values["delta"],
-        "Protects": about.label(values["query"]["data"]["privacy_unit"]),
+        "Protects": about.label(values["privacy"]["unit"]),
         "Noise intervals": f"each holds with a probability of at least {percent(values['confidence'])}",
     }
     for name, fact in facts.items():

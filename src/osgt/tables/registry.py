@@ -12,7 +12,6 @@ from typing import Any
 from osgt.pages.numbers import counted, listed
 from osgt.shown_text import one_line
 from osgt.tables.about import About
-from osgt.tables.groups import NEIGHBOURS
 from osgt.tables.statement import Statement
 
 BLANK = "TO FILL IN"
@@ -33,8 +32,8 @@ _HEADER = """\
 def entry(statement: Statement, about: About) -> dict[str, Any]:
     """The entry in plain values."""
     values = statement.to_dict()
-    privacy, data = values["privacy"], values["query"]["data"]
-    unit, title = about.label(data["privacy_unit"]), about.title or _columns(values)
+    privacy = values["privacy"]
+    unit, title = about.label(privacy["unit"]), about.title or _columns(values)
     parameters = {"epsilon": float(values["epsilon"])}
     if values["delta"] > 0:
         parameters["delta"] = float(values["delta"])
@@ -50,14 +49,14 @@ def entry(statement: Statement, about: About) -> dict[str, Any]:
         },
         "dp_variant": {
             "variant_name": "Approximate DP" if values["delta"] > 0 else "Pure DP",
-            "data_domain": "All tables with these columns, with any number of units and rows. Rows without a "
-            f"{unit} are ignored.",
+            "data_domain": "All tables with these columns, with any number of units and rows. Rows without a unit are "
+            "ignored.",
             "unprotected_quantities": _unprotected(values),
         },
         "privacy_loss": {
-            "privacy_unit": f"each {unit}, with all their rows",
-            "privacy_unit_details": f"Neighbouring tables: {NEIGHBOURS[privacy['neighbours']]}. A unit is a value of "
-            f"the column {data['privacy_unit']}. {BLANK}: how people and values of that column belong together.",
+            "privacy_unit": f"each {unit} ({privacy['unit_in_words']})",
+            "privacy_unit_details": f"Neighbouring tables: {privacy['neighbouring']}. {BLANK}: how people and these "
+            "units belong together.",
             "privacy_parameters": parameters,
             "privacy_parameters_details": "In total for the table, with all its columns and the choice of its groups.",
         },

@@ -43,7 +43,10 @@ class Statement:
             "columns": columns_of(query, plan),
             "privacy": {
                 "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
+                "unit": query.dataset.privacy_unit,
+                "unit_in_words": query.dataset.unit.in_words,
                 "neighbours": plan.neighbours,
+                "neighbouring": query.groups.neighbouring(plan.neighbours),
                 "noise_delta": plan.noise_delta,
                 "selection_delta": plan.selection_delta,
                 "threshold": plan.threshold,
