@@ -23,6 +23,7 @@ PUBLIC = {
     "Ledger",
     "Mechanism",
     "PrivacyProfile",
+    "audit",
     "calibrate",
     "calibrate_delta",
     "calibrate_epsilon",

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from osgt.auditing import audit
     from osgt.calibration import calibrate, calibrate_delta, calibrate_epsilon, compare
     from osgt.ledger import Ledger
     from osgt.mechanism import Mechanism
@@ -21,6 +22,7 @@ __all__ = [
     "Mechanism",
     "PrivacyProfile",
     "__version__",
+    "audit",
     "calibrate",
     "calibrate_delta",
     "calibrate_epsilon",
@@ -35,6 +37,7 @@ _HOMES = {
     "Ledger": "ledger",
     "Mechanism": "mechanism",
     "PrivacyProfile": "privacy",
+    "audit": "auditing",
     "calibrate": "calibration",
     "calibrate_delta": "calibration",
     "calibrate_epsilon": "calibration",

@@ -15,7 +15,7 @@ from osgt.noise.combination import Combination
 from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny
 from osgt.tables.intervals import Numbers, ratio_interval, variance_interval
 from osgt.tables.measures import CentredSum
-from osgt.tables.release import _noisy
+from osgt.tables.release import noisy_numbers
 
 GROUPS = 20_000
 
@@ -231,7 +231,7 @@ class TestCoverage:
             }[type(measure).__name__]
 
         # Each group stands for a table of its own: what is measured for the table has noise of its own as well.
-        _, noisy = _noisy(plan, {measure: np.full((GROUPS, 1), number(measure)) for measure in plan.parts})
+        _, noisy = noisy_numbers(plan, {measure: np.full((GROUPS, 1), number(measure)) for measure in plan.parts})
         answers = replace(plan.noisy(noisy, clamp=False), confidence=confidence)
         columns = {}
         for aggregate in plan.aggregates:

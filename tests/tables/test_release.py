@@ -23,7 +23,7 @@ from osgt.tables.centred import Centred
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.measures import CentredSum, ClippedSum, Rows, Units
 from osgt.tables.plan import Plan
-from osgt.tables.release import _noisy
+from osgt.tables.release import noisy_numbers
 
 GROUPS = 60_000
 
@@ -155,7 +155,7 @@ class TestNoise:
         query = people().group_by(max_rows_per_group=1).mean("rides", (0, 8)).variance("rides", (0, 8))
         plan = query.plan(2, 1e-6)
         exact = {measure: np.full((GROUPS, 1), 1000) for measure in plan.parts}
-        shown, noisy = _noisy(plan, exact)
+        shown, noisy = noisy_numbers(plan, exact)
         assert shown.all()
         assert len(noisy) == 3
         for measure, values in noisy.items():
@@ -617,7 +617,7 @@ class TestLedger:
         (text,) = texts
         assert "ledger" not in text
 
-    @pytest.mark.parametrize("broken", ["osgt.tables.release._exact", "osgt.tables.release._noisy"])
+    @pytest.mark.parametrize("broken", ["osgt.tables.release._exact", "osgt.tables.release.noisy_numbers"])
     def test_without_noise_there_is_no_release(self, ledger, monkeypatch, broken):
         def fail(*_args, **_kwargs):
             raise RuntimeError("no entropy")

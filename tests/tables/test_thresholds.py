@@ -13,7 +13,7 @@ from scipy import stats
 
 from osgt import Dataset, DiscreteOSGT
 from osgt.tables.measures import Rows, Units
-from osgt.tables.release import _noisy
+from osgt.tables.release import noisy_numbers
 from osgt.tables.selection import shown_size, threshold
 
 LAWS = [DiscreteOSGT(3, 5), DiscreteOSGT(40, 20), DiscreteOSGT.laplace(6), DiscreteOSGT.gaussian(4.5)]
@@ -105,7 +105,7 @@ class TestHidden:
     def test_other_columns_get_their_noise_after_the_choice(self, plan):
         """Groups are chosen by their units alone: what is shown holds exactly the groups that passed."""
         exact = {Units(): np.repeat([[1], [200]], 500, axis=0)}
-        shown, noisy = _noisy(plan, exact)
+        shown, noisy = noisy_numbers(plan, exact)
         assert shown[500:].all()
         assert len(noisy[Units()]) == shown.sum()
         assert (noisy[Units()] >= plan.threshold).all()

@@ -13,6 +13,7 @@ _COMMANDS = {
     "preview": "preview:preview",
     "bounds": "bounds:bounds",
     "statement": "statement:statement",
+    "audit": "audit:audit",
     "schema": "schema:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",

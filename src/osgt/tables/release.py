@@ -186,20 +186,24 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
     if reservation is not None:
         reservation.reading()
     try:
-        answer = measured(query, plan, ready)
-        table = table_of(query, plan, answer, clamp=clamp)
-        statement = Statement.of(
-            query,
-            plan,
-            left_out=answer.left_out,
-            clamp=clamp,
-            groups=table.num_rows,
-            date=datetime.datetime.now(datetime.UTC),
-            version=version("osgt"),
-            reservation=None if reservation is None else str(reservation.sequence),
-        )
+        return finished(query, plan, measured(query, plan, ready), reservation, clamp=clamp)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
+
+
+def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = None, *, clamp: bool) -> Release:
+    """The release of what was measured."""
+    table = table_of(query, plan, answer, clamp=clamp)
+    statement = Statement.of(
+        query,
+        plan,
+        left_out=answer.left_out,
+        clamp=clamp,
+        groups=table.num_rows,
+        date=datetime.datetime.now(datetime.UTC),
+        version=version("osgt"),
+        reservation=None if reservation is None else str(reservation.sequence),
+    )
     return Release(table, plan, query, statement, answer.left_out, reservation)
 
 
@@ -212,6 +216,15 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Exact:
+    """The keys of all groups, the exact numbers of each measure and those of what is left out. Nobody may see them."""
+
+    keys: pa.Table
+    numbers: Mapping[Measure, NDArray[np.int64]]
+    left_out: Mapping[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
 class Measured:
     """The keys of the groups that are shown, what was measured of them with noise, and what was left out."""
 
@@ -220,10 +233,13 @@ class Measured:
     left_out: LeftOut | None
 
 
-def prepared(query: Query, plan: Plan) -> Prepared:
-    """All that can be refused is refused here. No row is read."""
-    salt = fresh_salt()
-    sums = compiled(exact_sums(query, summed(plan), salt))
+def prepared(query: Query, plan: Plan, salt: int | None = None, order: str | None = None) -> Prepared:
+    """All that can be refused is refused here. No row is read.
+
+    A release has a fresh salt and its rows in random order; an audit plays it again with those that are given.
+    """
+    salt = fresh_salt() if salt is None else salt
+    sums = compiled(exact_sums(query, summed(plan), salt, order))
     check_query(sums)
     left_out = None
     if plan.left_out is not None:
@@ -235,11 +251,23 @@ def prepared(query: Query, plan: Plan) -> Prepared:
 
 def measured(query: Query, plan: Plan, ready: Prepared) -> Measured:
     """What the engine gives back, with noise. Any error here may depend on the data."""
-    carried_keys, found = _exact(query, summed(plan), fetched(ready.sums))
-    chosen, noisy = _noisy(plan, {measure: measure.exact(found) for measure in plan.parts})
-    keys = shown_keys(query, carried_keys.take(pa.array(np.flatnonzero(chosen))))
-    told = None if ready.left_out is None else _left_out(query, plan, fetched(ready.left_out))
-    return Measured(keys, noisy, told)
+    return with_noise(query, plan, exact_numbers(query, plan, ready))
+
+
+def exact_numbers(query: Query, plan: Plan, ready: Prepared) -> Exact:
+    """What the engine gives back."""
+    keys, found = _exact(query, summed(plan), fetched(ready.sums))
+    left_out: Mapping[str, NDArray[np.int64]] = {}
+    if plan.left_out is not None and ready.left_out is not None:
+        left_out = plan.left_out.exact(fetched(ready.left_out))
+    return Exact(keys, {measure: measure.exact(found) for measure in plan.parts}, left_out)
+
+
+def with_noise(query: Query, plan: Plan, exact: Exact) -> Measured:
+    """The groups that are shown, and all numbers with noise."""
+    chosen, noisy = noisy_numbers(plan, exact.numbers)
+    keys = shown_keys(query, exact.keys.take(pa.array(np.flatnonzero(chosen))))
+    return Measured(keys, noisy, None if plan.left_out is None else _left_out(query, plan, exact.left_out))
 
 
 def table_of(query: Query, plan: Plan, answer: Measured, *, clamp: bool) -> pa.Table:
@@ -250,12 +278,12 @@ def table_of(query: Query, plan: Plan, answer: Measured, *, clamp: bool) -> pa.T
     return _sorted(table, query)
 
 
-def _left_out(query: Query, plan: Plan, answer: pa.Table) -> LeftOut:
+def _left_out(query: Query, plan: Plan, exact: Mapping[str, NDArray[np.int64]]) -> LeftOut:
     """What the bounds left out, with its noise."""
     assert plan.left_out is not None
     laws = {name: law for name, (law, _) in plan.noise.beside.items()}
     noisy = {}
-    for name, numbers in plan.left_out.exact(answer).items():
+    for name, numbers in exact.items():
         law, part = plan.noise.beside[name]
         noisy[name] = np.asarray(Mechanism.of(law, part.shift, part.coordinates).release(numbers))
     return LeftOut.of(plan.left_out, noisy, laws, query.dataset.privacy_unit, plan.confidence)
@@ -386,8 +414,8 @@ def _exact(query: Query, measures: list[Measure], sums: pa.Table) -> tuple[pa.Ta
     return keys, exact
 
 
-def _noisy(
-    plan: Plan, exact: dict[Measure, NDArray[np.int64]]
+def noisy_numbers(
+    plan: Plan, exact: Mapping[Measure, NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_], dict[Measure, NDArray[np.int64]]]:
     """Which groups are shown, and the measures of these with noise."""
     mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in exact}

@@ -1,0 +1,132 @@
+"""Rows that try what can go wrong: values of every type at its ends, beyond its bounds, missing or strange.
+
+All values are text, which every engine casts to the type of its column: drivers disagree about NaN, null and infinity,
+text they leave alone. Nothing here is left to chance.
+"""
+
+import datetime
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import ibis.expr.datatypes as dt
+
+#: A row: text for each column, None where nothing is there.
+Row = dict[str, str | None]
+
+#: Types whose values can be handed over as text, as Ibis calls them.
+_KINDS = ("string", "boolean", "integer", "floating", "decimal", "date", "timestamp", "uuid")
+
+#: Values that have been taken for something else, or are at the ends of what there is.
+_STRANGE = {
+    "string": [
+        "",
+        " ",
+        "Rome",
+        "rome",
+        "Rom'e",
+        'R"ome',
+        "Zürich",
+        "Zu\u0308rich",
+        "'; DROP TABLE t; --",
+        "null",
+        "NaN",
+    ],
+    "boolean": ["true", "false"],
+    "floating": ["NaN", "Infinity", "-Infinity", "0", "-0.0", "5e-324", "-1.7976931348623157e308", "1.5"],
+    "date": ["1970-01-01", "0001-01-01", "9999-12-31", "2024-02-29"],
+    "timestamp": ["1970-01-01 00:00:00", "2024-02-29 23:59:59.999999", "1900-01-01 00:00:00"],
+    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+}
+
+
+def text_of(value: Any) -> str | None:
+    """A value that came from an engine, as text that an engine reads back as the same value."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    return str(value)
+
+
+def _kind(dtype: dt.DataType) -> str | None:
+    return next((kind for kind in _KINDS if getattr(dtype, f"is_{kind}")()), None)
+
+
+def can_be_written(dtype: dt.DataType) -> bool:
+    """Whether values of this type can be handed over as text."""
+    return _kind(dtype) is not None
+
+
+def strange(dtype: dt.DataType) -> list[str | None]:
+    """Values of a type at its ends, and missing ones where there may be any."""
+    kind = _kind(dtype)
+    assert kind is not None
+    numbers = ["0", "1", *(f"{end:f}" for end in _range(dtype))]
+    found = numbers if kind in ("integer", "decimal") else _STRANGE[kind]
+    return [*found, *(["x" * 3000] if kind == "string" else []), *([None] if dtype.nullable else [])]
+
+
+def numbered(dtype: dt.DataType, number: int) -> str | None:
+    """The value of a type that has this number, different for different numbers; None where there are not so many."""
+    kind = _kind(dtype)
+    if kind in ("integer", "decimal"):
+        # From the large end: small numbers are those that people use.
+        value = int(_range(dtype)[1]) - 7 - number
+        return str(value) if value > 1 else None
+    day = datetime.date(1800, 1, 1) + datetime.timedelta(days=number)
+    return {
+        "string": f"osgt {number}",
+        "boolean": ("true", "false")[number] if number < 2 else None,
+        "date": day.isoformat(),
+        "timestamp": f"{day.isoformat()} 12:00:00",
+        "uuid": f"0059a7d1-0000-4000-8000-{number:012x}",
+    }.get(str(kind))
+
+
+def ends(dtype: dt.DataType, bounds: Sequence[float]) -> tuple[list[str], list[str]]:
+    """Values at and far beyond the low ends of some bounds, and as many at the high ends."""
+    if dtype.is_boolean():
+        return ["false"], ["true"]
+    least, most = _range(dtype)
+
+    def inside(number: float) -> str:
+        exact = min(max(Decimal(number), least), most)
+        return str(int(exact)) if dtype.is_integer() else f"{exact:f}"
+
+    beyond = ("-Infinity", "Infinity") if dtype.is_floating() else (f"{least:f}", f"{most:f}")
+    return [inside(min(bounds, default=0)), beyond[0]], [inside(max(bounds, default=1)), beyond[1]]
+
+
+def _range(dtype: Any) -> tuple[Decimal, Decimal]:
+    """The least and the largest number of a type; of floats, numbers that are large."""
+    if dtype.is_integer():
+        return Decimal(dtype.bounds.lower), Decimal(dtype.bounds.upper)
+    if dtype.is_decimal():
+        digits, scale = "9" * (dtype.precision or 18), dtype.scale or 0
+        largest = Decimal(f"{digits[scale:] or '0'}.{digits[:scale]}")
+        return largest.copy_negate(), largest
+    return Decimal("-1e300"), Decimal("1e300")
+
+
+def key_rows(pools: Mapping[str, Sequence[str | None]], most: int) -> list[Row]:
+    """Up to `most` different combinations of keys, each column changing from one to the next."""
+    if not pools:
+        return [{}]
+    names = list(pools)
+    return [dict(zip(names, keys, strict=True)) for keys in _spread([pools[name] for name in names], most)]
+
+
+def _spread(pools: Sequence[Sequence[str | None]], most: int) -> Iterator[tuple[str | None, ...]]:
+    """Combinations, first along the diagonal, so that few of them show every value."""
+    longest = max(len(pool) for pool in pools)
+    diagonal = (tuple(pool[i % len(pool)] for pool in pools) for i in range(longest))
+    every = itertools.chain(diagonal, itertools.product(*pools))
+    return itertools.islice(dict.fromkeys(itertools.islice(every, 4 * most)), most)

@@ -1,0 +1,260 @@
+"""Replay: honest queries pass whatever they ask for; every planted fault is found. Nothing here is left to chance."""
+
+import dataclasses
+import json
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from osgt import Dataset, audit
+from osgt.auditing.made_rows import numbered, strange
+from osgt.auditing.moves import beyond, moved, pieces
+from osgt.auditing.replay import replay
+from osgt.calibration import Part
+from osgt.cli import app
+from osgt.tables import bounding, measures, release
+from osgt.tables.engines.duckdb import DuckDB
+
+RIDES = pa.table(
+    {
+        "user": [1, 1, 2, 3, 3, 3, 4, None],
+        "city": ["Bern", "Rome", "Rome", "Oslo", "Oslo", "Oslo", None, "Rome"],
+        "month": [1, 2, 2, 1, 1, 2, 3, 3],
+        "fare": [3.5, 8.0, None, 20.0, 21.0, 22.0, float("nan"), 1.0],
+        "tip": pa.array([1, 2, 3, 4, 5, 6, 7, 8], pa.int8()),
+    }
+)
+
+
+def rides(**options):
+    return Dataset(RIDES, "user", **options)
+
+
+def chosen(**options):
+    query = rides(**options).group_by("city", "month", max_groups=2, max_rows_per_group=2)
+    return query.count().sum("fare", bounds=(0, 10))
+
+
+def public():
+    return rides().group_by("city", max_groups=2, max_rows_per_group=2, public_keys=["Bern", "Rome", "x"])
+
+
+def alone():
+    return rides().where("month > 1").group_by(max_rows_per_group=2)
+
+
+def each_row():
+    return Dataset(RIDES, "row").group_by("city").count().sum("fare", bounds=(0, 10))
+
+
+def together():
+    return Dataset(RIDES, ["user", "month"]).group_by("city", max_groups=1, max_rows_per_group=1).count()
+
+
+QUERIES = {
+    "every row a unit": each_row,
+    "a unit of two columns": together,
+    "chosen groups": chosen,
+    "exchange": lambda: chosen(neighbours="change_one").histogram("tip", edges=[0, 2, 5]),
+    "public groups": lambda: public().count().count_units().mean("tip", bounds=(0, 5)),
+    "one group": lambda: alone().count().variance("fare", bounds=(-1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_honest_queries_pass(name):
+    found = audit(QUERIES[name](), 1, 1e-6, measure_left_out=name == "chosen groups")
+    assert found.passed, str(found)
+    assert found.false_alarm == 0
+    [check] = found.checks
+    assert check.details["real_rows"] > 0
+    # The limits are reached: the tables are such that a fault could be seen.
+    furthest = {}
+    for pair in check.details["pairs"]:
+        for each in pair["moved"]:
+            furthest[each["measure"]] = max(furthest.get(each["measure"], 0), each["largest"] / each["allowed"])
+    assert all(share >= 0.5 for share in furthest.values()), furthest
+
+
+def findings(query, plan=None):
+    """What is found with made rows alone."""
+    check = replay(query, plan or query.plan(1, 1e-6), real=False)
+    return " | ".join(map(str, check.findings))
+
+
+def one_row_more(monkeypatch):
+    honest = bounding.bounded_sums
+    monkeypatch.setattr(
+        release, "bounded_sums", lambda *a, max_rows, **options: honest(*a, max_rows=max_rows + 1, **options)
+    )
+
+
+def unclipped(monkeypatch):
+    def planted(self, rows, place):
+        column = rows[self.column]
+        return [column.notnull().ifelse(self._of((column.fill_null(0).clip(-100, 100) * 2.0**17).cast("int64")), 0)]
+
+    monkeypatch.setattr(measures.ClippedSum, "contributions", planted)
+
+
+def one_group_too_many(monkeypatch):
+    honest = bounding.bounded_sums
+    monkeypatch.setattr(
+        release, "bounded_sums", lambda *a, max_groups, **options: honest(*a, max_groups=max_groups + 1, **options)
+    )
+
+
+def counts_rows_of_nobody(monkeypatch):
+    honest = release.prepared_rows
+
+    def planted(*arguments, **options):
+        rows, keys, values = honest(*arguments, **options)
+        return rows.mutate(unit=rows["unit"].fill_null(-1)), keys, values
+
+    monkeypatch.setattr(release, "prepared_rows", planted)
+
+
+def fails_for_many_rows(monkeypatch):
+    honest = DuckDB.fetched
+
+    def planted(self, backend, sql, schema):
+        found = honest(self, backend, sql, schema)
+        if found.num_rows > 4:
+            raise MemoryError("too many groups")
+        return found
+
+    monkeypatch.setattr(DuckDB, "fetched", planted)
+
+
+def type_follows_values(monkeypatch):
+    honest = release.shown_keys
+
+    def planted(query, keys):
+        found = honest(query, keys)
+        columns = [column.cast(pa.large_string()) if pa.types.is_string(column.type) else column for column in found]
+        return pa.table(columns, names=found.column_names) if query.dataset.table.count().execute() > 40 else found
+
+    monkeypatch.setattr(release, "shown_keys", planted)
+
+
+def salt_follows_rows(monkeypatch):
+    """The query text depends on the data: here, on how many rows there are."""
+    honest = release.exact_sums
+
+    def planted(query, measured, salt, order=None):
+        return honest(query, measured, salt + query.dataset.table.count().execute() % 7, order)
+
+    monkeypatch.setattr(release, "exact_sums", planted)
+
+
+FAULTS = {
+    one_group_too_many: ("groups moved, at most 2 may", "moved in 3 places"),
+    one_row_more: ("moved in 2 places by up to 3; the noise is made for 2 places and 2",),
+    unclipped: ("sum of fare", "the noise is made for"),
+    counts_rows_of_nobody: ("rows of nobody: rows moved",),
+    fails_for_many_rows: ("an error: MemoryError: too many groups",),
+    type_follows_values: ("columns and types differs",),
+    salt_follows_rows: ("SQL text differs",),
+}
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_planted_faults_are_found(plant, monkeypatch):
+    query = chosen()
+    plan = query.plan(1, 1e-6)
+    plant(monkeypatch)
+    found = findings(query, plan)
+    for words in FAULTS[plant]:
+        assert words in found
+
+
+def test_noise_for_half_the_coordinates_is_found():
+    query = chosen()
+    plan = query.plan(1, 1e-6)
+    halved = {measure: dataclasses.replace(part, coordinates=1) for measure, part in plan.parts.items()}
+    found = findings(query, dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, parts=halved)))
+    assert "moved in 2 places" in found
+
+
+def test_what_is_left_out_is_played_too():
+    query = chosen()
+    plan = query.plan(1, 1e-6, measure_left_out=True)
+    law, part = plan.noise.beside["rows"]
+    less = {**plan.noise.beside, "rows": (law, dataclasses.replace(part, shift=part.shift // 2))}
+    found = findings(query, dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, beside=less)))
+    assert "left out, rows: moved" in found
+
+
+def test_moves():
+    before = {"a": np.array([2**62, 0]), "b": np.array([1, 1])}
+    after = {"a": np.array([-(2**62), 0]), "b": np.array([1, 1]), "c": np.array([1, -2])}
+    steps = moved(before, after)
+    assert steps == {"a": [-(2**63), 0], "c": [1, -2]}
+    assert pieces(steps, exchanged=False) == [2**63, 3]
+    assert pieces(steps, exchanged=True) == [2**63, 2, 1]
+    assert beyond([3, 2], Part(3, 2), exchanged=False) is None
+    assert beyond([3, 2, 1], Part(3, 2), exchanged=False) is not None
+    assert beyond([4], Part(3, 2), exchanged=False) is not None
+    assert beyond([3, 2, 1], Part(3, 1, also=((2, 1), (1, 1))), exchanged=False) is None
+    assert beyond([3, 2, 2], Part(3, 1, also=((2, 1), (1, 1))), exchanged=False) is not None
+    # An exchange: two moves by one shift share a coordinate that may move by two.
+    assert beyond([2, 1, 1], Part(2, 2), exchanged=True) is None
+    assert beyond([2, 1, 1, 1], Part(2, 2), exchanged=True) is not None
+    assert beyond([1], None, exchanged=False) is not None
+    assert beyond([], None, exchanged=False) is None
+
+
+def test_made_values_are_of_their_type():
+    """Every engine must read them; here DuckDB."""
+    backend = ibis.duckdb.connect()
+    for dtype in map(
+        ibis.dtype,
+        ("int8", "uint16", "int64", "float64", "decimal(5, 2)", "decimal(38, 0)", "boolean", "string", "date",
+         "timestamp", "timestamp('UTC')", "uuid"),
+    ):  # fmt: skip
+        texts = [*strange(dtype), *(numbered(dtype, i) for i in range(3))]
+        table = ibis.memtable(pa.table({"x": pa.array(texts, pa.string())})).cast({"x": dtype})
+        values = backend.to_pyarrow(table)["x"]
+        assert values.null_count == texts.count(None), dtype
+
+
+def test_what_cannot_be_audited():
+    with pytest.raises(ValueError, match="epsilon and delta"):
+        audit(chosen())
+    with pytest.raises(ValueError, match="max_groups must be given"):
+        audit(rides().group_by("city").count_units(), 1, 1e-6)
+
+
+ARGUMENTS = ["--unit", "user", "--by", "city", "--max-groups", "1", "--count-units", "--delta", "1e-6"]
+
+
+class TestCommand:
+    @pytest.fixture
+    def run(self, monkeypatch, tmp_path):
+        pq.write_table(RIDES, tmp_path / "rides.parquet")
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setenv("NO_COLOR", "1")
+        return lambda *more: CliRunner().invoke(app, ["audit", str(tmp_path / "rides.parquet"), *ARGUMENTS, *more])
+
+    def test_passes(self, run):
+        result = run("--epsilon", "1", "--json")
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert answer["passed"]
+        assert answer["checks"][0]["real_rows"] == 8 - 1
+
+    def test_fails(self, run, monkeypatch):
+        one_group_too_many(monkeypatch)
+        result = run("--epsilon", "1", "--made-rows")
+        assert result.exit_code == 1
+        assert "FAILED" in result.stdout
+        assert "groups moved, at most 1 may" in result.stdout
+
+    def test_refuses(self, run):
+        result = run()
+        assert result.exit_code == 2
+        assert "--epsilon must be given" in result.stderr
