@@ -78,6 +78,12 @@ class TestHalfWidth:
     def test_nothing_is_never_off(self):
         assert ManySum(()).half_width(0.95) == 0.0
 
+    def test_noise_that_is_as_good_as_none(self):
+        nothing, some = DiscreteOSGT.laplace(0.001), DiscreteOSGT.laplace(4)
+        assert ManySum(((1, nothing, 50),)).half_width(0.95) == 0.0
+        both, alone = ManySum(((1, nothing, 50), (1, some, 9))), ManySum(((1, some, 9),))
+        assert both.half_width(0.9) == pytest.approx(alone.half_width(0.9), rel=1e-9)
+
     def test_equal_terms_may_be_written_apart(self):
         law = DiscreteOSGT.laplace(4)
         apart, together = ManySum(((1, law, 3), (-1, law, 4))), ManySum(((1, law, 7),))

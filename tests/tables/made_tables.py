@@ -6,8 +6,11 @@ import random
 
 import pyarrow as pa
 
+from osgt.tables.aggregates.proportion import Balance
 from osgt.tables.centred import Centred
+from osgt.tables.conditions.condition import checked_condition
 from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
+from osgt.tables.ranks import Leaves
 from osgt.tables.values import grid_of
 
 SCHEMA = pa.schema(
@@ -101,6 +104,11 @@ def made_measures(dataset):
         Bins("real", (-1, 0, 0.5, 2)),
         Bins("whole", (-500, 0, 7, 2**60)),
         Bins("price", (0, 0.01, 10)),
+        Leaves("real", grid("real", (-1.5, 10), centred=True), 7),
+        Leaves("whole", grid("whole", (-2, 3)), 16),
+        Leaves("whole", grid("whole", (-1000, 2**40)), 5),
+        Leaves("price", grid("price", (-5, 10)), 4),
+        Balance(checked_condition(dataset.table, "small > 0")),
     ]
 
 

@@ -9,8 +9,13 @@ from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
+from osgt.tables.aggregates.proportion import Balance
 from osgt.tables.centred import Centred
 from osgt.tables.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
+from osgt.tables.ranks import Leaves
+
+#: What the conditions of measures mean.
+CONDITIONS = {"small > 0": lambda row: row["small"] is not None and row["small"] > 0}
 
 
 def bounded(rows, unit, keys, order, max_groups, max_rows, choose=None):
@@ -52,12 +57,24 @@ def numbers(measure, rows, unit):
     if isinstance(measure, Centred):
         [base], [on] = (numbers(each, rows, unit) for each in (measure.base, measure.on))
         return [measure.times * base - measure.by * on]
+    if isinstance(measure, Balance):
+        holds = CONDITIONS[measure.condition.text]
+        return [sum(1 if holds(row) else -1 for row in rows)]
+    return _of_values(measure, rows)
+
+
+def _of_values(measure, rows):
     values = [row[measure.column] for row in rows if not missing(row[measure.column])]
     if isinstance(measure, Values):
         return [len(values)]
     if isinstance(measure, Bins):
         return _bins(values, measure.edges)
-    return [sum(_added(measure, in_steps(value, measure.grid)) for value in values)]
+    steps = [in_steps(value, measure.grid) for value in values]
+    if isinstance(measure, Leaves):
+        # As many bins as start up to here, less one, come before that of a value.
+        places = [sum(start <= each for start in measure.edges[:-1].tolist()) - 1 for each in steps]
+        return [places.count(i) for i in range(measure.numbers)]
+    return [sum(_added(measure, each) for each in steps)]
 
 
 def _added(measure, steps):

@@ -48,7 +48,7 @@ def beyond_part(before, after, groups, measures, neighbours):
         largest = max((abs(step) for each in steps.values() for step in each), default=0)
         # The bins of a group move together by what one number may move; an exchange is a removal and an addition.
         exchanges = 1 if neighbours == "add_remove" else 2
-        within_group = shift * (exchanges if isinstance(measure, Bins) else 1)
+        within_group = shift * (exchanges if measure.numbers > 1 else 1)
         if largest > shift or max(far.values(), default=0) > within_group:
             wrong.append(f"{measure} moved by {steps}, its shift is {shift}")
         if sum(far.values()) > shift * coordinates:

@@ -91,12 +91,24 @@ def test_numbers_that_are_not_measured_may_be_anything():
     assert np.concatenate(found).ravel().tolist() == pytest.approx([9.0, 3.0, 6.0, 1.0, 2.0, 6.0])
 
 
+def test_numbers_without_noise():
+    """They stay as they are where others can give way; where none can, the difference is shared out."""
+    exact = Tree([[0, 0]], [0.0, [1.0, 3.0]]).estimates([[10.0], [3.0, 3.0]])
+    assert np.concatenate(exact).ravel().tolist() == pytest.approx([10.0, 4.0, 6.0])
+    below = Tree([[0, 0]], [1.0, 0.0]).estimates([[10.0], [3.0, 3.0]])
+    assert np.concatenate(below).ravel().tolist() == pytest.approx([6.0, 3.0, 3.0])
+    every = Tree([[0, 0]], [0.0, 0.0]).estimates([[9.0], [3.0, 3.0]])
+    assert np.concatenate(every).ravel().tolist() == pytest.approx([8.0, 4.0, 4.0])
+
+
 def test_trees_that_cannot_be_solved_are_refused():
     with pytest.raises(ValueError, match="without children must be measured"):
         Tree([[0, 0]], [1.0, None])
     with pytest.raises(ValueError, match="without children must be measured"):
         Tree([[0, 0]], [[1.0, np.inf], 1.0])
-    with pytest.raises(ValueError, match="above 0"):
-        Tree([[0, 0]], [1.0, [1.0, 0.0]])
+    with pytest.raises(ValueError, match="at least 0"):
+        Tree([[0, 0]], [1.0, [1.0, -0.5]])
+    with pytest.raises(ValueError, match="at least 0"):
+        Tree([[0, 0]], [1.0, [1.0, np.nan]])
     with pytest.raises(ValueError, match="all levels but the first"):
         Tree([], [1.0, 1.0])

@@ -67,7 +67,7 @@ class ManySum:
 
     def var(self) -> float:
         """Variance."""
-        return math.fsum(number * float(c) ** 2 * law.var() for c, law, number in self.terms)
+        return math.fsum(number * float(c) ** 2 * _variance(law) for c, law, number in self.terms)
 
     def std(self) -> float:
         """Standard deviation."""
@@ -110,15 +110,18 @@ class ManySum:
         """Positive coefficients, each once for each noise; what decides the sum most comes first."""
         found: dict[tuple[float, Law], int] = {}
         for c, law, number in self.terms:
-            if c and number and law.var() > 0:
+            if c and number and _variance(law) > (_FAR if law.discrete else 0.0):
                 found[abs(float(c)), law] = found.get((abs(float(c)), law), 0) + number
         merged = [(c, law, number) for (c, law), number in found.items()]
-        return sorted(merged, key=lambda term: -term[2] * term[0] ** 2 * term[1].var())
+        return sorted(merged, key=lambda term: -term[2] * term[0] ** 2 * _variance(term[1]))
 
     @property
     def _lost(self) -> float:
-        """At least the probability that any of the noises is beyond its table."""
-        return 2.0 * _FAR * sum(number for _, _, number in self._merged)
+        """At least the probability that any of the noises is beyond its table.
+
+        Noise on the integers with a variance so small that it is left out is other than zero with at most that chance.
+        """
+        return 2.0 * _FAR * sum(number for _, _, number in self.terms)
 
     def _rounding(self, tail: float) -> float:
         """How far the sum is at most from that of the rounded noises, except with this probability.
@@ -134,7 +137,7 @@ class ManySum:
         tried = _TRIED / self.std()
         # Logarithms of moment-generating functions are convex: chords lie above them.
         logs = [
-            number * np.interp(tried * c * law.std(), _EXPONENTS, _table(law).log_moments)
+            number * np.interp(tried * c * math.sqrt(_variance(law)), _EXPONENTS, _table(law).log_moments)
             for c, law, number in self._merged
         ]
         return float(np.min((np.sum(logs, axis=0) + math.log(2.0 / tail)) / tried))
@@ -186,7 +189,13 @@ class _Table:
         return np.asarray(low + t * rise + bend)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=1024)
+def _variance(law: Law) -> float:
+    """The variance, which takes a while to compute."""
+    return law.var()
+
+
+@lru_cache(maxsize=32)
 def _table(law: Law) -> _Table:
     reach = reach_of(law, _FAR)
     exact = isinstance(law, IntegerLaw) and reach <= _CELLS

@@ -29,7 +29,7 @@ def fresh_salt() -> int:
 def bounded_sums(
     rows: ir.Table,
     keys: Sequence[str],
-    values: Mapping[str, str],
+    values: Mapping[Any, str],
     measures: Sequence[Measure],
     *,
     max_groups: int,
@@ -46,7 +46,7 @@ def bounded_sums(
     rows
         The unit in the column "unit", the keys, and the values. Without that column every row is a unit of its own.
     values
-        Column of `rows` for each column that the measures name.
+        Column of `rows` for each column that the measures name, and for each measure with a derived value.
     order
         Column by which the rows of a unit in a group are ordered, random if not given.
     """

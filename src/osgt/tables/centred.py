@@ -52,7 +52,7 @@ class Centred(Measure):
     def words(self) -> str:
         return f"{_times(self.times, self.base.words)} - {_times(self.by, self.on.words)}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         [base], [on] = self.base.contributions(rows, place), self.on.contributions(rows, place)
         return [self.times * base - self.by * on]
 
@@ -83,7 +83,7 @@ class UnitsInAny(Measure):
     def reach(self, rows: int) -> tuple[int, int]:
         return 1, 1
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         return [one_if(place.start)]
 
     def exact(self, sums: Mapping[Measure, Integers]) -> Integers:

@@ -90,8 +90,15 @@ class Measure:
         """What it counts, in words; None if it is not a count."""
         return None
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
-        """What each row adds, one expression for each number of the measure."""
+    def derived(self, rows: ir.Table) -> ir.Value | None:
+        """A value of each row that is computed once, before rows are left out; None if the columns are enough."""
+        return None
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        """What each row adds, one expression for each number of the measure.
+
+        `rows` has the columns by their names, and what is `derived` for a measure under the measure itself.
+        """
         raise NotImplementedError
 
 
@@ -115,7 +122,7 @@ class Units(Measure):
     def words(self) -> str:
         return "units"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         return [one_if(place.first)]
 
 
@@ -135,7 +142,7 @@ class Rows(Measure):
     def words(self) -> str:
         return "rows"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         return [one_if(place.first.notnull())]
 
 
@@ -157,7 +164,7 @@ class Values(Measure):
     def words(self) -> str:
         return f"values of {self.column}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         return [one_if(present(rows[self.column]))]
 
 
@@ -184,7 +191,7 @@ class ClippedSum(Measure):
     def words(self) -> str:
         return f"sum of {self.column} in steps of {self.grid.step}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         column = rows[self.column]
         return [present(column).ifelse(self._of(self.grid.steps(column)), 0)]
 
@@ -264,7 +271,7 @@ class Bins(Measure):
     def words(self) -> str:
         return f"rows in each bin of {self.column}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         column = rows[self.column]
         # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
         whole = column.type().is_signed_integer() and all(isinstance(edge, int) for edge in self.edges)

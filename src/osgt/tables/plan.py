@@ -145,16 +145,28 @@ class Plan:
     def gains(self) -> dict[str, float]:
         """The part of the error that is saved against each alternative: of the variance, if that was to be small."""
         power = 1.0 if self.objective == "variance" else 0.5
-        return {name: 1.0 - (self.noise.error / noise.error) ** power for name, noise in self.ends.items()}
+        # At a huge budget there is no noise at all, and nothing to save.
+        return {
+            name: 1.0 - (self.noise.error / noise.error) ** power if noise.error else 0.0
+            for name, noise in self.ends.items()
+        }
 
     def _columns(self, noise: Noise) -> tuple[Column, ...]:
-        noisy = Noisy({}, noise.scheme.noises(noise.laws), self.confidence, clamp=False)
+        noisy = Noisy(
+            {}, noise.scheme.noises(noise.laws), self.confidence, clamp=False, trees=noise.scheme.trees(noise.laws)
+        )
         return tuple(column for aggregate in self.aggregates for column in aggregate.planned(noisy))
 
     def noisy(self, measured: Mapping[Measure, NDArray[np.int64]], *, clamp: bool) -> Noisy:
         """What aggregates see of a release: the numbers that they ask for, out of those measured with noise."""
         scheme = self.noise.scheme
-        return Noisy(scheme.values(measured), scheme.noises(self.laws), self.confidence, clamp)
+        return Noisy(
+            scheme.values(measured),
+            scheme.noises(self.laws),
+            self.confidence,
+            clamp,
+            scheme.trees(self.laws, measured),
+        )
 
     def gains_in_words(self) -> str:
         """How much smaller the error is than with the other noises."""

@@ -321,14 +321,16 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
 
 def prepared_rows(
     query: Asking, measures: list[Measure], order: str | None = None, *, numbered: bool = True
-) -> tuple[ir.Table, list[str], dict[str, str]]:
+) -> tuple[ir.Table, list[str], dict[Any, str]]:
     """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone.
 
     Rows that are units of their own get a number as their unit, if they are to be `numbered`.
     """
     table, by = query.dataset.rows(), query.groups.by
     names = list(dict.fromkeys(column for measure in measures for column in measure.columns))
-    values = {name: f"value_{i}" for i, name in enumerate(names)}
+    sources: dict[Any, ir.Value] = {name: table[name] for name in names}
+    sources |= {each: value for each in measures if (value := each.derived(table)) is not None}
+    values = {source: f"value_{i}" for i, source in enumerate(sources)}
     keys = [f"key_{i}" for i in range(len(by))]
     engine = query.dataset.engine
     unit = query.dataset.unit
@@ -336,7 +338,7 @@ def prepared_rows(
     without = unit.each_row and not numbered
     columns = {"each_row": ibis.literal(True)} if without else {UNIT: unit.value(engine, table)}
     columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
-    columns |= {value: table[name] for name, value in values.items()}
+    columns |= {value: sources[source] for source, value in values.items()}
     if order is not None:
         columns["order"] = table[order]
     rows = table.select(**columns)

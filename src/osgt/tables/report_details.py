@@ -63,7 +63,9 @@ def asked(aggregate: Aggregate) -> str:
     words = [aggregate.kind.replace("_", " ")]
     if "column" in arguments:
         words[0] += f" of {arguments.pop('column')}"
-    words += [f"{_NAMES.get(name, name.replace('_', ' '))}: {_plain(value)}" for name, value in arguments.items()]
+    for name, value in arguments.items():
+        told = listed([_plain(each) for each in value]) if name == "levels" else _plain(value)
+        words.append(f"{_NAMES.get(name, name.replace('_', ' '))}: {told}")
     if aggregate.weight != 1:
         words.append(f"weight: {aggregate.weight:g}")
     return "; ".join(words)
@@ -80,6 +82,8 @@ def _plain(value: Any) -> str:
 def _noise(column: Column) -> str:
     if column.half_width is not None:
         return f"{half_width(column.half_width)}, standard deviation {column.std:,.4g}"
+    if column.ranks is not None:
+        return f"{half_width(column.ranks)} ranks"
     return "; ".join(
         f"{half_width(half)} in a group of {counted(size, 'value')}" for size, half in (column.by_size or {}).items()
     )
@@ -105,6 +109,8 @@ def compared(plan: Plan, about: About) -> dict[str, Any]:
 def _width(column: Column) -> str:
     if column.half_width is not None:
         return half_width(column.half_width)
+    if column.ranks is not None:
+        return f"{half_width(column.ranks)} ranks"
     size, half = max((column.by_size or {0: 0.0}).items())
     return f"{half_width(half)} with {counted(size, 'value')}"
 

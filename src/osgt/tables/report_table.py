@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 #: Most cells and rows of the table in a page, which should open quickly.
 _CELLS, _ROWS = 6_000, 2_000
 
-#: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean, where it reaches
-#: this far in parts of the distance between its bounds.
+#: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean or a quantile,
+#: where it reaches this far in parts of the distance between its bounds.
 _OF_ITSELF, _OF_BOUNDS = 0.5, 0.25
 
 
@@ -87,7 +87,7 @@ def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:
     if value is None or low is None or high is None:
         return False
     half = (float(high) - float(low)) / 2
-    if aggregate.kind == "mean" and aggregate.limits:
+    if aggregate.kind in ("mean", "median", "quantile") and aggregate.limits:
         return half > _OF_BOUNDS * (aggregate.limits[0].high - aggregate.limits[0].low)
     return half > _OF_ITSELF * abs(float(value))
 

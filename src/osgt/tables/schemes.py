@@ -23,6 +23,8 @@ from osgt.tables.aggregates.base import Error, Quotient
 from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny, centre
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.measures import CentredSum, ClippedSum, Measure, Rows, Units, Values
+from osgt.tables.quantiles import NoisyTree
+from osgt.tables.ranks import Layout, Leaves, layouts
 
 #: What an asked number is made of: measured numbers and their coefficients.
 Combined = Mapping[Measure, Fraction]
@@ -40,9 +42,13 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class Scheme:
-    """For each number that is asked for the measured ones that it is made of."""
+    """For each number that is asked for the measured ones that it is made of.
+
+    Quantiles have a layout beside that: then the coefficients say how far the noises of its levels count in ranks.
+    """
 
     combined: Mapping[Measure, Combined]
+    layouts: Mapping[Measure, Layout] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> frozenset[tuple[Measure, frozenset[tuple[Measure, Fraction]]]]:
@@ -59,20 +65,40 @@ class Scheme:
         return {
             asked: Combination(tuple((part, laws[measure]) for measure, part in parts.items()))
             for asked, parts in self.combined.items()
+            if asked not in self.layouts
         }
 
     def values(self, measured: Mapping[Measure, NDArray[np.int64]]) -> dict[Measure, Quotient]:
         """The numbers that are asked for, out of those that were measured."""
-        return {asked: _quotient(parts, measured) for asked, parts in self.combined.items()}
+        return {
+            asked: _quotient(parts, measured) for asked, parts in self.combined.items() if asked not in self.layouts
+        }
+
+    def trees(
+        self, laws: Mapping[Measure, Law], measured: Mapping[Measure, NDArray[np.int64]] | None = None
+    ) -> dict[Measure, NoisyTree]:
+        """The trees that quantiles are read from, with their noise and, if there are any, with their numbers."""
+        noises, values = self.noises(laws), {} if measured is None else self.values(measured)
+        found = {}
+        for asked, layout in self.layouts.items():
+            levels, total = layout.levels, layout.total
+            tree = NoisyTree(layout, tuple(laws[each] for each in levels), None if total is None else noises[total])
+            if measured is not None:
+                numbers = [measured[each] for each in levels]
+                tree = tree.with_values(numbers, None if total is None else values[total])
+            found[asked] = tree
+        return found
 
     def in_words(self) -> dict[str, str]:
         """Each number that is asked for as a sum of those that are measured: "(rows - 2·units) + 2·(units)"."""
-        return {
-            asked.words: " + ".join(
-                f"({measure.words})" if part == 1 else f"{part}·({measure.words})" for measure, part in parts.items()
-            )
-            for asked, parts in self.combined.items()
-        }
+        return {asked.words: self._in_words(asked, parts) for asked, parts in self.combined.items()}
+
+    def _in_words(self, asked: Measure, parts: Combined) -> str:
+        if asked in self.layouts:
+            return f"least squares over ({') and ('.join(measure.words for measure in parts)})"
+        return " + ".join(
+            f"({measure.words})" if part == 1 else f"{part}·({measure.words})" for measure, part in parts.items()
+        )
 
     def coefficients(self, error: Error) -> dict[Measure, Fraction]:
         """The coefficients of the measured numbers in what decides an error."""
@@ -106,12 +132,13 @@ def _quotient(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) ->
 
 @dataclass(frozen=True)
 class Option:
-    """A way to measure a number: as it is, or by `measure` = times·number - by·on."""
+    """A way to measure a number: as it is, or by `measure` = times·number - by·on; or the levels of a layout."""
 
     measure: Measure | None = None
     on: Measure | None = None
     times: int = 1
     by: int = 0
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +205,11 @@ class Alternatives:
         return self._options[asked]
 
     def _ways(self, asked: Measure) -> Iterator[Option]:
+        if isinstance(asked, Leaves):
+            total = self.same(Values(asked.column))
+            anyway = total in map(self.same, self.asked)
+            yield from (Option(layout=layout) for layout in layouts(asked, total if anyway else None))
+            return
         yield Option()
         if asked in self.direct:
             return
@@ -225,7 +257,14 @@ class Alternatives:
         def made_of(asked: Measure) -> Combined:
             if self.same(asked) != asked:
                 return combined(self.same(asked))
-            option = chosen.get(asked, Option())
+            option = chosen.get(asked) or self.options(asked)[0]
+            if option.layout is not None:
+                levels, whole = option.layout.coefficients
+                found = dict(zip(option.layout.levels, levels, strict=True))
+                if option.layout.total is not None:
+                    for measure, part in combined(option.layout.total).items():
+                        found[measure] = found.get(measure, Fraction(0)) + whole * part
+                return found
             if option.measure is None or option.on is None:
                 return {asked: Fraction(1)}
             total: dict[Measure, Fraction] = {}
@@ -236,7 +275,12 @@ class Alternatives:
                     total[measure] = total.get(measure, Fraction(0)) + Fraction(option.by, option.times) * part
             return {measure: part for measure, part in total.items() if part}
 
-        return Scheme({asked: combined(asked) for asked in self.asked})
+        trees = [asked for asked in self.asked if isinstance(asked, Leaves)]
+        layout_of = {asked: (chosen.get(asked) or self.options(asked)[0]).layout for asked in trees}
+        return Scheme(
+            {asked: combined(asked) for asked in self.asked},
+            {asked: layout for asked, layout in layout_of.items() if layout is not None},
+        )
 
 
 def _descend(

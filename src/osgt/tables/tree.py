@@ -15,6 +15,9 @@ from scipy.sparse import csr_matrix
 
 from osgt.noise.mills import Floats
 
+#: Variances below count as this.
+_LEAST = 1e-250
+
 #: What is given for each level: nothing where the level is not measured.
 Levels = Sequence[ArrayLike | None]
 
@@ -50,8 +53,8 @@ class Tree:
                 f"got {len(self.parents)}"
             )
         for level, noise in enumerate(self._noise):
-            if not np.all(noise > 0):
-                raise ValueError("variances must be above 0")
+            if not np.all(noise >= 0):
+                raise ValueError("variances must be at least 0")
             if np.any(np.isinf(noise) & (self._children[level] == 0)):
                 raise ValueError("a node without children must be measured")
 
@@ -71,7 +74,9 @@ class Tree:
     @cached_property
     def _noise(self) -> list[Floats]:
         given = (np.inf if noise is None else noise for noise in self.variances)
-        return [np.broadcast_to(np.asarray(v, dtype=np.float64), n) for v, n in zip(given, self.sizes, strict=True)]
+        floats = [np.broadcast_to(np.asarray(v, dtype=np.float64), n) for v, n in zip(given, self.sizes, strict=True)]
+        # Without noise on both sides of a difference, too, there is something to share it out by.
+        return [np.where((noise >= 0) & (noise < _LEAST), _LEAST, noise) for noise in floats]
 
     @cached_property
     def _children(self) -> list[NDArray[np.intp]]:

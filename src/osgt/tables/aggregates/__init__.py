@@ -10,6 +10,9 @@ from osgt.tables.aggregates.count_units import COUNT_UNITS, CountUnitsMethod
 from osgt.tables.aggregates.histogram import HISTOGRAM, HistogramMethod
 from osgt.tables.aggregates.kinds import Kind
 from osgt.tables.aggregates.mean import MEAN, MeanMethod
+from osgt.tables.aggregates.median import MEDIAN, MedianMethod
+from osgt.tables.aggregates.proportion import PROPORTION, ProportionMethod
+from osgt.tables.aggregates.quantile import QUANTILE, QuantileMethod
 from osgt.tables.aggregates.sum import SUM, SumMethod
 from osgt.tables.aggregates.variance import VARIANCE, VarianceMethod
 
@@ -17,7 +20,17 @@ from osgt.tables.aggregates.variance import VARIANCE, VarianceMethod
 AGGREGATES: dict[str, Kind] = {}
 
 
-class Methods(CountMethod, CountUnitsMethod, SumMethod, MeanMethod, VarianceMethod, HistogramMethod):
+class Methods(
+    CountMethod,
+    CountUnitsMethod,
+    SumMethod,
+    MeanMethod,
+    VarianceMethod,
+    HistogramMethod,
+    QuantileMethod,
+    MedianMethod,
+    ProportionMethod,
+):
     """The methods of a query that ask for aggregates."""
 
 
@@ -57,7 +70,7 @@ def register(kind: Kind) -> None:
     setattr(OfAllRows, kind.name, _of_all_rows(kind))
 
 
-for _kind in (COUNT, COUNT_UNITS, SUM, MEAN, VARIANCE, HISTOGRAM):
+for _kind in (COUNT, COUNT_UNITS, SUM, MEAN, VARIANCE, HISTOGRAM, QUANTILE, MEDIAN, PROPORTION):
     register(_kind)
 
 __all__ = ["AGGREGATES", "Aggregate", "Column", "Kind", "Limits", "Methods", "Noisy", "OfAllRows", "register"]

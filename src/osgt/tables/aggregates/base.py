@@ -1,7 +1,7 @@
 """What every aggregate can tell: the whole numbers it needs, its columns, their noise, and what its bounds cut off."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from osgt.noise.combination import Combination
 from osgt.tables.groups import Groups
 from osgt.tables.intervals import Numbers
 from osgt.tables.measures import Measure
+from osgt.tables.quantiles import NoisyTree
 
 #: Whole numbers, one row for each group, and what they are to be divided by.
 Quotient = tuple[NDArray[np.int64], int]
@@ -33,6 +34,8 @@ class Noisy:
     noises: Mapping[Measure, Combination]
     confidence: float
     clamp: bool
+    #: For quantiles: the tree of ranges that they are read from.
+    trees: Mapping[Measure, NoisyTree] = field(default_factory=dict)
 
     def noise(self, asked: Measure) -> Combination:
         """The distribution of the noise on each number of a measure."""
@@ -65,7 +68,10 @@ class Error:
 
 @dataclass(frozen=True)
 class Column:
-    """What is known beforehand about a column: its noise in steps of `step`, or the half-widths by group size."""
+    """What is known beforehand about a column: its noise in steps of `step`, or the half-widths by group size.
+
+    Of a quantile it is the half-width in ranks: what that means for the value depends on the data.
+    """
 
     name: str
     kind: str
@@ -73,6 +79,7 @@ class Column:
     noise: Combination | None = None
     step: Fraction = Fraction(1)
     by_size: Mapping[int, float] | None = None
+    ranks: float | None = None
 
     @property
     def std(self) -> float | None:
@@ -92,6 +99,8 @@ class Column:
 
     def width_in_words(self) -> str:
         """The half-width, for ratios that in a large group."""
+        if self.ranks is not None:
+            return f"±{self.ranks:,.4g} ranks"
         if self.by_size is None:
             return f"±{self.half_width:,.6g}"
         size, half = max(self.by_size.items())
@@ -100,6 +109,8 @@ class Column:
     def in_words(self) -> str:
         """The half-widths, and the standard deviation if there is one."""
         often = f"{100 * self.confidence:.10g} % of the time"
+        if self.ranks is not None:
+            return f"{self.width_in_words()} ({often})"
         if self.by_size is None:
             return f"{self.width_in_words()} ({often}; standard deviation {self.std:,.4g})"
         sizes = ", ".join(f"±{half:,.4g} in a group of {size:,} values" for size, half in self.by_size.items())
@@ -112,6 +123,7 @@ class Column:
             "kind": self.kind,
             "std": self.std,
             "half_width": self.half_width,
+            "half_width_in_ranks": self.ranks,
             "half_width_by_size": {str(size): half for size, half in (self.by_size or {}).items()},
         }
 

@@ -49,7 +49,12 @@ def filtered(table: ir.Table, conditions: Sequence[Condition]) -> ir.Table:
     """The rows of the table for which all conditions hold."""
     if not conditions:
         return table
-    return table.filter([written(condition.sql, table, list(condition.columns)) for condition in conditions])
+    return table.filter([holds(condition, table) for condition in conditions])
+
+
+def holds(condition: Condition, table: ir.Table) -> ir.BooleanValue:
+    """Whether a condition holds for a row of the table; null where it is neither true nor false."""
+    return written(condition.sql, table, list(condition.columns))
 
 
 def checked_condition(table: ir.Table, condition: Any) -> Condition:

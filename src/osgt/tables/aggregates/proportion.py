@@ -1,0 +1,110 @@
+"""The share of rows for which a condition holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from osgt.tables.aggregates.base import Aggregate, Column, Error, Noisy
+from osgt.tables.aggregates.kinds import Arguments, Asking, Kind, Option, named, weighted
+from osgt.tables.conditions.condition import Condition, checked_condition, holds
+from osgt.tables.file_types import Text
+from osgt.tables.groups import Groups
+from osgt.tables.intervals import ratio_interval
+from osgt.tables.measures import Measure, Place, Rows
+
+
+@dataclass(frozen=True)
+class Balance(Measure):
+    """The rows for which a condition holds, less all others: half as far to move as the number of either.
+
+    A condition that is neither true nor false for a row does not hold.
+    """
+
+    condition: Condition
+
+    @property
+    def low(self) -> int:
+        return -1
+
+    @property
+    def words(self) -> str:
+        return f"rows with {self.condition.text}, less all other rows"
+
+    def derived(self, rows: ir.Table) -> ir.Value:
+        one, less = (ibis.literal(number, type="int64") for number in (1, -1))
+        return ibis.ifelse(holds(self.condition, rows), one, less)
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [rows[self]]
+
+
+@dataclass(frozen=True)
+class Proportion(Aggregate):
+    """The share of the rows of a group for which a condition holds, at most `max_rows_per_group` rows of each unit."""
+
+    kind = "proportion"
+
+    balance: Balance
+    count: Measure
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return self.count, self.balance
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """The noise of balance - ratio·count, for a share of a quarter or of three quarters."""
+        return (Error({self.balance: 1.0, self.count: 0.5}, groups.most_of(self.balance), self.weight),)
+
+    def tells_nothing(self, low: float, high: float) -> bool:
+        return low <= 0 and high >= 1
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        count, balance = (noisy.number(measure) for measure in self.measures)
+        low, high = ratio_interval(balance, count, 1, noisy.confidence)
+        value = np.clip(balance.floats / np.maximum(count.floats, 1), low, high)
+        return self.with_interval(*((1.0 + array) / 2 for array in (value, low, high)))
+
+    def planned(self, noisy: Noisy) -> list[Column]:
+        return self.planned_by_size(noisy)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"condition": self.balance.condition.text}
+
+
+class ProportionMethod(Asking):
+    """`query.proportion(…)`."""
+
+    def proportion(self, condition: Any, *, name: str = "proportion", weight: float = 1) -> Self:
+        """The share of the rows for which a condition holds, written as for `where`: between 0 and 1.
+
+        Of each unit at most `max_rows_per_group` rows count. With one row a unit it is the share of units.
+        """
+        try:
+            balance = Balance(checked_condition(self.dataset.table, condition))
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("where: ", "condition: ", 1)) from None
+        rows = self.groups.same(Rows())
+        return self.with_aggregate(Proportion(named(name, "proportion"), weighted(weight), balance, rows))
+
+
+class ProportionArguments(Arguments):
+    """The share of the rows for which a condition holds."""
+
+    kind: Literal["proportion"]
+    condition: Text = Field(description="SQL of the engine as after WHERE; it looks at one row alone.")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    name, separator, condition = text.partition("=")
+    if not (name.strip() and separator and condition.strip()):
+        raise ValueError("a name, = and a condition")
+    return {"name": name.strip(), "condition": condition.strip()}
+
+
+PROPORTION = Kind("proportion", ProportionMethod.proportion, ProportionArguments, Option("NAME=CONDITION", _parsed))
