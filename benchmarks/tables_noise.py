@@ -95,14 +95,13 @@ def _as_it_is(plan: Plan) -> Scheme:
     return replace(plan.planning, complete=frozenset()).alternatives.directly()
 
 
-def peer_widths(name: str, query: Query) -> dict[str, float]:
-    """The half-widths that a peer says for the counts and sums of a query; empty if it cannot be asked for them."""
+def question(query: Query) -> dict[str, object] | None:
+    """What a peer is asked for: the counts and sums of a query; None if there is more."""
     asked = [_asked(aggregate, query.groups.rows) for aggregate in query.aggregates]
-    kinds = [kind for kind, _, _ in asked]
-    if not set(kinds) <= {"count", "sum"} or (name == "pipelinedp" and len(set(kinds)) < len(kinds)):
-        return {}
+    if not {kind for kind, _, _ in asked} <= {"count", "sum"}:
+        return None
     groups = query.groups
-    question = {
+    return {
         "epsilon": EPSILON,
         "delta": DELTA,
         "groups": groups.most,
@@ -111,7 +110,15 @@ def peer_widths(name: str, query: Query) -> dict[str, float]:
         "keys": None if groups.public is None else [list(row.values()) for row in groups.public.to_pylist()],
         "asked": asked,
     }
-    command = [interpreter(name), f"{name}_widths.py", json.dumps(question)]
+
+
+def peer_widths(name: str, query: Query) -> dict[str, float]:
+    """The half-widths that a peer says for the counts and sums of a query; empty if it cannot be asked for them."""
+    asked = question(query)
+    kinds = [aggregate.kind for aggregate in query.aggregates]
+    if asked is None or (name == "pipelinedp" and len(set(kinds)) < len(kinds)):
+        return {}
+    command = [interpreter(name), f"{name}_widths.py", json.dumps(asked)]
     answer = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True).stdout
     return dict(zip([aggregate.name for aggregate in query.aggregates], json.loads(answer), strict=True))
 

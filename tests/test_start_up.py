@@ -23,6 +23,7 @@ PUBLIC = {
     "Ledger",
     "Mechanism",
     "PrivacyProfile",
+    "Publication",
     "audit",
     "calibrate",
     "calibrate_delta",

@@ -2,6 +2,7 @@
 
 `python opendp_widths.py '{"epsilon": …, "delta": …, "groups": 8, "rows": 3, "by": ["month"], "keys": [[1], …],
 "asked": [["count", null, null], ["sum", "spent", [0, 5000]]]}'` prints a list, one for each number that is asked for.
+With "split": 2 it is one of two queries with this budget.
 """
 
 import json
@@ -13,14 +14,14 @@ import polars as pl
 dp.enable_features("contrib")
 
 
-def widths(epsilon, delta, groups, rows, by, keys, asked):
+def widths(epsilon, delta, groups, rows, by, keys, asked, split=1):
     columns = sorted({column for _, column, _ in asked if column})
     data = pl.LazyFrame({name: [1, 2] for name in ["person", *by, *columns]})
     context = dp.Context.compositor(
         data=data,
         privacy_unit=dp.unit_of(contributions=1, identifier="person"),
         privacy_loss=dp.loss_of(epsilon=epsilon, delta=delta),
-        split_evenly_over=1,
+        split_evenly_over=split,
         margins=[dp.polars.Margin(by=by, max_length=1_000_000)],
     )
     numbers = [

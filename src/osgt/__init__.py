@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from osgt.mechanism import Mechanism
     from osgt.noise import OSGT, DiscreteOSGT
     from osgt.privacy import PrivacyProfile
-    from osgt.tables import Dataset
+    from osgt.tables import Dataset, Publication
 
     __version__: str
 
@@ -21,6 +21,7 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "PrivacyProfile",
+    "Publication",
     "__version__",
     "audit",
     "calibrate",
@@ -37,6 +38,7 @@ _HOMES = {
     "Ledger": "ledger",
     "Mechanism": "mechanism",
     "PrivacyProfile": "privacy",
+    "Publication": "tables",
     "audit": "auditing",
     "calibrate": "calibration",
     "calibrate_delta": "calibration",

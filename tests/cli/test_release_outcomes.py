@@ -301,7 +301,7 @@ class TestDiskFull:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
         data = Dataset(rows, privacy_unit="user")
         query = data.group_by("city", max_groups=1, max_rows_per_group=1).count()
-        path = keep(query.release(epsilon=1, delta=1e-6))
+        [path] = keep([query.release(epsilon=1, delta=1e-6)])
         assert path.parent == tmp_path / "temporary"
         assert path.stat().st_mode & 0o777 == 0o600
         assert pyarrow.parquet.read_table(path).num_rows == 3

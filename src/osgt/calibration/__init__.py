@@ -3,7 +3,7 @@
 from osgt.calibration.compare import Comparison, compare
 from osgt.calibration.joint import Column, JointNoise, Part
 from osgt.calibration.reverse import Calibration, calibrate_delta, calibrate_epsilon
-from osgt.calibration.search import calibrate, calibrate_parts
+from osgt.calibration.search import calibrate, calibrate_joint, calibrate_parts
 
 __all__ = [
     "Calibration",
@@ -14,6 +14,7 @@ __all__ = [
     "calibrate",
     "calibrate_delta",
     "calibrate_epsilon",
+    "calibrate_joint",
     "calibrate_parts",
     "compare",
 ]

@@ -69,15 +69,18 @@ class JointNoise:
     discrete: bool
     family: Family
     exponent: float | None = None
+    given_weights: tuple[float, ...] | None = None
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """How much the variance of each part counts, in units of its shift.
+        """How much the variance of each part counts, in units of its shift, if it is not given.
 
         Σ weight·coefficient²·shift²/unit² over the columns has the least error in all, but a column may pay for
         another. So the weights go from those of an even allocation, where a part counts as much as its heaviest column,
         as far toward these as no column loses.
         """
+        if self.given_weights is not None:
+            return self.given_weights
         even = [max(c.weight for c in self.columns if c.coefficients[i]) for i in range(len(self.parts))]
         best = [
             math.fsum(c.weight * share[i] for c, share in zip(self.columns, self._shares, strict=True))
@@ -89,6 +92,21 @@ class JointNoise:
             if all(v <= limit * (1.0 + 1e-12) for v, limit in zip(self._variances(weights), limits, strict=True)):
                 return tuple(weights)
         return tuple(even)
+
+    def error_and_loss(self) -> tuple[float, float]:
+        """Weighted variance and privacy loss against each other, for Gaussian noise that is shared out by the weights.
+
+        With noise that is c times as large they are c² times and c⁻² times that.
+        """
+        moved = [part.equivalent(2.0) for part in self.parts]
+        scales = [(n / weight) ** 0.25 for n, weight in zip(moved, self.weights, strict=True)]
+        loss = math.fsum(n / scale**2 for n, scale in zip(moved, scales, strict=True))
+        error = math.fsum(
+            column.weight * a * scale**2
+            for column, shares in zip(self.columns, self._shares, strict=True)
+            for a, scale in zip(shares, scales, strict=True)
+        )
+        return error, loss
 
     @cached_property
     def _shares(self) -> list[list[float]]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import Column, Part, budget, joint_noise
+from osgt.calibration.joint import Column, JointNoise, Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
@@ -77,6 +77,11 @@ def calibrate_parts(
     or of the parts themselves; the other arguments are those of `calibrate`.
     """
     joint = joint_noise(parts, discrete=discrete, family=family, objective=objective, columns=columns)
+    return calibrate_joint(epsilon, delta, joint, objective)
+
+
+def calibrate_joint(epsilon: float, delta: float, joint: JointNoise, objective: Objective) -> tuple[Law, ...]:
+    """The noise of least error among all that there is to choose from."""
     epsilon, delta = budget(epsilon, delta)
     if delta == 0:
         end = joint.bounded_end()

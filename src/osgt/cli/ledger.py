@@ -193,7 +193,7 @@ def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> 
     from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
 
     file = read_query_file(path)
-    query = file.query()
+    query = file.asked()
     own = file.budget.given()
     with closing(query.dataset):
         at = own.get("delta") if delta is None else delta

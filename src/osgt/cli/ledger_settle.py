@@ -34,9 +34,11 @@ def settle(
         str | None, typer.Option(metavar="HASH", help="The hash of the statement, if it is known.")
     ] = None,
     kept: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Table that `osgt release` kept: it is put in place as --out, and removed here."
+            metavar="FILE",
+            help="Table that `osgt release` kept: it is put in place as --out, and removed here. May be repeated, with "
+            "as many --out in the same order.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -50,14 +52,14 @@ def settle(
     Example: osgt ledger settle budget.db flights 7 --out release.parquet
     """
     with clear_errors(), ledger_at(location) as book:
-        files = out or []
-        if kept is not None and len(files) != 1:
-            raise ValueError("--kept needs one --out: the file that it becomes")
+        files, moved = out or [], kept or []
+        if moved and len(files) != len(moved):
+            raise ValueError("each --kept needs one --out: the file that it becomes")
         _check_entry(book, dataset, entry)
-        told = _statement(statement, [kept] if kept is not None else files)
+        told = _statement(statement, moved or files)
         digest = statement_hash if told is None else _hash(told, dataset, entry, statement_hash)
-        if kept is not None:
-            files = _put_in_place(kept, files[0], location, overwrite=overwrite)
+        if moved:
+            files = _put_in_place(dict(zip(moved, files, strict=True)), location, overwrite=overwrite)
         from osgt.tables.settling import file_hash, places  # noqa: PLC0415 - the extra "tables"
 
         hashes = [file_hash(file) for file in files]
@@ -69,8 +71,8 @@ def settle(
             output_hashes=hashes,
             actor=actor,
         )
-        if kept is not None:
-            kept.unlink()
+        for file in moved:
+            file.unlink()
         if new:
             typer.echo(f"{dataset}: entry {entry} is settled{': ' * bool(files)}{places(files)}")
         else:
@@ -140,14 +142,19 @@ def _hash(told: dict[str, Any], dataset: str, entry: int, expected: str | None) 
     return found
 
 
-def _put_in_place(kept: Path, out: Path, ledger: str, *, overwrite: bool) -> list[Path]:
-    """Write the file that was wanted, and what belongs beside it, from the one that was kept."""
+def _put_in_place(moved: dict[Path, Path], ledger: str, *, overwrite: bool) -> list[Path]:
+    """Write the files that were wanted, and what belongs beside them, from those that were kept, all or none."""
     from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.published import read_published, with_descriptions  # noqa: PLC0415 - the extra "tables"
 
-    apart = [ledger, str(kept)]
-    target = command_target("--out", out, overwrite=overwrite, suffixes=SUFFIXES["out"], apart=apart)
-    targets = with_descriptions({"--out": target})
+    apart = [ledger, *map(str, moved)]
+    targets = with_descriptions(
+        {
+            str(kept): command_target("--out", out, overwrite=overwrite, suffixes=SUFFIXES["out"], apart=apart)
+            for kept, out in moved.items()
+        }
+    )
     with written_together(targets) as places:
-        read_published(kept).write("--out", targets, places)
+        for kept in moved:
+            read_published(kept).write(str(kept), targets, places)
     return [Path(target.path) for target in targets.values()]

@@ -6,7 +6,7 @@ nothing but what may be published, so they can be shown; before that they cannot
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,10 @@ from osgt.files import words_of
 
 if TYPE_CHECKING:
     from osgt.tables.about import About
+    from osgt.tables.publication_release import PublicationRelease
     from osgt.tables.release import Release
+
+    Made = Release | PublicationRelease
 
 
 @contextmanager
@@ -57,35 +60,40 @@ def _nothing(message: str) -> typer.Exit:
 
 
 def kept(
-    made: "Release", what: str, reason: BaseException, *, out: Path | None = None, about: "About | None" = None
+    made: "Made", what: str, reason: BaseException, *, out: Sequence[Path] = (), about: "About | None" = None
 ) -> typer.Exit:
-    """Keep a finished table that could not be written or printed, and say where. `out` is where it was to be."""
+    """Keep finished tables that could not be written or printed, and say where. `out` is where they were to be."""
     from osgt.tables.kept import keep  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.settling import settle_command  # noqa: PLC0415 - the extra "tables"
 
     why = _why(reason)
     stands = "" if made.reservation is None else " The charge to the ledger stands."
+    tables = [*made.tables.values()]
+    it, table = ("it", "table") if len(tables) == 1 else ("them", "tables")
     try:
-        path = keep(made, about)
+        paths = keep(tables, about)
     except OSError as error:
         return _nothing(
-            f"Nothing was released: {what} ({why}), and the finished table could not be kept elsewhere "
+            f"Nothing was released: {what} ({why}), and the finished {table} could not be kept elsewhere "
             f"({words_of(error)}).{stands}"
         )
-    place = "FILE" if out is None else os.path.abspath(out)
+    places = [os.path.abspath(file) for file in out] or ["FILE"] * len(paths)
+    words = [word for path, place in zip(paths, places, strict=True) for word in ("--kept", path, "--out", place)]
     how = (
-        "Move it to its place"
+        f"Move {it} to {'its' if len(tables) == 1 else 'their'} place"
         if made.reservation is None
-        else f"To put it in place, run `{settle_command(made, '--kept', path, '--out', place)}`"
+        else f"To put {it} in place, run `{settle_command(made, *words)}`"
     )
+    with_it = "with its statement, is" if len(tables) == 1 else "with their statement, are"
+    shown = ", ".join(repr(str(path)) for path in paths)
     complain(
-        f"The budget is spent, but {what}: {why}. The finished table, with its statement, is kept in {str(path)!r}."
+        f"The budget is spent, but {what}: {why}. The finished {table}, {with_it} kept in {shown}."
         f"{stands} {how}; do not release again."
     )
     return typer.Exit(LEFT_TO_DO)
 
 
-def finish(made: "Release", files: list[Path], text: Callable[[], str]) -> None:
+def finish(made: "Made", files: list[Path], text: Callable[[], str]) -> None:
     """Settle and print a release whose files are in place; one without files is out when it was printed."""
     unsettled = _settled(made, files) if files else None
     try:
@@ -101,7 +109,7 @@ def finish(made: "Release", files: list[Path], text: Callable[[], str]) -> None:
         raise typer.Exit(LEFT_TO_DO)
 
 
-def _settled(made: "Release", files: list[Path]) -> str | None:
+def _settled(made: "Made", files: list[Path]) -> str | None:
     """Tell the ledger that a release is out; what to say and do if that fails."""
     from osgt.tables.errors import NotSettledError  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.settling import settle_command  # noqa: PLC0415 - the extra "tables"

@@ -146,13 +146,17 @@ def _plan_table(
     *,
     as_json: bool,
 ) -> None:
-    """The plan of a table release; options stand in for what the query file says."""
+    """The plan of a table release, or of several; options stand in for what the query file says."""
+    from osgt.tables.plan import Plan  # noqa: PLC0415 - the extra "tables"
+
     budget = {"epsilon": epsilon, "delta": delta}
     file = asked.query_file(path, budget=budget, output={"confidence": confidence, "objective": objective})
     given = file.budget.given()
     if error is not None:
         given = {"interval": error, "delta": given.get("delta")}
-    query = file.query()
+    if error is not None and file.table:
+        raise ValueError("--error is for one table: give --epsilon for several")
+    query = file.asked()
     with closing(query.dataset):
         found = query.plan(
             **given,
@@ -166,11 +170,15 @@ def _plan_table(
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
     console = terminal()
+    tables = {"": found} if isinstance(found, Plan) else found.tables
+    first = ["column"] if isinstance(found, Plan) else ["table", "column"]
     table = Table(title=f"{100 * found.confidence:.10g} % noise intervals", title_justify="left")
-    for name in ("column", "used", *found.alternatives):
-        table.add_column(name, justify="left" if name == "column" else "right")
-    for i, column in enumerate(found.columns):
-        others = [columns[i].width_in_words() for columns in found.alternatives.values()]
-        table.add_row(escape(printable(column.name)), column.width_in_words(), *others)
+    for name in (*first, "used", *found.gains):
+        table.add_column(name, justify="left" if name in first else "right")
+    for title, one in tables.items():
+        for i, column in enumerate(one.columns):
+            others = [columns[i].width_in_words() for columns in one.alternatives.values()]
+            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
+            table.add_row(*named[-len(first) :], column.width_in_words(), *others)
     console.print(table)
     say(console, found)

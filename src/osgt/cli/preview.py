@@ -22,7 +22,7 @@ def preview(
     Example: osgt preview --query query.toml
     """
     with clear_errors():
-        found = asked.query_file(query).query()
+        found = asked.query_file(query).asked()
         with closing(found.dataset), progress(found, "counting what the bounds cut off"):
             shown = found.preview()
         if as_json:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
+    from osgt.tables.publication import Publication
     from osgt.tables.query import Query
 
 #: Seconds between looks at how far the engine is.
@@ -16,7 +17,7 @@ _LOOK = 0.2
 
 
 @contextmanager
-def progress(query: "Query", title: str) -> Iterator[None]:
+def progress(query: "Query | Publication", title: str) -> Iterator[None]:
     """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
     engine, backend = query.dataset.engine, query.dataset.table.get_backend()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()

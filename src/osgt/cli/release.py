@@ -18,6 +18,8 @@ from osgt.files import Target, written_together
 from osgt.noise.error import objective_of
 
 if TYPE_CHECKING:
+    from osgt.tables.publication import Publication
+    from osgt.tables.publication_release import PublicationRelease
     from osgt.tables.query import Query
     from osgt.tables.query_file import QueryFile
     from osgt.tables.release import Release
@@ -113,18 +115,17 @@ def release(
         made = _run(file, targets)
         paths = [Path(target.path) for target in targets.values()]
         outcome.finish(made, paths, lambda: release_text(made, file.output, as_json=as_json))
-        if made.left_out is not None:
-            warn(made.left_out.warnings)
+        warn(made.left_out_warnings)
 
 
-def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release":
+def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release | PublicationRelease":
     """The release of a query file, written to its files. What can be checked is checked before data are read."""
     for name, value in (("epsilon", file.budget.epsilon), ("delta", file.budget.delta)):
         if value is None:
             raise ValueError(f"{name} must be given")
     for target in targets.values():
         target.checked()
-    query = file.query(ledger_of(file))
+    query = file.asked(ledger_of(file))
     try:
         return _released(file, query, targets)
     finally:
@@ -137,20 +138,36 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
     from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.published import with_descriptions  # noqa: PLC0415 - the extra "tables"
 
-    read = [file.data.source, file.data.ledger, file.groups.public_keys]
+    keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
+    read = [file.data.source, file.data.ledger, *keys]
     apart = [text for text in read if isinstance(text, str)]
     if query_file is not None:
         apart.append(glob.escape(os.fspath(query_file)))
-    paths = {"out": file.output.out, "report": file.output.report}
+    out, report = file.output.out, file.output.report
+    files: dict[str, str | Path] = {} if report is None else {"report": report}
+    if out is not None:
+        files = {**(_table_files(file, out) if file.table else {"out": out}), **files}
     targets = {
-        name: command_target(name, Path(path), overwrite=overwrite, suffixes=SUFFIXES[name], apart=apart)
-        for name, path in paths.items()
-        if path is not None
+        key: command_target(_option(key), Path(path), overwrite=overwrite, suffixes=SUFFIXES[_option(key)], apart=apart)
+        for key, path in files.items()
     }
     return with_descriptions(targets)
 
 
-def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> "Release":
+def _table_files(file: "QueryFile", out: str) -> dict[str, Path]:
+    from osgt.tables.output import out_key  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.publication_release import table_files  # noqa: PLC0415 - the extra "tables"
+
+    return {out_key(name): path for name, path in table_files([table.name for table in file.table], out).items()}
+
+
+def _option(key: str) -> str:
+    return "report" if key == "report" else "out"
+
+
+def _released(
+    file: "QueryFile", query: "Query | Publication", targets: dict[str, Target]
+) -> "Release | PublicationRelease":
     budget, output = file.budget.given(), file.output
     options: dict[str, Any] = {
         "confidence": output.confidence,
@@ -159,13 +176,12 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
     }
     plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
-    from osgt.tables.output import check_writable  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.output import check_writable, out_key  # noqa: PLC0415 - the extra "tables"
 
     if file.output.out is not None:
-        check_writable(query, file.output.out)
-    from osgt.tables.about import About  # noqa: PLC0415 - the extra "tables"
-
-    about = About.of(query, file.report.texts())
+        for each in query.tables.values():
+            check_writable(each, file.output.out)
+    about = query.about(file.report.texts())
     warn(plan.warnings)
     show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
     # The files are begun first: what cannot be written is not charged.
@@ -179,12 +195,12 @@ def _released(file: "QueryFile", query: "Query", targets: dict[str, Target]) -> 
     except (Exception, KeyboardInterrupt) as error:
         if made is None:
             raise
-        out = Path(targets["out"].path) if "out" in targets else None
+        out = [Path(targets[key].path) for key in map(out_key, query.tables) if key in targets]
         raise outcome.kept(made, "the files could not be written", error, out=out, about=about) from error
     return made
 
 
-def _charged(query: "Query") -> tuple[str, str]:
+def _charged(query: "Query | Publication") -> tuple[str, str]:
     """The ledger and the data set that a query charges."""
     return query.dataset.ledger.name, str(query.dataset.dataset)
 

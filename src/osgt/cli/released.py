@@ -12,6 +12,7 @@ from osgt.cli.shared import say, terminal
 from osgt.shown_text import printable
 
 if TYPE_CHECKING:
+    from osgt.tables.publication_release import PublicationRelease
     from osgt.tables.query_file import OutputTable
     from osgt.tables.release import Release
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 _PRINTED = 20
 
 
-def release_text(made: "Release", output: "OutputTable", *, as_json: bool) -> str:
+def release_text(made: "Release | PublicationRelease", output: "OutputTable", *, as_json: bool) -> str:
     """What is printed of a release."""
     if as_json:
-        plain = {"table": made.rows(len(made)), **made.statement.to_dict()}
+        rows = {name: table.rows(len(table)) for name, table in made.tables.items()}
+        plain = {"table": rows.get("", rows), **made.statement.to_dict()}
         return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"
     console = terminal()
     with console.capture() as captured:
@@ -30,10 +32,30 @@ def release_text(made: "Release", output: "OutputTable", *, as_json: bool) -> st
     return captured.get()
 
 
-def _show(console: Console, made: "Release", output: "OutputTable") -> None:
+def _show(console: Console, made: "Release | PublicationRelease", output: "OutputTable") -> None:
     from osgt.tables.csvw import SUFFIX  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
 
+    for name, table in made.tables.items():
+        if name:
+            say(console, f"{name}:")
+        _show_table(console, table)
+    say(console, made.statement)
+    for what, path in (("Table" if "" in made.tables else "Tables", output.out), ("Report", output.report)):
+        if path is not None:
+            say(console, f"{what}: {path}")
+    if not (output.out or "").lower().endswith(".csv"):
+        return
+    say(console, f"Columns and the statement, for programs: {output.out}{SUFFIX}")
+    if any(has_escaped_text(each.table) for each in made.tables.values()):
+        console.print(
+            "In the table, text that a spreadsheet could take for a formula begins with an apostrophe (').",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _show_table(console: Console, made: "Release") -> None:
     console.print(_table(made))
     if len(made) == 0:
         console.print(
@@ -44,19 +66,6 @@ def _show(console: Console, made: "Release", output: "OutputTable") -> None:
         )
     if len(made) > _PRINTED:
         console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
-    say(console, made.statement)
-    for what, path in (("Table", output.out), ("Report", output.report)):
-        if path is not None:
-            say(console, f"{what}: {path}")
-    if not (output.out or "").lower().endswith(".csv"):
-        return
-    say(console, f"Its columns and the statement, for programs: {output.out}{SUFFIX}")
-    if has_escaped_text(made.table):
-        console.print(
-            "In the table, text that a spreadsheet could take for a formula begins with an apostrophe (').",
-            highlight=False,
-            soft_wrap=True,
-        )
 
 
 def _table(made: "Release") -> Table:

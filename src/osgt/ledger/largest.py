@@ -20,6 +20,7 @@ from osgt.noise.parameters import real_number
 from osgt.privacy import Charge, PrivacyProfile
 
 if TYPE_CHECKING:
+    from osgt.tables.publication import Publication
     from osgt.tables.query import Query
 
 #: How often the shape of the noise is adapted to ε at most. Where ε changes by less than this, it is as good as before.
@@ -64,13 +65,13 @@ class Shape:
         return cls(tuple(parts), noise_delta, selection_delta, charge_at)
 
     @classmethod
-    def of_query(cls, query: "Query", delta: float) -> "Shape":
-        """What the plan of a query says, without a calibration."""
+    def of_query(cls, query: "Query | Publication", delta: float) -> "Shape":
+        """What the plan of a query, or of several in a publication, says, without a calibration."""
         from osgt.tables.plan import SELECTION_SHARE  # noqa: PLC0415 - only with a query at hand
 
-        selection_delta = 0.0 if query.groups.shows_all else SELECTION_SHARE * delta
+        selection_delta = 0.0 if query.shows_all else SELECTION_SHARE * delta
         return cls(
-            query.planning().rough_parts(1.0, delta - selection_delta),
+            query.rough_parts(1.0, delta - selection_delta),
             delta - selection_delta,
             selection_delta,
             lambda epsilon: query.plan(epsilon=epsilon, delta=delta, charged=True).charge,

@@ -28,6 +28,7 @@ from osgt.noise.parameters import real_number
 from osgt.privacy import Charge
 
 if TYPE_CHECKING:
+    from osgt.tables.publication import Publication
     from osgt.tables.query import Query
 
 
@@ -258,7 +259,7 @@ class Ledger:
         self,
         dataset: str,
         *,
-        query: "Query | None" = None,
+        query: "Query | Publication | None" = None,
         delta: float | None = None,
         shift: float = 1,
         coordinates: int = 1,
@@ -272,7 +273,7 @@ class Ledger:
         dataset
             Name of the data set.
         query
-            The query of that release, as `Dataset.group_by` begins it. Its plan says the rest.
+            The query of that release, as `Dataset.group_by` begins it, or a publication. Its plan says the rest.
         delta
             δ of that release; by default the whole δ of the budget.
         shift, coordinates, parts

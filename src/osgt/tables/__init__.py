@@ -1,12 +1,17 @@
 """Private tables: a data set, a query on it, its plan and its release. Ibis and Arrow are imported when needed."""
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
+    from osgt.tables.publication import Publication
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "Publication"]
+
+#: Where each name is: engines can be listed without any of them.
+_HOMES = {"Dataset": "dataset", "Publication": "publication"}
 
 for _name in ("ibis", "pyarrow"):
     if find_spec(_name) is None:
@@ -14,8 +19,6 @@ for _name in ("ibis", "pyarrow"):
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Dataset":
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from osgt.tables.dataset import Dataset  # noqa: PLC0415 - engines can be listed without
-
-    return Dataset
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -42,10 +42,14 @@ class About:
     @classmethod
     def of(cls, query: "Query", texts: ReportTexts) -> "About":
         """The texts, checked: each is text, and labels and units are of what the query publishes."""
+        names = published_names(query)
+        return cls.checked(texts, units=names, labels=[*names, query.dataset.privacy_unit])
+
+    @classmethod
+    def checked(cls, texts: ReportTexts, *, units: list[str], labels: list[str]) -> "About":
+        """The texts, if each is text and names that have units or labels are known."""
         known = {each.name for each in fields(cls)}
-        columns = [name for aggregate in query.aggregates for name in aggregate.names]
-        names = {"units": [*query.groups.by, *columns]}
-        names["labels"] = [*names["units"], query.dataset.privacy_unit]
+        names = {"units": units, "labels": labels}
         found: dict[str, Any] = {}
         for key, value in texts.items():
             if key not in known:
@@ -76,6 +80,11 @@ class About:
     def heading(self, name: str) -> str:
         """The label with the unit of measurement, if there is one."""
         return f"{self.label(name)} ({self.units[name]})" if name in self.units else self.label(name)
+
+
+def published_names(query: "Query") -> list[str]:
+    """The keys and columns of a table."""
+    return [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
 
 
 def default_title(query: "Query", about: About) -> str:

@@ -114,6 +114,10 @@ class Dataset(OfAllRows):
         if self._opened_ledger is not None:
             self._opened_ledger.close()
 
+    def is_of_same_rows(self, other: "Dataset") -> bool:
+        """Whether both were made from one `Dataset(…)`, and so are about the same people in the same table."""
+        return self._source is other._source
+
     def type_of(self, argument: str, column: object) -> dt.DataType:
         """The type of a column, or an error that names the argument and the columns there are."""
         schema = self.table.schema()

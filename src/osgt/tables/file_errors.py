@@ -30,12 +30,28 @@ def in_words(error: ValidationError, model: type[BaseModel], plain: Mapping[str,
 
 def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
     place = error["loc"]
+    if place[0] == "table" and len(place) > 1:
+        return _in_one_of_several(error, model, plain["table"][place[1]], place[1] + 1)
     if place[0] == "aggregates" and len(place) > 1:
         return _in_aggregate(error, plain["aggregates"][place[1]], place[1] + 1)
     if len(place) == 1:
         return _in_table(error, model, plain, place[0], "the query file", "[{}]")
     table: Any = model.model_fields[place[0]].annotation
     return _in_table(error, table, plain[place[0]], place[1], f"[{place[0]}]", f"{place[0]}.{{}}")
+
+
+def _in_one_of_several(error: Any, model: type[BaseModel], given: Any, number: int) -> str:
+    """A wrong key of the table with this number, counted from 1."""
+    if not isinstance(given, Mapping):
+        return "table must be a list of tables, each under [[table]]"
+    [table] = get_args(model.model_fields["table"].annotation)
+    name = given.get("name")
+    where = f"table {number}" + (f" ({name})" if isinstance(name, str) else "")
+    inside = {**error, "loc": error["loc"][2:]}
+    if len(inside["loc"]) == 1:
+        key = inside["loc"][0]
+        return _in_table(inside, table, given, key, where, "{} of " + where.replace("{", "{{").replace("}", "}}"))
+    return f"{where}: {_problem(inside, table, given)}"
 
 
 def _in_aggregate(error: Any, given: Any, number: int) -> str:

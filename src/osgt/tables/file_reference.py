@@ -16,7 +16,7 @@ from osgt.tables.aggregates import AGGREGATES, Kind
 from osgt.tables.aggregates.kinds import Arguments
 from osgt.tables.file_errors import value_in_words
 from osgt.tables.file_schema import query_file_schema
-from osgt.tables.query_file import QueryFile
+from osgt.tables.query_file import OneOfSeveral, QueryFile
 
 PAGE, SCHEMA = "query-file.md", "query.schema.json"
 
@@ -53,7 +53,9 @@ def reference() -> str:
     """The page in Markdown."""
     parts = [_INTRODUCTION]
     for name, field in QueryFile.model_fields.items():
-        if name != "aggregates":
+        if name == "table":
+            parts.append(f"## `[[table]]`\n\n{inspect.getdoc(OneOfSeveral)}\n\n{_TABLES}\n\n{_keys(OneOfSeveral)}")
+        elif name != "aggregates":
             table: Any = field.annotation
             parts.append(f"## `[{name}]`\n\n{inspect.getdoc(table)}\n\n{_keys(table)}")
         else:
@@ -61,6 +63,22 @@ def reference() -> str:
             parts += [_kind(kind) for kind in AGGREGATES.values()]
     return "\n".join(parts)
 
+
+_TABLES = """Such tables take the place of `[groups]` and `[[aggregates]]`. `out` in `[output]` then has `{table}` where
+the name of each table goes, as in `"tables/{table}.csv"`, or is a folder. `[report.labels]` may have titles of tables.
+
+```toml
+[[table]]
+name = "by_month"
+
+[table.groups]
+by = "month"
+max_groups = 12
+max_rows_per_group = 3
+
+[[table.aggregates]]
+kind = "count"
+```"""
 
 _AGGREGATES = """What is asked about each group: one `[[aggregates]]` for each column, or set of columns. Each column of
 the release is followed by the ends of its noise interval, `…_low` and `…_high`."""
@@ -99,7 +117,9 @@ def _keys(table: type[BaseModel], leave_out: set[str] | None = None) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return ", **must be given**"
-    return "" if field.default is None else f"; {json.dumps(field.default)} if left out"
+    return (
+        "" if not isinstance(field.default, bool | int | float | str) else f"; {json.dumps(field.default)} if left out"
+    )
 
 
 if __name__ == "__main__":

@@ -18,9 +18,21 @@ def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
         if part == "aggregates":
             for aggregate in values:
                 lines += _table("[[aggregates]]", aggregate)
+        elif part == "table":
+            for table in values:
+                lines += _one_of_several(table, folder)
         elif values:
             lines += _part(part, _beside(part, values, folder))
     return "\n".join(lines).strip() + "\n"
+
+
+def _one_of_several(table: Mapping[str, Any], folder: str | Path) -> list[str]:
+    lines = _table("[[table]]", {key: value for key, value in table.items() if key not in ("groups", "aggregates")})
+    if table.get("groups"):
+        lines += _part("table.groups", _beside("groups", table["groups"], folder))
+    for aggregate in table.get("aggregates", ()):
+        lines += _table("[[table.aggregates]]", aggregate)
+    return lines
 
 
 def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from osgt.calibration import JointNoise, calibrate_parts
+from osgt.calibration import JointNoise, Part, calibrate_joint
 from osgt.calibration.compare import end_of_family, names_of_ends
 from osgt.noise import Law
 from osgt.tables.planning import Noise, Planning
@@ -33,17 +33,14 @@ class JointPlanning:
         ends = {name: self._end(name, epsilon, delta) for name in names_of_ends(family, delta)}
         return min([free, *ends.values()], key=self._as_shown), ends
 
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """What a unit moves in the schemes that look best, weighted as the noise is shared out."""
+        joint = self._joint([table.rough_scheme(epsilon, delta) for table in self.tables])
+        return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
+
     def _calibrated(self, epsilon: float, delta: float) -> Noises:
         schemes = [table.scheme(epsilon, delta) for table in self.tables]
-        joint = self._joint(schemes)
-        laws = calibrate_parts(
-            epsilon,
-            delta,
-            joint.parts,
-            objective=self.tables[0].objective,
-            family=joint.family,
-            columns=joint.columns,
-        )
+        laws = calibrate_joint(epsilon, delta, self._joint(schemes), self.tables[0].objective)
         return self._noises(schemes, laws)
 
     def _end(self, name: str, epsilon: float, delta: float) -> Noises:
@@ -69,8 +66,15 @@ class JointPlanning:
 
 
 def together(joints: Sequence[JointNoise]) -> JointNoise:
-    """All parts and all columns: a column of one table has none of the parts of the others."""
-    columns, before = [], 0
+    """All parts and all columns: a column of one table has none of the parts of the others.
+
+    Within a table the noise is shared out as for the table alone. Between tables it is so that the error of all is
+    least: if that of a table is A·c² and its privacy loss L/c² with noise that is c times as large, Σ A·c² is least for
+    a limit on Σ L/c² where c⁴ ∝ L/A, which is what weights that are A/L times as large come to.
+    """
+    if len(joints) == 1:
+        return joints[0]
+    columns, weights, before = [], [], 0
     whole = sum(len(joint.parts) for joint in joints)
     for joint in joints:
         after = whole - before - len(joint.parts)
@@ -78,4 +82,7 @@ def together(joints: Sequence[JointNoise]) -> JointNoise:
             padded = (Fraction(0),) * before + tuple(column.coefficients) + (Fraction(0),) * after
             columns.append(replace(column, coefficients=padded))
         before += len(joint.parts)
-    return replace(joints[0], parts=tuple(part for joint in joints for part in joint.parts), columns=tuple(columns))
+        error, loss = joint.error_and_loss()
+        weights += [weight * error / loss for weight in joint.weights]
+    parts = tuple(part for joint in joints for part in joint.parts)
+    return replace(joints[0], parts=parts, columns=tuple(columns), given_weights=tuple(weights))

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from osgt.tables.release import Release
 
 
-def keep(release: "Release", about: About | None = None) -> Path:
-    """Write a release to a new Parquet file with its statement that only its owner can read; OSError if nowhere.
+def keep(releases: "Sequence[Release]", about: About | None = None) -> list[Path]:
+    """Write tables to new Parquet files with their statement that only their owner can read; OSError if nowhere.
 
-    The first of these that can be written: `osgt` in the user's folder for state (`XDG_STATE_HOME`, or `.local/state`
-    in the home folder), and the folder for temporary files.
+    All go into the first of these that can be written: `osgt` in the user's folder for state (`XDG_STATE_HOME`, or
+    `.local/state` in the home folder), and the folder for temporary files.
     """
     reason: Exception | None = None
     for folder in _folders():
+        paths: list[Path] = []
         try:
-            return _kept(release, about or About(), folder)
+            for release in releases:
+                paths.append(_kept(release, about or About(), folder))
         except Exception as error:
             reason = error
+            for path in paths:
+                path.unlink(missing_ok=True)
+        else:
+            return paths
     assert reason is not None
     raise OSError(words_of(reason)) from reason
 

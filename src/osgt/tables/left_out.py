@@ -5,8 +5,8 @@ number of their rows (`bounds.edges`), and in each place a unit is split by what
 together are SCALE. Places times parts are the totals again, and the histogram moves by SCALE whatever a unit holds.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ibis
@@ -189,6 +189,11 @@ class LeftOut:
             for limits, name in zip(measured.limits, measured.names[2:], strict=True)
         }
         return cls(unit, measured.groups, rows[0], rows[1], units[1], units[2], values, measured.limits, confidence)
+
+    def of_columns(self, columns: Collection[str]) -> "LeftOut":
+        """The same without what it says about the values of other columns."""
+        limits = tuple(each for each in self.limits if each.column in columns)
+        return replace(self, limits=limits, values={each.column: self.values[each.column] for each in limits})
 
     @property
     def rows_in_words(self) -> str:

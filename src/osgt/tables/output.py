@@ -33,6 +33,11 @@ SHEET_ROWS = 2**20
 _NAMES = {".csv": "a CSV file", ".xlsx": "an Excel file"}
 
 
+def out_key(table: str) -> str:
+    """The key of a table's file among those that are written together; the only table has no name."""
+    return f"table {table}" if table else "out"
+
+
 def used_files(query: "Query") -> tuple[str, ...]:
     """The files that a query reads or charges: a release never replaces them."""
     name = getattr(query.dataset.ledger, "name", None)

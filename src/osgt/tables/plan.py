@@ -144,12 +144,7 @@ class Plan:
     @property
     def gains(self) -> dict[str, float]:
         """The part of the error that is saved against each alternative: of the variance, if that was to be small."""
-        power = 1.0 if self.objective == "variance" else 0.5
-        # At a huge budget there is no noise at all, and nothing to save.
-        return {
-            name: 1.0 - (self.noise.error / noise.error) ** power if noise.error else 0.0
-            for name, noise in self.ends.items()
-        }
+        return saved(self.objective, self.noise.error, {name: noise.error for name, noise in self.ends.items()})
 
     def _columns(self, noise: Noise) -> tuple[Column, ...]:
         noisy = Noisy(
@@ -170,11 +165,8 @@ class Plan:
 
     def gains_in_words(self) -> str:
         """How much smaller the error is than with the other noises."""
-        what = {"variance": "Variance", "interval": "Intervals"}.get(str(self.objective), "Error")
-        less = "narrower" if self.objective == "interval" else "less"
-        others = [f"{percent(gain)} {less} than with {name} noise" for name, gain in self.gains.items()]
-        whole = "" if len(self.columns) == 1 else " (root mean square over the columns, each in units of its shift)"
-        return f"{what}{whole}: {', '.join(others)}."
+        over = "root mean square over the columns, each in units of its shift" if len(self.columns) > 1 else None
+        return gains_in_words(self.objective, self.gains, over)
 
     def choice_in_words(self) -> str:
         """What the choice of groups has to do with δ."""
@@ -212,18 +204,41 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
-        lines += [f"  {column.name}: {column.in_words()}" for column in self.columns]
-        lines.append(f"  {self.gains_in_words()}")
+        lines += [f"  {line}" for line in (*self.noise_in_words(), self.gains_in_words(), *self.bounds_in_words())]
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    def noise_in_words(self) -> list[str]:
+        """The noise of each column."""
+        return [f"{column.name}: {column.in_words()}" for column in self.columns]
+
+    def bounds_in_words(self) -> list[str]:
+        """Which groups are published, and what the bounds do."""
+        lines = []
         if self.threshold is not None:
             lines.append(
-                f"  A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
+                f"A group is published if its noisy number of {self.chosen_by} is at least {self.threshold:,}. A "
                 f"group of {self.shown_size:,} is published {100 * SHOWN:g} % of the time. {self.choice_in_words()}"
             )
         if self.left_out is not None:
-            lines.append(f"  What the bounds leave out is measured as well, for {LEFT_OUT_SHARE:.0%} of the variance.")
-        lines += [f"  {cut}" for cut in self.cuts]
-        lines += [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+            lines.append(f"What the bounds leave out is measured as well, for {LEFT_OUT_SHARE:.0%} of the variance.")
+        return [*lines, *self.cuts]
+
+
+def gains_in_words(objective: Objective, gains: Mapping[str, float], over: str | None) -> str:
+    """How much smaller the error is than with the other noises, and over what it is taken."""
+    what = {"variance": "Variance", "interval": "Intervals"}.get(str(objective), "Error")
+    less = "narrower" if objective == "interval" else "less"
+    others = [f"{percent(gain)} {less} than with {name} noise" for name, gain in gains.items()]
+    whole = "" if over is None else f" ({over})"
+    return f"{what}{whole}: {', '.join(others)}."
+
+
+def saved(objective: Objective, error: float, others: Mapping[str, float]) -> dict[str, float]:
+    """The part of the error that is saved against each of some others: of the variance, if that was to be small."""
+    power = 1.0 if objective == "variance" else 0.5
+    # At a huge budget there is no noise at all, and nothing to save.
+    return {name: 1.0 - (error / other) ** power if other else 0.0 for name, other in others.items()}
 
 
 def percent(part: float) -> str:

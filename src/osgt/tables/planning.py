@@ -6,7 +6,7 @@ the noise.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from osgt.calibration import Column, JointNoise, Part
@@ -68,6 +68,8 @@ class Planning:
     asked_objective: Objective
     interval: float
     family: Family
+    #: What every column counts for beside its own weight: where several tables have one budget, that of its table.
+    share: float = 1.0
 
     @property
     def objective(self) -> Objective:
@@ -140,7 +142,11 @@ class Planning:
         for error in self.errors:
             coefficients = scheme.coefficients(error)
             columns.append(
-                Column(tuple(coefficients.get(measure, 0) for measure in scheme.measured), error.unit, error.weight)
+                Column(
+                    tuple(coefficients.get(measure, 0) for measure in scheme.measured),
+                    error.unit,
+                    error.weight * self.share,
+                )
             )
         return joint_noise(
             [part for part in parts if part is not None],
@@ -165,10 +171,9 @@ class Planning:
         cost = self._cost(epsilon, delta)
         return self._ranked(cost.gaussian if end == self.family.ends[0].name else cost.laplace)[0]
 
-    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
-        """What a unit moves in the scheme that looks best, weighted as its noise is shared out."""
-        joint = self.joint(self._ranked(self._cost(epsilon, delta))[0])
-        return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
+    def rough_scheme(self, epsilon: float, delta: float) -> Scheme:
+        """The scheme that looks best, by the formula alone."""
+        return self._ranked(self._cost(epsilon, delta))[0]
 
     def _cost(self, epsilon: float, delta: float) -> RoughCost:
         return RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from osgt.calibration import Part
 from osgt.noise import Family, family_of
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
+from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates import Aggregate, Column, Methods
+from osgt.tables.joint_planning import JointPlanning
 from osgt.tables.left_out import left_out_measures
 from osgt.tables.plan import Asked, Plan, epsilon_for, make_plans
 from osgt.tables.planning import Planning
@@ -93,7 +96,7 @@ class Query(Methods):
     def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
         """What a plan is made for."""
         left_out = left_out_measures(self.groups, self.aggregates) if measure_left_out else None
-        return Asked(self.planning(confidence, objective, family), tuple(self._cuts()), left_out)
+        return Asked(self.planning(confidence, objective, family), tuple(self.cuts()), left_out)
 
     def planning(
         self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
@@ -174,6 +177,24 @@ class Query(Methods):
 
         return make_preview(self)
 
+    @property
+    def tables(self) -> "dict[str, Query]":
+        """The queries of all tables: this one, without a name."""
+        return {"": self}
+
+    def about(self, texts: ReportTexts) -> About:
+        """The texts of a report on this query, checked."""
+        return About.of(self, texts)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether no group is chosen by its size."""
+        return self.groups.shows_all
+
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """What a unit moves, weighted as the noise is shared out, by a formula instead of a calibration."""
+        return JointPlanning((self.planning(),)).rough_parts(epsilon, delta)
+
     def to_dict(self) -> dict[str, Any]:
         """The query in plain values, as in a query file."""
         groups: dict[str, Any] = {"by": list(self.groups.by)}
@@ -213,7 +234,7 @@ class Query(Methods):
 
         return OpenQuery.of(self, max_groups=self.groups.max_groups, max_rows=self.groups.max_rows)
 
-    def _cuts(self) -> list[str]:
+    def cuts(self) -> list[str]:
         """What each bound can cut off, in words."""
         unit, cuts = self.dataset.privacy_unit, []
         if self.dataset.filters:

@@ -40,15 +40,31 @@ dest = "Airport"
 [report.units]
 distance_sum = "miles"
 ```
+
+In place of [groups] and [[aggregates]] there may be several tables, which are released together:
+
+```toml
+[[table]]
+name = "by_month"
+
+[table.groups]
+by = "month"
+max_groups = 12
+max_rows_per_group = 3
+
+[[table.aggregates]]
+kind = "count"
+```
 """
 
 import operator
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
@@ -62,6 +78,11 @@ from osgt.tables.file_types import FileTable, PlainNumber, Text, Texts, WholeNum
 from osgt.tables.groups import Neighbours
 from osgt.tables.query import Query
 from osgt.tables.types import UndeclaredTypeError
+
+if TYPE_CHECKING:
+    from osgt.tables.publication import Publication
+
+_Made = TypeVar("_Made")
 
 
 class DataTable(FileTable):
@@ -179,49 +200,91 @@ class ReportTable(FileTable):
         return texts
 
 
+class OneOfSeveral(FileTable):
+    """One of several tables that are released together, from one budget, with groups and aggregates of its own."""
+
+    name: Text = Field(description="The name of the table, which becomes part of the names of files.")
+    weight: PlainNumber = Field(
+        default=1, description="A larger weight means less noise in this table, and more in the others."
+    )
+    where: Texts | None = Field(
+        default=None, description="Conditions in SQL for this table, beside those of [data]: only rows that meet all."
+    )
+    groups: GroupsTable = Field(default=GroupsTable(), description="As [groups], under [table.groups].")
+    aggregates: list[Arguments] = Field(default=[], description="As [[aggregates]], under [[table.aggregates]].")
+
+
 class QueryFile(FileTable):
     """A release in TOML: the data, the groups, what is asked about them, the budget and the files to write."""
 
     data: DataTable
     groups: GroupsTable = GroupsTable()
     aggregates: list[Arguments] = Field(default=[], description="What is asked about each group; see the kinds below.")
+    table: list[OneOfSeveral] = Field(default=[], description="Several tables in place of one.")
     budget: BudgetTable = BudgetTable()
     output: OutputTable = OutputTable()
     report: ReportTable = ReportTable()
 
+    def asked(self, ledger: Any = None) -> "Query | Publication":
+        """The query on its data, or all of them if there are several tables. Opens the source, but reads no rows."""
+        return self._with_types(lambda: self._publication(ledger) if self.table else self._query(ledger))
+
     def query(self, ledger: Any = None) -> Query:
         """The query on its data. Opens the source, but reads no rows."""
+        if self.table:
+            raise ValueError("this is for one table: give a query file with [groups] and [[aggregates]], no [[table]]")
+        return self._with_types(lambda: self._query(ledger))
+
+    @staticmethod
+    def _with_types(made: "Callable[[], _Made]") -> "_Made":
         try:
-            return self._query(ledger)
+            return made()
         except UndeclaredTypeError as error:
             option = f"--type {error.column}:{error.example}"
             file = f'{error.column} = "{error.example}" in [data.types] of a query file'
             raise TypeError(error.message(f"{option}, or {file}")) from None
 
-    def _query(self, ledger: Any) -> Query:
+    def _dataset(self, ledger: Any) -> Dataset:
         data = {name: value for name, value in self.data.given().items() if name not in ("where", "ledger", "dataset")}
         if ledger is not None:
             data |= {"ledger": ledger, "dataset": self.data.dataset}
         dataset = Dataset(data.pop("source"), data.pop("privacy_unit"), **data)
-        for condition in _listed(self.data.where):
-            dataset = dataset.where(condition)
-        groups = self.groups.given()
-        groups.pop("by", None)
-        query = dataset.group_by(*_listed(self.groups.by), **groups)
-        for aggregate in self.aggregates:
-            given = aggregate.given()
-            query = AGGREGATES[given.pop("kind")].method(query, **given)
-        return query
+        return _filtered(dataset, self.data.where)
+
+    def _query(self, ledger: Any) -> Query:
+        return _asked(self._dataset(ledger), self.groups, self.aggregates)
+
+    def _publication(self, ledger: Any) -> "Publication":
+        from osgt.tables.publication import Publication  # noqa: PLC0415 - few files have several tables
+
+        if self.groups.given() or self.aggregates:
+            raise ValueError(
+                "groups and aggregates must be left out where there are several tables: each [[table]] has its own, "
+                "under [table.groups] and [[table.aggregates]]"
+            )
+        names = [table.name for table in self.table]
+        if len(set(names)) < len(names):
+            raise ValueError(f"each [[table]] must have a name of its own, got {', '.join(names)}")
+        dataset = self._dataset(ledger)
+        queries = {}
+        for table in self.table:
+            with _named(table.name):
+                queries[table.name] = _asked(_filtered(dataset, table.where), table.groups, table.aggregates)
+        return Publication(queries).weighted({table.name: table.weight for table in self.table})
 
     def beside(self, folder: Path) -> "QueryFile":
         """The same with its relative paths taken from a folder."""
-        data, groups, output = self.data, self.groups, self.output
+        data, output = self.data, self.output
         # A source may also be the name of a table that the engine knows.
         is_path = data.engine is None or engine_named(data.engine).is_path(data.source)
         return self.model_copy(
             update={
                 "data": _beside(folder, data, ("source", "ledger") if is_path else ("ledger",)),
-                "groups": _beside(folder, groups, ("public_keys",)),
+                "groups": _beside(folder, self.groups, ("public_keys",)),
+                "table": [
+                    table.model_copy(update={"groups": _beside(folder, table.groups, ("public_keys",))})
+                    for table in self.table
+                ],
                 "output": _beside(folder, output, ("out", "report")),
             }
         )
@@ -235,13 +298,16 @@ def query_file_model() -> type[QueryFile]:
 @cache
 def _model(kinds: tuple[Kind, ...]) -> type[QueryFile]:
     each: Any = Annotated[reduce(operator.or_, (kind.arguments for kind in kinds)), Field(discriminator="kind")]
-    aggregates = QueryFile.model_fields["aggregates"]
-    return create_model(
-        "QueryFile",
-        __base__=QueryFile,
-        __doc__=QueryFile.__doc__,
-        aggregates=(list[each], Field(default=[], description=aggregates.description)),
-    )
+
+    def with_kinds(model: type[FileTable], **more: Any) -> Any:
+        described = model.model_fields["aggregates"].description
+        aggregates: Any = (list[each], Field(default=[], description=described))
+        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, aggregates=aggregates, **more)
+
+    several = QueryFile.model_fields["table"].description
+    tables: Any = (list[with_kinds(OneOfSeveral)], Field(default=[], description=several))  # type: ignore[misc]
+    made: type[QueryFile] = with_kinds(QueryFile, table=tables)
+    return made
 
 
 def query_file_of(plain: Mapping[str, Any]) -> QueryFile:
@@ -278,6 +344,34 @@ def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
         if isinstance(value, str) and "://" not in value:
             paths[name] = os.path.normpath(folder / value)
     return part.model_copy(update=paths)
+
+
+def _filtered(dataset: Dataset, conditions: str | list[str] | None) -> Dataset:
+    for condition in _listed(conditions):
+        dataset = dataset.where(condition)
+    return dataset
+
+
+def _asked(dataset: Dataset, groups: GroupsTable, aggregates: list[Arguments]) -> Query:
+    """The query for groups and aggregates of a file."""
+    given = groups.given()
+    given.pop("by", None)
+    query = dataset.group_by(*_listed(groups.by), **given)
+    for aggregate in aggregates:
+        arguments = aggregate.given()
+        query = AGGREGATES[arguments.pop("kind")].method(query, **arguments)
+    return query
+
+
+@contextmanager
+def _named(table: str) -> Iterator[None]:
+    """Say in which table something is wrong."""
+    try:
+        yield
+    except UndeclaredTypeError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"table {table!r}: {error}") from None
 
 
 def _listed(texts: str | list[str] | None) -> list[str]:

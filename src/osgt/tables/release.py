@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from osgt.files import Target, words_of, written_together
+from osgt.files import Target, written_together
 from osgt.mechanism import Mechanism
 from osgt.privacy import Charge
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.engines.engine import Engine
-from osgt.tables.errors import NothingReleasedError, NotSettledError
+from osgt.tables.errors import NothingReleasedError
 from osgt.tables.groups import Groups
 from osgt.tables.interchange import Interchange
 from osgt.tables.keys import KEY
@@ -36,8 +36,8 @@ from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
 from osgt.tables.report import page
-from osgt.tables.settling import file_hash, places, settle_command, statement_hash
-from osgt.tables.statement import Statement
+from osgt.tables.settling import settle
+from osgt.tables.statement import Made, Statement
 
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
@@ -76,6 +76,16 @@ class Release(Interchange):
     statement: Statement
     left_out: LeftOut | None = None
     reservation: Any = None
+
+    @property
+    def tables(self) -> "dict[str, Release]":
+        """All tables: this one, without a name."""
+        return {"": self}
+
+    @property
+    def left_out_warnings(self) -> list[str]:
+        """Where more than 5 % was left out, and what would help."""
+        return [] if self.left_out is None else self.left_out.warnings
 
     def to_csv(self, path: str | Path, *, overwrite: bool = False, **texts: Unpack[ReportTexts]) -> None:
         """Write the table as CSV for spreadsheets, and its description beside it, all of it or nothing.
@@ -155,17 +165,7 @@ class Release(Interchange):
         Called by everything that writes a file. A release that is published in another way, or whose ledger was away,
         stays reserved in the ledger until this is called. Raises NotSettledError if the ledger cannot be told.
         """
-        if self.reservation is None:
-            return
-        digest = statement_hash(self.statement.to_dict())
-        try:
-            hashes = [file_hash(file) for file in files]
-            self.reservation.settle(digest, output=places(files) or place, output_hashes=hashes)
-        except OSError as error:  # errors of a ledger are
-            options = [word for file in files for word in ("--out", os.path.abspath(file))]
-            command = settle_command(self, "--statement-hash", digest, *options)
-            raise NotSettledError(words_of(error), command=command) from error
-        self.reservation = None
+        settle(self, files, place)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -194,16 +194,13 @@ def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
 def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = None, *, clamp: bool) -> Release:
     """The release of what was measured."""
     table = table_of(query, plan, answer, clamp=clamp)
-    statement = Statement.of(
-        query,
-        plan,
-        left_out=answer.left_out,
+    made = Made(
         clamp=clamp,
-        groups=table.num_rows,
         date=datetime.datetime.now(datetime.UTC),
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
     )
+    statement = Statement.of(query, plan, made, left_out=answer.left_out, groups=table.num_rows)
     return Release(table, plan, query, statement, answer.left_out, reservation)
 
 

@@ -9,6 +9,7 @@ from osgt.tables.aggregates.base import Aggregate, Column
 from osgt.tables.plan import Plan
 
 if TYPE_CHECKING:
+    from osgt.tables.publication_plan import PublicationPlan
     from osgt.tables.release import Release
 
 #: Names of arguments of aggregates that are not words.
@@ -31,7 +32,7 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
         rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
     if groups.max_rows is not None and not groups.each_row:
         rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
-    rows += [("Only rows with", text) for text in values["query"]["data"]["where"]]
+    rows += [("Only rows with", text) for text in query.dataset.to_dict()["where"]]
     rows += [(f"Column {listed(aggregate.names)}", asked(aggregate)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
     rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
@@ -96,14 +97,18 @@ def _law(law: IntegerLaw) -> str:
     return f"noise on whole numbers of the family {told['family']}: {listed(numbers)}"
 
 
-def compared(plan: Plan, about: About) -> dict[str, Any]:
+def names_of_noises(plan: "Plan | PublicationPlan") -> list[str]:
+    """The noises that a comparison has beside the one that is used."""
+    return [name.capitalize() for name in plan.gains]
+
+
+def compared(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
     """The columns with the noise used and the two ends of the family beside it."""
-    names = list(plan.alternatives)
-    rows = [
-        (about.heading(column.name), [_width(each) for each in (column, *(plan.alternatives[n][i] for n in names))])
+    alternatives = list(plan.alternatives.values())
+    return [
+        (about.heading(column.name), [_width(each) for each in (column, *(columns[i] for columns in alternatives))])
         for i, column in enumerate(plan.columns)
     ]
-    return {"names": [name.capitalize() for name in names], "rows": rows, "gains": plan.gains_in_words()}
 
 
 def _width(column: Column) -> str:
@@ -115,10 +120,12 @@ def _width(column: Column) -> str:
     return f"{half_width(half)} with {counted(size, 'value')}"
 
 
-def guidelines(release: "Release") -> list[tuple[str, str]]:
-    """The questions of NIST SP 800-226 and where this page answers them; what it cannot answer is said as well."""
-    plan = release.plan
-    chosen = "Groups were not chosen by their size." if plan.threshold is None else plan.choice_in_words()
+def guidelines(choice: str | None) -> list[tuple[str, str]]:
+    """The questions of NIST SP 800-226 and where a page answers them; what it cannot answer is said as well.
+
+    `choice` tells what the choice of groups has to do with δ; None if groups are not chosen.
+    """
+    chosen = choice or "Groups were not chosen by their size."
     return [
         ("Privacy parameters ε and δ", f"“In short”, third point; parameters. Stated in total. {chosen}"),
         ("Unit of privacy", "“In short”, third point; parameters: who is protected, and what is compared."),

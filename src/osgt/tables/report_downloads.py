@@ -39,8 +39,8 @@ class Downloads:
     has_escaped_text: bool
 
 
-def downloads(release: "Release", about: About, beside: str | None) -> Downloads:
-    """What a page offers."""
+def downloads(release: "Release", about: About, beside: str | None, name: str = "table") -> Downloads:
+    """What a page offers; the files of the table have a name."""
     words = json.dumps(release.statement.to_dict(), indent=2, ensure_ascii=False)
     found = []
     if len(release) <= _ROWS:
@@ -48,10 +48,10 @@ def downloads(release: "Release", about: About, beside: str | None) -> Downloads
         write_parquet(release.table, release.statement, about, parquet)
         try:
             write_csv(release.table, csv)
-            found.append(_download("table.csv", "CSV, for spreadsheets", _CSV, csv))
+            found.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
         except pa.ArrowException:  # CSV cannot hold every type of a key
             pass
-        found.append(_download("table.parquet", "Parquet, for programs", _PARQUET, parquet))
+        found.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
     statement = Download("statement.json", "JSON", data_uri(_JSON, words.encode()))
     tables = tuple(each for each in found if each is not None)
     escaped = any(each.name.endswith(".csv") for each in tables) and has_escaped_text(release.table)

@@ -10,11 +10,22 @@ from osgt.tables.about import About
 from osgt.tables.plan import SHOWN
 
 if TYPE_CHECKING:
+    from osgt.tables.publication_release import PublicationRelease
     from osgt.tables.release import Release
 
 
 def shows(release: "Release", about: About) -> list[str]:
     """What the table shows, and how exact it is."""
+    what, exact = shown_in(release, about)
+    return [
+        f"The table shows {what}.",
+        f"Random noise was added to every number. It is usually within these limits: {exact}.",
+        about_intervals(release.plan.confidence),
+    ]
+
+
+def shown_in(release: "Release", about: About) -> tuple[str, str]:
+    """What a table shows, and how exact each column is."""
     query, plan = release.query, release.plan
     names = [name for aggregate in plan.aggregates for name in aggregate.names]
     what = listed([about.heading(name) for name in names[:8]]) + (" and more" if len(names) > 8 else "")
@@ -22,14 +33,16 @@ def shows(release: "Release", about: About) -> list[str]:
     if query.groups.by:
         by = listed([about.label(key) for key in query.groups.by])
         where = f" for {counted(len(release), 'group')}, by {by}"
-    exact = [f"{about.label(name)} {_exactness(release, name)}" for name in names[:8]]
-    return [
-        f"The table shows {what}{where}.",
-        f"Random noise was added to every number. It is usually within these limits: {'; '.join(exact)}.",
-        f"Each interval contains the value without noise with a probability of at least {percent(plan.confidence)}. "
-        f"{misses(plan.confidence)} Intervals tell about the noise alone: neither about data that were left out nor "
-        "about errors in the data.",
-    ]
+    return what + where, "; ".join(f"{about.label(name)} {_exactness(release, name)}" for name in names[:8])
+
+
+def about_intervals(confidence: float) -> str:
+    """What intervals tell, and what they do not."""
+    return (
+        f"Each interval contains the value without noise with a probability of at least {percent(confidence)}. "
+        f"{misses(confidence)} Intervals tell about the noise alone: neither about data that were left out nor about "
+        "errors in the data."
+    )
 
 
 def _exactness(release: "Release", name: str) -> str:
@@ -49,23 +62,26 @@ def half_widths(release: "Release", name: str) -> Any:
 
 def left_out(release: "Release", about: About) -> list[str]:
     """How much was left out as far as it was measured; else what can be."""
-    plan, found = release.plan, []
     unit = about.label(release.query.dataset.privacy_unit)
     if release.left_out is not None:
-        found.append("This was measured with noise of its own; intervals in brackets:")
-        found += replace(release.left_out, unit=unit).sentences
-    else:
-        found.append("How much the limits left out was not measured. They work like this:")
-        found += _limits(release, unit)
-    if plan.threshold is not None:
-        found.append(
-            f"A group is published if its noisy number of {plan.chosen_by} is at least {plan.threshold:,}. A group of "
-            f"{plan.shown_size:,} is published {percent(SHOWN)} of the time."
-        )
-    return found
+        first = "This was measured with noise of its own; intervals in brackets:"
+        return [first, *replace(release.left_out, unit=unit).sentences, *published_from(release)]
+    first = "How much the limits left out was not measured. They work like this:"
+    return [first, *limits_in_words(release, unit), *published_from(release)]
 
 
-def _limits(release: "Release", unit: str) -> list[str]:
+def published_from(release: "Release") -> list[str]:
+    """From which size on groups are published, if they are chosen by it."""
+    plan = release.plan
+    if plan.threshold is None:
+        return []
+    return [
+        f"A group is published if its noisy number of {plan.chosen_by} is at least {plan.threshold:,}. A group of "
+        f"{plan.shown_size:,} is published {percent(SHOWN)} of the time."
+    ]
+
+
+def limits_in_words(release: "Release", unit: str) -> list[str]:
     """What each limit does, in plain words."""
     groups, found = release.query.groups, []
     if groups.each_row:
@@ -92,15 +108,15 @@ def _verb(rows: int) -> str:
     return "counts" if rows == 1 else "count"
 
 
-def promise(release: "Release", about: About) -> list[str]:
+def promise(release: "Release | PublicationRelease", about: About) -> list[str]:
     """What is promised to whom, with e^ε as a number."""
-    plan, query = release.plan, release.query
-    unit = about.label(query.dataset.privacy_unit)
-    rows = "" if query.groups.each_row else "all rows of "
-    whole = "" if query.groups.each_row else " with all their rows"
+    plan, dataset = release.plan, release.query.dataset
+    unit = about.label(dataset.privacy_unit)
+    rows = "" if dataset.unit.each_row else "all rows of "
+    whole = "" if dataset.unit.each_row else " with all their rows"
     change = (
         f"Replacing {rows}one {unit} by others"
-        if plan.neighbours == "change_one"
+        if dataset.neighbours == "change_one"
         else f"Adding or removing one {unit}{whole}"
     )
     but = f", except with a probability of about δ = {plan.delta:.15g}" if plan.delta > 0 else ""

@@ -3,16 +3,56 @@
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from osgt.noise import written
-from osgt.noise.error import objective_text
+from osgt.noise.error import Objective, objective_text
+from osgt.privacy import Charge
 from osgt.tables.columns import columns_of
 from osgt.tables.left_out import LeftOut
 from osgt.tables.plan import SHOWN, Plan
 
 if TYPE_CHECKING:
+    from osgt.tables.dataset import Dataset
     from osgt.tables.query import Query
+
+
+class Budgeted(Protocol):
+    """What has a budget: a plan of one table or of several."""
+
+    @property
+    def epsilon(self) -> float:
+        """ε, in total."""
+
+    @property
+    def delta(self) -> float:
+        """δ, in total."""
+
+    @property
+    def noise_delta(self) -> float:
+        """The δ that the noise may use."""
+
+    @property
+    def charge(self) -> Charge:
+        """What a ledger takes out of a budget."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability of each interval."""
+
+    @property
+    def objective(self) -> Objective:
+        """What was made small."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """How and when a release was made: `reservation` is its entry in the ledger, if there is one."""
+
+    clamp: bool
+    date: datetime.datetime
+    version: str
+    reservation: str | None
 
 
 @dataclass(frozen=True)
@@ -23,58 +63,17 @@ class Statement:
     values: dict[str, Any]
 
     @classmethod
-    def of(
-        cls,
-        query: "Query",
-        plan: Plan,
-        *,
-        left_out: LeftOut | None,
-        clamp: bool,
-        groups: int,
-        date: datetime.datetime,
-        version: str,
-        reservation: str | None,
-    ) -> "Statement":
+    def of(cls, query: "Query", plan: Plan, made: "Made", *, left_out: LeftOut | None, groups: int) -> "Statement":
         """The statement of a release of `groups` rows."""
-        values = {
-            "epsilon": plan.epsilon,
-            "delta": plan.delta,
-            "query": _published(query),
-            "columns": columns_of(query, plan),
-            "privacy": {
-                "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
-                "unit": query.dataset.privacy_unit,
-                "unit_in_words": query.dataset.unit.in_words,
-                "neighbours": plan.neighbours,
-                "neighbouring": query.groups.neighbouring(plan.neighbours),
-                "noise_delta": plan.noise_delta,
-                "selection_delta": plan.selection_delta,
-                "threshold": plan.threshold,
-                "chosen_by": plan.chosen_by,
-                "shown_size": plan.shown_size,
-                "charge": plan.charge.to_dict(),
-                "choice_within_delta": plan.selection is not None and not plan.selection.apart,
-                "measures": [
-                    {
-                        "measure": measure.words,
-                        "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
-                        "noise": written(plan.laws[measure]),
-                    }
-                    for measure, part in plan.parts.items()
-                ],
-                "numbers": plan.noise.scheme.in_words(),
-            },
-            "left_out": None if left_out is None else left_out.to_dict(),
-            "warnings": [*plan.warnings, *([] if left_out is None else left_out.warnings)],
-            "confidence": plan.confidence,
-            "objective": objective_text(plan.objective),
-            "clamp": clamp,
-            "groups_shown": groups,
-            "ledger": None if reservation is None else {"dataset": query.dataset.dataset, "reservation": reservation},
-            "date": date.isoformat(timespec="seconds"),
-            "software": f"osgt {version}",
-        }
-        return cls(_words(query, plan, left_out, clamp, reservation), values)
+        sentences = [
+            promise("This release", query, plan),
+            about_bounds(query),
+            *about_noise(plan.confidence),
+            *about_groups(query, plan, left_out),
+            *closing("release", query.dataset, made),
+            *(f"Warning: {warning}" for warning in plan.warnings),
+        ]
+        return cls(" ".join(sentences), table_values(query, plan, plan, made, left_out=left_out, groups=groups))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Statement":
@@ -90,37 +89,114 @@ class Statement:
         return self.words
 
 
-def _published(query: "Query") -> dict[str, Any]:
+def published(query: "Query") -> dict[str, Any]:
     """The query as everybody may see it: the name of the table, not where it is kept."""
     plain = query.to_dict()
     plain["data"]["source"] = query.dataset.identity["name"] or query.dataset.origin
     return plain
 
 
+def common_values(query: "Query", plan: Budgeted, made: Made) -> dict[str, Any]:
+    """What is the same for all tables that are released together."""
+    ledger = None if made.reservation is None else {"dataset": query.dataset.dataset, "reservation": made.reservation}
+    return {
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "privacy": {
+            "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
+            "unit": query.dataset.privacy_unit,
+            "unit_in_words": query.dataset.unit.in_words,
+            "neighbours": query.dataset.neighbours,
+            "neighbouring": query.groups.neighbouring(query.dataset.neighbours),
+            "noise_delta": plan.noise_delta,
+            "charge": plan.charge.to_dict(),
+        },
+        "confidence": plan.confidence,
+        "objective": objective_text(plan.objective),
+        "clamp": made.clamp,
+        "ledger": ledger,
+        "date": made.date.isoformat(timespec="seconds"),
+        "software": f"osgt {made.version}",
+    }
+
+
+def table_values(
+    query: "Query", plan: Plan, whole: Budgeted, made: Made, *, left_out: LeftOut | None, groups: int
+) -> dict[str, Any]:
+    """All there is to know about a table, in plain values; `whole` is the plan of all that is released with it."""
+    common = common_values(query, whole, made)
+    return common | {
+        "query": published(query),
+        "columns": columns_of(query, plan),
+        "privacy": common["privacy"] | measured_values(plan),
+        "left_out": None if left_out is None else left_out.to_dict(),
+        "warnings": [*plan.warnings, *([] if left_out is None else left_out.warnings)],
+        "groups_shown": groups,
+    }
+
+
+def measured_values(plan: Plan) -> dict[str, Any]:
+    """How groups are chosen, what is measured, and with which noise."""
+    return {
+        "selection_delta": plan.selection_delta,
+        "threshold": plan.threshold,
+        "chosen_by": plan.chosen_by,
+        "shown_size": plan.shown_size,
+        "choice_within_delta": plan.selection is not None and not plan.selection.apart,
+        "measures": [
+            {
+                "measure": measure.words,
+                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
+                "noise": written(plan.laws[measure]),
+            }
+            for measure, part in plan.parts.items()
+        ],
+        "numbers": plan.noise.scheme.in_words(),
+    }
+
+
 def _number_of(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
-def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, reservation: str | None) -> str:
-    unit, groups = query.dataset.privacy_unit, query.groups
+def promise(subject: str, query: "Query", plan: Budgeted) -> str:
+    """What is promised, and to whom."""
+    return (
+        f"{subject} is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
+        f"total, for every {query.dataset.privacy_unit}: if {query.groups.neighbouring(query.dataset.neighbours)}, the "
+        "probability of any result changes by at most a factor of e^ε, except with a probability of about δ."
+    )
+
+
+def about_noise(confidence: float) -> list[str]:
+    """What the noise is, and what intervals tell."""
+    return [
+        "Noise was added to whole numbers, by an exact sampler with the operating system's randomness.",
+        f"Each interval contains the value without noise with a probability of at least {100 * confidence:.10g} "
+        "%. Intervals tell about the noise alone: neither about what the bounds cut off nor about errors in the data.",
+    ]
+
+
+def about_bounds(query: "Query") -> str:
+    """How much of a unit counts in a table."""
+    groups = query.groups
     kept = f"at most {_number_of(groups.max_groups, 'group')}" if groups.by else "the table"
     rows = (
         ""
         if groups.max_rows is None
         else f", with at most {_number_of(groups.max_rows, 'row')} {'in each' if groups.by else ''}"
     )
-    sentences = [
-        f"This release is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
-        f"total, for every {unit}: if {groups.neighbouring(plan.neighbours)}, the probability of any result changes by "
-        "at most a factor of e^ε, except with a probability of about δ.",
-        "Every row counts as one unit, once: whoever has several rows is protected for each of them alone."
-        if groups.each_row
-        else f"Every {unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen at random, before "
-        "anything was added up.",
-        "Noise was added to whole numbers, by an exact sampler with the operating system's randomness.",
-        f"Each interval contains the value without noise with a probability of at least {100 * plan.confidence:.10g} "
-        "%. Intervals tell about the noise alone: neither about what the bounds cut off nor about errors in the data.",
-    ]
+    if groups.each_row:
+        return "Every row counts as one unit, once: whoever has several rows is protected for each of them alone."
+    return (
+        f"Every {query.dataset.privacy_unit} counts in {kept}{rows.rstrip()}; what exceeds that was left out, chosen "
+        "at random, before anything was added up."
+    )
+
+
+def about_groups(query: "Query", plan: Plan, left_out: LeftOut | None) -> list[str]:
+    """What was left out of a table, and which groups are shown."""
+    sentences: list[str] = []
     if left_out is not None:
         sentences += left_out.sentences
     if plan.threshold is not None:
@@ -135,15 +211,18 @@ def _words(query: "Query", plan: Plan, left_out: LeftOut | None, clamp: bool, re
                 f"{plan.chosen_by}, and what is computed from these, are too large on average, and the intervals cover "
                 "less often."
             )
-    elif groups.public is not None:
+    elif query.groups.public is not None:
         sentences.append("The groups were given beforehand; all of them are shown, also those without any rows.")
-    if clamp:
-        sentences.append("Negative numbers are shown as 0, which makes small groups look larger on average.")
-    sentences.append(
-        f"The release was charged to a ledger (data set {query.dataset.dataset!r}, entry {reservation})."
-        if reservation is not None
-        else "This release was not charged to a ledger. Every further release from the same data weakens the "
+    return sentences
+
+
+def closing(thing: str, dataset: "Dataset", made: Made) -> list[str]:
+    """What was done to negative numbers, and whether a ledger was charged."""
+    found = ["Negative numbers are shown as 0, which makes small groups look larger on average."] if made.clamp else []
+    found.append(
+        f"The {thing} was charged to a ledger (data set {dataset.dataset!r}, entry {made.reservation})."
+        if made.reservation is not None
+        else f"This {thing} was not charged to a ledger. Every further release from the same data weakens the "
         "protection."
     )
-    sentences += [f"Warning: {warning}" for warning in plan.warnings]
-    return " ".join(sentences)
+    return found

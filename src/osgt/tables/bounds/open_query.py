@@ -114,9 +114,13 @@ class OpenQuery(Methods):
 
     def plan(self, *args: Any, **options: Any) -> NoReturn:
         """Not before all bounds are given."""
+        self.refuse()
+
+    def refuse(self, where: str = "") -> NoReturn:
+        """Say what is missing."""
         if not self.missing:
-            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
-        raise ValueError(f"{self.missing[0]}. `suggest_bounds` in Python, or `osgt bounds`, recommends one")
+            raise ValueError(f"{where}the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+        raise ValueError(f"{where}{self.missing[0]}. `suggest_bounds` in Python, or `osgt bounds`, recommends one")
 
     release = preview = to_dict = plan
 
