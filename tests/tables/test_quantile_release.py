@@ -93,6 +93,29 @@ class TestValues:
         told = query.release(**EXACT, measure_left_out=True).left_out.values["fare"]
         assert told.value == pytest.approx(np.mean((FARES < 30) | (FARES > 50)), abs=0.05)
 
+    def test_intervals_hold_as_often_as_they_say(self):
+        """All medians of groups of every size, also without rows, from a plan's own noise; two rows of a person."""
+        sizes, runs = np.repeat([0, 1, 6, 60, 600], 200), 200
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        values = np.minimum(RNG.geometric(0.05, len(groups)), 50)
+        # Each person is in two groups: rows of people are far apart in the table.
+        person = np.arange(len(groups)) % (len(groups) // 2)
+        table = pa.table({"person": person, "group": groups, "value": values})
+        query = Dataset(table, privacy_unit="person").group_by(
+            "group", max_groups=2, max_rows_per_group=1, public_keys=list(range(len(sizes)))
+        )
+        found = query.median("value", bounds=(0, 50)).release(epsilon=1, delta=1e-6, confidence=0.9).table
+        low, high = (found[f"value_median_{end}"].to_numpy() for end in ("low", "high"))
+        missed = np.zeros(len(sizes), bool)
+        for i, size in enumerate(sizes):
+            mine = values[groups == i]
+            ends = [np.quantile(mine, 0.5, method=m) for m in ("lower", "higher")] if size else [0, 50]
+            missed[i] = low[i] > ends[0] or high[i] < ends[1]
+        for i in range(5):
+            assert stats.binom.sf(missed[i * runs : (i + 1) * runs].sum() - 1, runs, 0.1) > FALSE_ALARM
+        # Large groups are told to a few steps.
+        assert np.mean((high - low)[-runs:]) < 12
+
     def test_names(self, rides):
         query = by_city(rides).quantile("fare", [0.999, 0.5], bounds=(0, 200), bins=8)
         query = query.quantile("fare", 0.025, bounds=(0, 200), bins=8, name="low").median("fare", (0, 200), bins=8)

@@ -266,6 +266,6 @@ def _chosen(columns: Sequence[Column], name: str | None) -> int:
     if chosen not in known:
         raise ValueError(
             f"column must name a count or a sum for plan(interval=…), one of {list(known)}; got {name!r}: the "
-            "interval of a mean depends on the size of the group"
+            "interval of a mean, a proportion or a quantile depends on the group"
         )
     return known[chosen]
