@@ -7,21 +7,22 @@ from osgt.calibration.scale import ScaleSearch
 from osgt.noise.error import Objective
 
 
-def allocated(search: ScaleSearch, coarse: ScaleSearch, u: float, objective: Objective) -> ScaleSearch:
+def allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearch:
     """The search for noise of shape u that is shared out in the way that has the least error.
 
     No formula knows the exponent: near the Laplace end, too, it is that of the Gaussian where very many coordinates
-    make the sum of their losses normal. So it is searched for between those of the two ends, by `coarse` accounting.
+    make the sum of their losses normal. So it is searched for between those of the two ends, with estimates of δ.
     The error is flat around its optimum: a parabola through three exponents finds it closely enough.
     """
     if search.joint.is_uniform or search.joint.is_gaussian(u):
         return search
+    search.roughly(u)
     found: dict[float, tuple[float, ScaleSearch]] = {}
 
     def error(exponent: float) -> float:
-        one = ScaleSearch(replace(coarse.joint, exponent=exponent), search.epsilon, search.delta)
-        one.start_from(found[next(reversed(found))][1] if found else coarse)
-        value = one.joint.error(u, math.exp(one.solved_again(u)), objective)
+        one = ScaleSearch(replace(search.joint, exponent=exponent), search.epsilon, search.delta)
+        one.start_from(found[next(reversed(found))][1] if found else search, u)
+        value = one.joint.rough_error(u, math.exp(one.roughly(u)), objective)
         found[exponent] = value, one
         return value
 
@@ -32,7 +33,4 @@ def allocated(search: ScaleSearch, coarse: ScaleSearch, u: float, objective: Obj
     if bend > 0:
         vertex = min(max(0.5 * (left - right) / bend, -1.0), 1.0)
         error(middle + half * vertex)
-    best = min(found, key=lambda exponent: found[exponent][0])
-    result = ScaleSearch(replace(search.joint, exponent=best), search.epsilon, search.delta)
-    result.start_from(found[best][1])
-    return result
+    return min(found.values(), key=lambda each: each[0])[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import JointNoise, Part, is_bounded, joint_noise
-from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
+from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.search import calibrate
 from osgt.noise import Family, Law, family_of, written
 from osgt.noise.error import Objective, expected_maximum
@@ -115,12 +115,8 @@ def end_of_family(
     u = float(next(u for u, end in enumerate(joint.family.ends) if end.name == name.removesuffix(" (pure)")))
     if name.endswith(" (pure)"):
         return joint.laws(u, pure_scale(joint, u, epsilon))
-    search = ScaleSearch(joint, epsilon, delta)
-    coarse = coarse_search(search)
-    coarse.coarse(u)
-    search.start_from(coarse)
-    found = allocated(search, coarse, u, objective)
-    return found.joint.laws(u, math.exp(found.fine(u)))
+    found = allocated(ScaleSearch(joint, epsilon, delta), u, objective)
+    return found.joint.laws(u, math.exp(found.proved(u)))
 
 
 def _row(name: str, law: Law, best: Law, cells: int) -> Row:

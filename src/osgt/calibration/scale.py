@@ -1,20 +1,23 @@
 """The least scale at which noise of a given shape meets a budget."""
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from scipy.special import logit
 
 from osgt.calibration.joint import JointNoise
+from osgt.privacy.estimate import Estimate
 
-#: Relative slack of δ and accuracy of the scale while shapes are compared, and in the end.
-COARSE_SLACK = 5e-3
-_COARSE_TOLERANCE = 5e-4
-_FINE_TOLERANCE = 1e-6
+#: Accuracy of the logarithm of the scale.
+_TOLERANCE = 1e-6
 
 #: While shapes are compared, a step of Newton's this small is not checked: its error is about its square.
 _LINEAR_STEP = 7e-3
 _LINEAR_EXCESS = 0.5
+
+#: Distance over which the steepness is taken before a scale is proved. Smaller ones would show the slack of δ.
+_CHORD = 1e-3
 
 #: Noise with a largest loss, as the Laplace has, is not calibrated closer to the scale where that is ε than this part
 #: of it: nothing is left to gain.
@@ -22,13 +25,10 @@ _NEAREST_TO_PURE = 4.5e-4
 
 _MOST_STEPS = 100
 
-#: Standard deviation from which on scales are searched on the reals.
-_SMOOTH_SCALE = 4.0
-
 
 @dataclass
 class ScaleSearch:
-    """For each shape u the least scale whose rigorous δ(ε) is at most δ > 0.
+    """For each shape u the least scale whose δ(ε) is at most δ > 0: about, by an estimate, or proved.
 
     Newton's method on the log-odds of δ against the logarithm of the scale, kept inside the bracket found so far.
     Shapes solved before give the start, and the steepness there.
@@ -38,63 +38,79 @@ class ScaleSearch:
     epsilon: float
     delta: float
     _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
+    _tilt: float = 1.0
 
-    def coarse(self, u: float) -> float:
-        """The logarithm of about the least scale: to 5e-4, and not quite proved to meet the budget."""
+    def roughly(self, u: float) -> float:
+        """The logarithm of about the least scale. Nothing is proved about it."""
         if u not in self._solved:
-            self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
+            self._solved[u] = self._roughly(u)
         return self._solved[u][0]
 
-    def solved_again(self, u: float) -> float:
-        """As `coarse`, for laws that differ a little from those that the search started from."""
-        self._solved[u] = self._solve(u, *self._start(u), COARSE_SLACK, _COARSE_TOLERANCE)
-        return self._solved[u][0]
-
-    def fine(self, u: float) -> float:
+    def proved(self, u: float) -> float:
         """The logarithm of a scale that meets the budget, at most 1e-6 above the least (the Laplace: see above)."""
-        if self.joint.is_bounded(u) and self._solved.get(u, (-math.inf,))[0] >= self._pure(u):
-            return self._pure(u)
-        return self._solve(u, *self._start(u), None, _FINE_TOLERANCE)[0]
+        x, chord = self.roughly(u), _CHORD
+        if self.joint.is_bounded(u):
+            if x >= (pure := self._pure(u)):
+                return pure
+            chord = min(chord, 0.05 * (pure - x))  # the nearer, the steeper
+        here, before = self._estimate(u, x), self._estimate(u, x - chord)
+        slope = min((here - before) / chord, -0.1)
+        return self._root(lambda at: self._excess(u, at), u, x - here / slope, slope, proved=True)[0]
+
+    def start_from(self, other: "ScaleSearch", u: float) -> None:
+        """Begin with shape u where a search for nearly the same distributions has ended."""
+        self._tilt = other._tilt
+        self._solved[u] = self._roughly(u, other._solved[u])
+
+    def _roughly(self, u: float, start: tuple[float, float] | None = None) -> tuple[float, float]:
+        x, slope = start or self._start(u)
+        if self.joint.is_bounded(u) and self._estimate(u, self._pure(u) - _NEAREST_TO_PURE) > 0:
+            return self._pure(u), slope
+        return self._root(lambda at: self._estimate(u, at), u, x, slope, proved=False)
 
     def _pure(self, u: float) -> float:
         """The logarithm of the scale whose largest loss is ε, and a little: rounding must not fall below it."""
         return math.log(pure_scale(self.joint, u, self.epsilon)) + 1e-13
 
-    def start_from(self, other: "ScaleSearch") -> None:
-        """Begin where a search for nearly the same laws has ended."""
-        self._solved.update(other._solved)
+    def _excess(self, u: float, x: float) -> float:
+        """log-odds of δ(ε) of the distributions less those of the budget's δ; ≤ 0 where the budget is met."""
+        return float(logit(float(self.joint.profile(u, math.exp(x)).delta(self.epsilon))) - logit(self.delta))
 
-    def _excess(self, u: float, x: float, slack: float | None) -> float:
-        """log-odds of δ(ε) of the laws less those of the budget's δ; ≤ 0 where the budget is met."""
-        profile = self.joint.profile(u, math.exp(x))
-        spent = float(profile.delta(self.epsilon) if slack is None else profile.delta(self.epsilon, slack=slack))
-        return float(logit(spent) - logit(self.delta))
+    def _estimate(self, u: float, x: float) -> float:
+        """About the excess."""
+        pairs, counts = self.joint.profile(u, math.exp(x)).pairs()
+        estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
+        log_delta = min(estimate.log_delta(self.epsilon), -1e-15)
+        self._tilt = estimate.tilt
+        return log_delta - math.log(-math.expm1(log_delta)) - float(logit(self.delta))
 
-    def _solve(self, u: float, x: float, slope: float, slack: float | None, tolerance: float) -> tuple[float, float]:
-        """About the root of the excess, from above unless `slack` is given, and the slope there."""
+    def _root(
+        self, excess: Callable[[float], float], u: float, x: float, slope: float, *, proved: bool
+    ) -> tuple[float, float]:
+        """The root of the excess, from above and to the tolerance if it is to be `proved`, and the slope there."""
         low, high = -math.inf, math.inf
         bounded = self.joint.is_bounded(u)
         if bounded:
             high = self._pure(u)
-            x = min(x, high - 0.01)
+            x = min(x, high - _NEAREST_TO_PURE)
         last: tuple[float, float] | None = None
         for _ in range(_MOST_STEPS):
-            value = self._excess(u, x, slack)
+            value = excess(x)
             low, high = (x, high) if value > 0 else (low, x)
             if bounded and high - low <= _NEAREST_TO_PURE and value > 0:
                 return high, slope
-            if last is not None and math.isfinite(value):
+            if last is not None and math.isfinite(value - last[1]) and not (proved and abs(x - last[0]) < _CHORD):
                 slope = min((value - last[1]) / (x - last[0]), -0.1)
             step = -value / slope
             # With the slope of another shape a step is right to a tenth or so, with one of this shape to its square.
             is_linear = abs(step) <= (_LINEAR_STEP if last else 0.1 * _LINEAR_STEP) and abs(value) <= _LINEAR_EXCESS
-            if slack is not None and is_linear and low < x + step < high:
+            if not proved and is_linear and low < x + step < high:
                 return x + step, slope
-            if value <= 0 and -step <= tolerance:
+            if value <= 0 and -step <= _TOLERANCE:
                 return x, slope
-            if high - low <= tolerance:
+            if high - low <= _TOLERANCE:
                 return high, slope
-            last, x = (x, value), self._next(x, step + 0.5 * tolerance, low, high, near_pure=bounded)
+            last, x = (x, value), self._next(x, step + 0.5 * _TOLERANCE, low, high, near_pure=bounded)
         return high, slope
 
     @staticmethod
@@ -114,21 +130,10 @@ class ScaleSearch:
             # log δ falls about twice as fast as |log δ| itself where the noise is like a Gaussian.
             return first_guess(self.joint, self.epsilon, self.delta), -2.0 * abs(math.log(self.delta)) - 1.0
         x, slope = self._solved[nearest[0]]
-        if len(nearest) == 2 and u != nearest[0]:
+        if len(nearest) == 2:
             first, second = nearest
             x += (self._solved[second][0] - x) / (second - first) * (u - first)
         return x, slope
-
-
-def coarse_search(search: ScaleSearch) -> ScaleSearch:
-    """A search for about the same scales, on the reals where they are so large that this makes no difference.
-
-    There the accounting takes less time.
-    """
-    guess = math.exp(first_guess(search.joint, search.epsilon, search.delta))
-    if guess * min(search.joint.relative_scales(0.0)) <= _SMOOTH_SCALE:
-        return search
-    return ScaleSearch(replace(search.joint, discrete=False), search.epsilon, search.delta)
 
 
 def first_guess(joint: JointNoise, epsilon: float, delta: float) -> float:

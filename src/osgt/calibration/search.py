@@ -1,8 +1,8 @@
 """A budget in, the best noise out.
 
 The members of the family are searched by shape, from the Gaussian to the Laplace, each at the least scale that meets
-the budget. A coarse accounting is enough to find the shape, since the error is flat around its optimum; the scale is
-then set with the rigorous one.
+the budget. An estimate of δ is enough to find the shape, since the error is flat around its optimum; the scale is then
+set with the rigorous accounting.
 """
 
 import math
@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import Column, JointNoise, Part, budget, joint_noise
-from osgt.calibration.scale import ScaleSearch, coarse_search, pure_scale
+from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
 from osgt.noise.error import Objective
 
 _LARGE_DELTA = 0.3
 
-#: Errors that differ by less than this part are not told apart by the coarse search.
-_COARSE_ERROR = 2e-3
+#: Errors that differ by less than this part are not told apart by estimates.
+_ROUGH_ERROR = 2e-3
 
 #: The error is flat around its optimum, the tail is not: of shapes within this part of the least error the one nearest
 #: to the Gaussian is taken, in steps of this factor.
@@ -88,32 +88,28 @@ def calibrate_joint(epsilon: float, delta: float, joint: JointNoise, objective: 
         return joint.laws(end, pure_scale(joint, end, epsilon))
     search = ScaleSearch(joint, epsilon, delta)
     candidates = []
-    shapes, coarse = _best_shapes(search, objective)
-    for u in shapes:
-        best = allocated(search, coarse, u, objective)
-        scale = math.exp(best.fine(u))
+    for u in best_shapes(search, objective):
+        best = allocated(search, u, objective)
+        scale = math.exp(best.proved(u))
         candidates.append((best.joint.error(u, scale, objective), best.joint.laws(u, scale)))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
-def _best_shapes(search: ScaleSearch, objective: Objective) -> tuple[list[float], ScaleSearch]:
-    """The shape with the least error at its least scale, as far as a coarse search can tell.
+def best_shapes(search: ScaleSearch, objective: Objective) -> list[float]:
+    """The shape with the least error at its least scale, as far as estimates can tell.
 
-    An end of the family that is as good, at this accuracy, comes with it, and so does the coarse search.
+    An end of the family that is as good, at this accuracy, comes with it.
     """
-    coarse = coarse_search(search)
-    joint = coarse.joint
 
     def error(u: float) -> float:
-        return joint.error(u, math.exp(coarse.coarse(u)), objective)
+        return search.joint.rough_error(u, math.exp(search.roughly(u)), objective)
 
     errors = costs_over_shapes(error)
     least = min(errors.values())
     best = nearest_to_gaussian(errors, error)
-    search.start_from(coarse)
     # With a large δ the noise is next to nothing and log δ tells little: there the ends are always looked at closely.
-    shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _COARSE_ERROR) or search.delta > _LARGE_DELTA]
-    return (shapes if best in shapes else [*shapes, best]), coarse
+    shapes = [end for end in (0.0, 1.0) if errors[end] <= least * (1.0 + _ROUGH_ERROR) or search.delta > _LARGE_DELTA]
+    return shapes if best in shapes else [*shapes, best]
 
 
 def nearest_to_gaussian(errors: Mapping[float, float], error: Callable[[float], float]) -> float:

@@ -6,7 +6,7 @@ hardly changes. Both cost the same at every scale; nothing is tabulated.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bernoulli
 
 from osgt.noise.mills import Floats
+from osgt.noise.real import RealLaw
 from osgt.noise.symmetric import SymmetricLaw
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
 _EULER_MACLAURIN = [float(b) / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
 _GENTLE_SLOPE = 1.2
 _GENTLE_RATE = 0.1
+_UNFELT = 1e-18
 
 #: Terms of a sum beyond exp(-_NEGLIGIBLE) of the first are below double precision, all together.
 _NEGLIGIBLE = 45.0
@@ -81,16 +83,12 @@ class IntegerLaw(SymmetricLaw):
     def isf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y > k] ≤ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(
-            lambda k: np.asarray(self.sf(k) <= q), np.minimum(q, 1.0 - q), np.where(q == 0, np.inf, -np.inf)
-        )
+        return self._least(lambda k: np.asarray(self.sf(k) <= q), RealLaw(self.potential).isf(q))
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y ≤ k] ≥ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(
-            lambda k: np.asarray(self.cdf(k) >= q), np.minimum(q, 1.0 - q), np.where(q == 0, -np.inf, np.inf)
-        )
+        return self._least(lambda k: np.asarray(self.cdf(k) >= q), RealLaw(self.potential).ppf(q))
 
     def var(self) -> float:
         """Variance."""
@@ -147,8 +145,8 @@ class IntegerLaw(SymmetricLaw):
         """Euler–Maclaurin: the integral, half the first term, and the odd derivatives at the lower end."""
         ratios = self._derivative_ratios(y)
         total = 1.0 / self.potential.hazard(y) + 0.5
-        for j, coefficient in enumerate(_EULER_MACLAURIN, start=1):
-            total -= coefficient * ratios[2 * j - 1]
+        for coefficient, ratio in zip(_EULER_MACLAURIN, ratios[1::2], strict=False):
+            total -= coefficient * ratio
         return total
 
     def _stepwise_tail(self, y: Floats) -> Floats:
@@ -170,12 +168,14 @@ class IntegerLaw(SymmetricLaw):
             steps *= 2
 
     def _derivative_ratios(self, y: Floats) -> list[Floats]:
-        """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g."""
+        """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g; as many as are felt in a sum."""
         derivatives = self.potential.derivatives(y)
         ratios = [np.ones_like(y)]
-        for n in range(2 * len(_EULER_MACLAURIN) - 1):
-            terms = zip(range(n + 1), derivatives, strict=False)
-            ratios.append(-sum((math.comb(n, k) * d * ratios[n - k] for k, d in terms), np.zeros_like(y)))
+        for n in range(2 * _terms_felt(derivatives) - 1):
+            following = derivatives[0] * ratios[n]
+            for k in range(1, min(n + 1, len(derivatives))):
+                following = following + math.comb(n, k) * derivatives[k] * ratios[n - k]
+            ratios.append(-following)
         return ratios
 
     def _half_sum(self, power: int) -> float:
@@ -192,20 +192,39 @@ class IntegerLaw(SymmetricLaw):
         total = integral - (0.5 if power == 0 else 0.0)
         for j, coefficient in enumerate(_EULER_MACLAURIN, start=1):
             order = 2 * j - 1  # the derivative of x^power·g at 0 is order!/(order - power)!·g^(order - power)
-            if order >= power:
+            if power <= order < len(ratios) + power:
                 total -= coefficient * math.perm(order, power) * ratios[order - power]
         return total
 
-    def _least(self, reached: Callable[[Floats], NDArray[np.bool_]], tail: Floats, end: Floats) -> Floats:
-        """The least integer where `reached` turns true, between the tail's quantiles; `end` where tail is 0."""
-        inside = tail > 0
-        probability = np.where(inside, tail, 0.5)
-        high = np.ones_like(probability)
-        while np.any(beyond := self.sf(high) > probability):
-            high = np.where(beyond, 2 * high, high)
-        low, high = -high - 2.0, high + 1.0  # a step wider on both sides: a tie at either end stays inside
+    @staticmethod
+    def _least(reached: Callable[[Floats], NDArray[np.bool_]], near: Floats) -> Floats:
+        """The least integer where `reached` turns true, not far from the quantile on the reals; that itself if ±inf."""
+        near = np.asarray(near, dtype=np.float64)
+        inside = np.isfinite(near)
+        middle = np.rint(np.where(inside, near, 0.0))
+        low = high = middle
+        width = 1.0 + np.spacing(np.abs(middle))
+        while not np.all(enough := reached(high) | ~inside):
+            high, width = np.where(enough, high, high + width), 2 * width
+        width = 1.0 + np.spacing(np.abs(middle))
+        while np.any(too_high := reached(low) & inside):
+            low, width = np.where(too_high, low - width, low), 2 * width
         # Beyond 2⁵³ neighbouring floats are more than 1 apart, and the search ends at them.
         while np.any(((middle := np.floor(0.5 * (low + high))) > low) & (middle < high)):
             now = reached(middle)
             high, low = np.where(now, middle, high), np.where(now, low, middle)
-        return np.where(inside, high + 0.0, np.where(tail == 0, end, np.nan))[()]
+        return np.where(inside, high + 0.0, near)[()]
+
+
+def _terms_felt(derivatives: Sequence[Floats]) -> int:
+    """How many terms of the Euler–Maclaurin formula are above 1e-18 of the first one.
+
+    If U'' is constant, g⁽ⁿ⁾/g = E[(-U' + i·√U''·X)ⁿ] with X standard normal, which is at most (U' + √(n·U''))ⁿ.
+    """
+    if len(derivatives) != 2:
+        return len(_EULER_MACLAURIN)
+    slope, root = float(np.max(derivatives[0])), math.sqrt(float(np.max(derivatives[1])))
+    for j, coefficient in enumerate(_EULER_MACLAURIN):
+        if abs(coefficient) * (slope + root * math.sqrt(2 * j + 1)) ** (2 * j + 1) < _UNFELT:
+            return max(j, 2)
+    return len(_EULER_MACLAURIN)

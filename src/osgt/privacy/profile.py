@@ -114,7 +114,7 @@ class PrivacyProfile:
         """
         values = arguments.epsilons(epsilon)
         slack = arguments.slack(slack)
-        pairs, counts = self._pairs()
+        pairs, counts = self.pairs()
         flat = values.ravel()
         result = np.zeros(len(flat))
         pure = self._pure_loss()
@@ -145,7 +145,7 @@ class PrivacyProfile:
             return largest
         if delta < engine.TINY:
             return min(largest, self._epsilon(engine.TINY, slack)) if largest < math.inf else math.inf
-        pairs, counts = self._pairs()
+        pairs, counts = self.pairs()
         if len(pairs) == 1 and counts[0] == 1:
             return min(single.epsilon(pairs[0], delta), largest)
         return engine.epsilon(pairs, counts, delta, slack, largest)
@@ -204,7 +204,7 @@ class PrivacyProfile:
 
         return privacy_loss_distribution(self.parts, arguments.positive("interval", interval))
 
-    def _pairs(self) -> tuple[list[Pair], list[int]]:
+    def pairs(self) -> tuple[list[Pair], list[int]]:
         """Pairs and how many of each. All Gaussian coordinates are one, by rotation."""
         gaussian = [(p, p.noise.curvature) for p in self.parts if is_gaussian(p.noise)]
         others = [p for p in self.parts if not is_gaussian(p.noise)]

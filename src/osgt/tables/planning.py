@@ -182,13 +182,14 @@ class Planning:
         return [scheme for scheme in self.alternatives.ranked(cost) if self._fits(scheme)]
 
     def _least(self, schemes: Sequence[Scheme], epsilon: float, delta: float) -> Scheme:
-        """The best of some schemes, by a coarse accounting of a shape between the ends."""
+        """The best of some schemes, by an estimate for a shape between the ends."""
         if len(schemes) == 1 or delta == 0:
             return schemes[0]
 
         def error(scheme: Scheme) -> float:
             joint = self.joint(scheme)
-            return joint.error(_MIDDLE, math.exp(ScaleSearch(joint, epsilon, delta).coarse(_MIDDLE)), "variance")
+            scale = math.exp(ScaleSearch(joint, epsilon, delta).roughly(_MIDDLE))
+            return joint.rough_error(_MIDDLE, scale, "variance")
 
         return min(schemes, key=error)
 
