@@ -242,7 +242,7 @@ class TestParts:
             family = replace(joint_noise(parts, discrete=True, family="osgt"), exponent=exponent)
             u = 1.0 if laws[0].curvature == 0 else laws[0].shape / (1 + laws[0].shape)
             search = ScaleSearch(family, epsilon, delta or 0.5)
-            scale = pure_scale(family, 1.0, epsilon) if delta == 0 else math.exp(search.fine(u))
+            scale = pure_scale(family, 1.0, epsilon) if delta == 0 else math.exp(search.proved(u))
             fixed = weighted_error(family.laws(u, scale), parts)
             assert weighted_error(laws, parts) <= 1.001 * fixed
             if exponent == worse:

@@ -1,7 +1,6 @@
 """How a calibration shares the noise out among unequal parts."""
 
 import math
-from dataclasses import replace
 
 from osgt.calibration.scale import ScaleSearch
 from osgt.noise.error import Objective
@@ -20,7 +19,7 @@ def allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearc
     found: dict[float, tuple[float, ScaleSearch]] = {}
 
     def error(exponent: float) -> float:
-        one = ScaleSearch(replace(search.joint, exponent=exponent), search.epsilon, search.delta)
+        one = ScaleSearch(search.joint.with_exponent(exponent), search.epsilon, search.delta)
         one.start_from(found[next(reversed(found))][1] if found else search, u)
         value = one.joint.rough_error(u, math.exp(one.roughly(u)), objective)
         found[exponent] = value, one

@@ -166,11 +166,11 @@ class JointNoise:
         """Whether shape u is the Gaussian, whose best exponent is known."""
         return is_gaussian(self.family.member(u, 1.0, discrete=False))
 
-    def laws(self, u: float, scale: float) -> tuple[Law, ...]:
+    def laws(self, u: float, scale: float, *, discrete: bool | None = None) -> tuple[Law, ...]:
         """For each part the distribution of shape u and, on the reals, standard deviation scale·relative scale."""
         unit = self.family.unit(u)
         return tuple(
-            self.family.law(unit.scaled(scale * relative), discrete=self.discrete)
+            self.family.law(unit.scaled(scale * relative), discrete=self.discrete if discrete is None else discrete)
             for relative in self.relative_scales(u)
         )
 
@@ -185,7 +185,13 @@ class JointNoise:
     def rough_error(self, u: float, scale: float, objective: Objective) -> float:
         """The error, on the reals where the noise is so large that this makes no difference: it takes less time."""
         smooth = scale * min(self.relative_scales(u)) > _SMOOTH_SCALE
-        return (replace(self, discrete=False) if smooth else self).error(u, scale, objective)
+        return error_of(self.laws(u, scale, discrete=self.discrete and not smooth), self.columns, objective)
+
+    def with_exponent(self, exponent: float) -> "JointNoise":
+        """The same with noise that is shared out by another exponent."""
+        other = replace(self, exponent=exponent)
+        other.__dict__["weights"] = self.weights  # they do not depend on it, and take their time
+        return other
 
 
 def is_bounded(family: Family, u: float) -> bool:

@@ -29,7 +29,7 @@ _FEW_CELLS = 1 << 11
 #: Part of a tail that the far ends of the terms may have; they count as outside.
 _FAR_ENDS = 1e-4
 
-_HALVINGS = 8
+_NEWTON_STEPS = 4
 
 _HAIR = 1e-6
 
@@ -206,20 +206,16 @@ def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
 def reach_of(law: Law, tail: float) -> float:
     """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
-    log P[Y > y] is concave: a chord from zero leads too far where it is extended, and not far enough between its ends.
+    P[Y > y] ≤ ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) for a convex U that is 0 at 0.
     """
-    target, middle = math.log(tail), math.log(0.5)
-    unit = 0.0 if isinstance(law, RealLaw) else 1.0
-    low, high = 0.0, max(law.std(), 0.5 * unit)
-    while (value := float(law.logsf(high))) > target:
-        low, high = high, high * max((target - middle) / (min(value, -1.0) - middle), 1.1) + unit
-    for _ in range(_HALVINGS):
-        low = max(low, high * (target - middle) / (float(law.logsf(high)) - middle) - unit)
-        place = 0.5 * (low + high)
-        if high - low <= 0.05 * high + unit:
-            break
-        low, high = (low, place) if float(law.logsf(place)) <= target else (place, high)
-    return math.ceil(high) if unit else high
+    potential, level = law.potential, -math.log(2.0 * tail)
+    y = 1.0 / float(potential.hazard(np.zeros(())))
+    while float(potential(np.asarray(y))) < level:
+        y *= 2.0
+    for _ in range(_NEWTON_STEPS):  # from above, where a convex function's steps do not pass the root
+        y -= (float(potential(np.asarray(y))) - level) / float(potential.derivatives(np.asarray(y))[0])
+    y *= 1.0 + 1e-3  # for the rounding
+    return y if isinstance(law, RealLaw) else math.ceil(y)
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:

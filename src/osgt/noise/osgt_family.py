@@ -1,6 +1,7 @@
 """The OSGT family: the default, from the Gaussian (u = 0) to the Laplace (u = 1), with m/σ = u/(1 - u) between them."""
 
 import math
+from functools import lru_cache
 
 from osgt.noise.continuous import OSGT
 from osgt.noise.discrete import DiscreteOSGT
@@ -8,6 +9,7 @@ from osgt.noise.family import End, Family, register
 from osgt.noise.offset import OffsetPotential
 
 
+@lru_cache(maxsize=4096)
 def _unit(u: float) -> OffsetPotential:
     if u == 1:
         return OffsetPotential(math.sqrt(2.0), 0.0)

@@ -72,7 +72,7 @@ class Estimate:
         x, low, high = math.log(self.tilt), -math.inf, math.inf
         for _ in range(_STEPS):
             t = math.exp(x)
-            value, mean, variance, third, fourth = self._cumulants(t)
+            value, mean, variance = self._cumulants(t)
             slope = mean - epsilon - 1.0 / t - 1.0 / (1.0 + t)
             curvature = variance + t**-2 + (1.0 + t) ** -2
             if slope**2 <= 2.0 * _CLOSE * curvature:
@@ -86,6 +86,7 @@ class Estimate:
         on_grid = self._on_grid(t, mean, math.sqrt(variance), epsilon)
         if on_grid is not None:
             return value - t * epsilon + on_grid
+        third, fourth = self._higher_cumulants()
         third -= 2.0 * (t**-3 + (1.0 + t) ** -3)
         fourth += 6.0 * (t**-4 + (1.0 + t) ** -4)
         correction = fourth / (8.0 * curvature**2) - 5.0 * third**2 / (24.0 * curvature**3)
@@ -102,26 +103,29 @@ class Estimate:
             if abs(over) <= _SAME_DELTA or (at == 0 and over < 0):
                 break
             low, high = (at, high) if over > 0 else (low, at)
-            # log δ is convex and falls at the rate of the tilt: steps from below do not pass the root.
-            moved = at + max(over, -1e3) / self.tilt
+            moved = at + max(over, -1e3) / self.tilt  # log δ falls at about the rate of the tilt
             at = moved if low < moved < high else 0.5 * (low + high)
-            if high - low <= 1e-12 * high:
+            if high < math.inf and high - low <= 1e-12 * high:
                 break
         return at
 
-    def _cumulants(self, t: float) -> tuple[float, ...]:
-        """K(t) and its first four derivatives."""
+    def _cumulants(self, t: float) -> tuple[float, float, float]:
+        """K(t) and its first two derivatives."""
         exponent = self._log_p + t * self._losses
         top = np.maximum.reduceat(exponent, self._heads)
         mass = np.exp(exponent - top[self._part])
         total = np.add.reduceat(mass, self._heads)
-        mean = np.add.reduceat(mass * self._losses, self._heads) / total
-        off = self._losses - mean[self._part]
         self._tilted = mass / total[self._part]
-        mass *= off
-        second, third, fourth = (np.add.reduceat(mass := mass * off, self._heads) / total for _ in range(3))
-        derivatives = (top + np.log(total), mean, second, third, fourth - 3.0 * second**2)
-        return tuple(float(np.sum(self._weights * each)) for each in derivatives)
+        mean = np.add.reduceat(self._tilted * self._losses, self._heads)
+        self._off = self._losses - mean[self._part]
+        self._variances = np.add.reduceat(self._tilted * self._off**2, self._heads)
+        weights = self._weights
+        return float(weights @ (top + np.log(total))), float(weights @ mean), float(weights @ self._variances)
+
+    def _higher_cumulants(self) -> tuple[float, float]:
+        """The third and the fourth derivative where `_cumulants` was called last."""
+        third, fourth = (np.add.reduceat(self._tilted * self._off**n, self._heads) for n in (3, 4))
+        return float(self._weights @ third), float(self._weights @ (fourth - 3.0 * self._variances**2))
 
     def _on_grid(self, t: float, mean: float, deviation: float, epsilon: float) -> float | None:
         """log E[exp(-t·u)(1 - exp(-u)); u = loss - ε > 0] under the tilt; None where the grid is too coarse."""

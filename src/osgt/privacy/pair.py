@@ -17,6 +17,7 @@ import numpy as np
 
 from osgt.noise import Law
 from osgt.noise.mills import Floats
+from osgt.noise.offset import OffsetPotential
 
 #: Far out, but far enough from overflow.
 _FAR = 1e300
@@ -110,9 +111,20 @@ class Pair:
         """The largest w with loss(w) ≤ `loss`; ±inf beyond the range of the loss."""
         loss = np.asarray(loss, dtype=np.float64)
         size = np.abs(loss)
-        w = self._upper_position(size)
+        if isinstance(self.noise.potential, OffsetPotential):
+            w = self._linear_position(size, self.noise.potential.curvature)
+        else:
+            w = self._upper_position(size)
         mirrored = np.where(np.isinf(w), -w, -self.shift - w)
         return np.where(loss >= 0, w, mirrored)
+
+    def _linear_position(self, size: Floats, curvature: float) -> Floats:
+        """`position` for losses ≥ 0 where U has no third derivative: the loss is linear on either side of the kink."""
+        below = 0.5 * self.shift * (size / self.kink - 1.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            above = (size - self.kink) / (curvature * self.shift)
+        w = np.where(size < self.kink, below, above)
+        return np.where(size < self.largest_loss, w, np.inf)
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
