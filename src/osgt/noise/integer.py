@@ -168,7 +168,7 @@ class IntegerLaw(SymmetricLaw):
             steps *= 2
 
     def _derivative_ratios(self, y: Floats) -> list[Floats]:
-        """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g; as many as are felt in a sum."""
+        """g⁽ⁿ⁾(y)/g(y) for g = exp(-U) and n = 0, 1, …, by Leibniz' rule on g' = -U'·g; as many as are felt."""
         derivatives = self.potential.derivatives(y)
         ratios = [np.ones_like(y)]
         for n in range(2 * _terms_felt(derivatives) - 1):

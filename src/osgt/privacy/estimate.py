@@ -41,6 +41,7 @@ _LARGEST_LOG_TILT = 80.0
 _CELLS = 4096
 _DEVIATIONS, _WEIGHTS_REACH = 16.0, 30.0
 _TOO_COARSE = 0.05
+_FINEST = 2.0**-44
 
 #: An ε is sought to this, in log δ.
 _EPSILON_STEPS = 60
@@ -128,8 +129,10 @@ class Estimate:
         return float(self._weights @ third), float(self._weights @ (fourth - 3.0 * self._variances**2))
 
     def _on_grid(self, t: float, mean: float, deviation: float, epsilon: float) -> float | None:
-        """log E[exp(-t·u)(1 - exp(-u)); u = loss - ε > 0] under the tilt; None where the grid is too coarse."""
+        """log E[exp(-t·u)(1 - exp(-u)); u = loss - ε > 0] under the tilt; None where no grid serves."""
         step = (_DEVIATIONS * deviation + _WEIGHTS_REACH / t) / _CELLS
+        if not step > _FINEST * (abs(mean) + abs(epsilon)):
+            return None  # next to the largest of bounded losses
         place = np.floor(self._losses / step)
         above = self._losses - place * step
         share = np.expm1(-above) / math.expm1(-step)
