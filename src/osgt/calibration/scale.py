@@ -38,6 +38,7 @@ class ScaleSearch:
     epsilon: float
     delta: float
     _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
+    _pures: dict[float, float] = field(default_factory=dict)
     _tilt: float = 1.0
 
     def roughly(self, u: float) -> float:
@@ -70,7 +71,9 @@ class ScaleSearch:
 
     def _pure(self, u: float) -> float:
         """The logarithm of the scale whose largest loss is ε, and a little: rounding must not fall below it."""
-        return math.log(pure_scale(self.joint, u, self.epsilon)) + 1e-13
+        if u not in self._pures:
+            self._pures[u] = math.log(pure_scale(self.joint, u, self.epsilon)) + 1e-13
+        return self._pures[u]
 
     def _excess(self, u: float, x: float) -> float:
         """log-odds of δ(ε) of the distributions less those of the budget's δ; ≤ 0 where the budget is met."""

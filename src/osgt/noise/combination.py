@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -17,6 +18,7 @@ from osgt.noise.error import Objective, absolute_quantile, measure
 from osgt.noise.family import Law
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.mills import Floats
+from osgt.noise.potential import Potential
 from osgt.noise.real import RealLaw
 
 Coefficient = float | Fraction
@@ -92,11 +94,7 @@ class Combination:
 
     def half_width(self, confidence: float) -> float:
         """An h with P[|X| ≤ h] ≥ confidence: the least one, or above it by a few of the steps of a fine grid."""
-        if len(self.terms) == 1:
-            [(coefficient, law)] = self.terms
-            return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
-        total = grid_sum(self.terms, 1.0 - confidence)
-        return total.first_within(1.0 - confidence) * total.step + total.off
+        return _half_width(self.terms, confidence)
 
     def error(self, objective: Objective) -> float:
         """The error that an objective names, of |X|; the variance as its root.
@@ -140,6 +138,16 @@ class Combination:
             above, below = math.log(beyond[j - 1]), math.log(beyond[j])
             place = j - (math.log(1.0 - p) - below) / (above - below)
         return total.step * (place + (0.5 if total.off else 0.0))
+
+
+@lru_cache(maxsize=1024)
+def _half_width(terms: tuple[Term, ...], confidence: float) -> float:
+    """`Combination.half_width`: plan, statement and report ask for the same ones."""
+    if len(terms) == 1:
+        [(coefficient, law)] = terms
+        return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
+    total = grid_sum(terms, 1.0 - confidence)
+    return total.first_within(1.0 - confidence) * total.step + total.off
 
 
 def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: float | None = None) -> GridSum:
@@ -206,16 +214,26 @@ def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
 def reach_of(law: Law, tail: float) -> float:
     """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
-    P[Y > y] ≤ ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) for a convex U that is 0 at 0.
+    P[Y > y] ≤ ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) for a convex U that is 0 at 0. On the reals it is less by the
+    ratio of the hazards at 0 and at y, on the integers about that.
     """
     potential, level = law.potential, -math.log(2.0 * tail)
-    y = 1.0 / float(potential.hazard(np.zeros(())))
+    hazard = float(potential.hazard(np.zeros(())))
+    far = _where_potential_is(potential, level, 1.0 / hazard)
+    near = _where_potential_is(potential, level - math.log(float(potential.hazard(np.asarray(far))) / hazard), far)
+    if isinstance(law, RealLaw):
+        return near
+    return math.ceil(near if float(law.logsf(math.ceil(near))) <= math.log(tail) else far)
+
+
+def _where_potential_is(potential: Potential, level: float, start: float) -> float:
+    """A y > 0 with U(y) at least the level, and hardly more."""
+    y = start
     while float(potential(np.asarray(y))) < level:
         y *= 2.0
     for _ in range(_NEWTON_STEPS):  # from above, where a convex function's steps do not pass the root
         y -= (float(potential(np.asarray(y))) - level) / float(potential.derivatives(np.asarray(y))[0])
-    y *= 1.0 + 1e-3  # for the rounding
-    return y if isinstance(law, RealLaw) else math.ceil(y)
+    return y * (1.0 + 1e-3)  # for the rounding
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:

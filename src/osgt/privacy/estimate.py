@@ -23,10 +23,10 @@ from osgt.privacy.pair import Pair
 
 #: Tails are followed down to exp(-_MARGIN) of δ, in so many panels of so many nodes.
 _MARGIN = 40.0
-_PANELS = 16
-_X, _W = np.polynomial.legendre.leggauss(12)
+_PANELS = 12
+_X, _W = np.polynomial.legendre.leggauss(8)
 _NODES, _LOG_WEIGHTS = 0.5 + 0.5 * _X, np.log(0.5 * _W)
-_PLACES = np.linspace(0.0, 1.0, _PANELS + 1)
+_PLACES, _FEW_PLACES = np.linspace(0.0, 1.0, _PANELS + 1), np.linspace(1.0, 0.0, 4)
 
 #: Mean of |Y| from which on noise on the integers is as smooth as on the reals, and integers that are summed below it.
 _SMOOTH = 8.0
@@ -35,7 +35,7 @@ _SUMMED = 1024
 #: Steps of Newton's, and what may be left to gain by a further one, in log δ.
 _STEPS = 40
 _CLOSE = 1e-6
-_LARGEST_LOG_TILT = 80.0
+_LARGEST_LOG_TILT = 60.0
 
 #: The grid: its length, its reach in standard deviations and in 1/tilt, and by what log δ may be raised at most.
 _CELLS = 4096
@@ -82,7 +82,7 @@ class Estimate:
             moved = x + min(max(-slope / (t * curvature), -2.0), 2.0)
             x = moved if low < moved < high else 0.5 * (low + high)
             if abs(x) > _LARGEST_LOG_TILT:
-                return -math.inf
+                return -math.inf if x > 0 else 0.0
         self.tilt = t
         on_grid = self._on_grid(t, mean, math.sqrt(variance), epsilon)
         if on_grid is not None:
@@ -175,7 +175,7 @@ def _points(pair: Pair, depth: float) -> tuple[Floats, Floats]:
         elif half > scale:
             inner, log_inner = _quadrature(-scale * np.sinh(_PLACES[::-1] * math.asinh(half / scale)))
         else:
-            inner, log_inner = _quadrature(np.array([-half, 0.0]))
+            inner, log_inner = _quadrature(-half * _FEW_PLACES)
         w, log_weights = np.concatenate([inner, w]), np.concatenate([log_inner, log_weights])
     log_p = log_weights - potential(np.abs(w))
     losses = pair.loss(w)

@@ -159,6 +159,8 @@ class Alternatives:
     complete: frozenset[str] = frozenset()
     direct: frozenset[Measure] = frozenset()
     _options: dict[Measure, list[Option]] = field(default_factory=dict)
+    _made: dict[tuple[int, ...], Scheme] = field(default_factory=dict)
+    _by_key: dict[Any, Scheme] = field(default_factory=dict)
 
     def same(self, asked: Measure) -> Measure:
         """The measure itself, or another one that comes to the same: rows for the values of a column without nulls."""
@@ -173,23 +175,32 @@ class Alternatives:
         """The schemes from the best to the worst by the cost; where they are many, those that a search has met."""
         numbers = self._numbers()
         options = [self.options(number) for number in numbers]
-        met: dict[Any, tuple[float, Scheme]] = {}
+        met: dict[int, tuple[float, Scheme]] = {}
 
-        def tried(choice: Sequence[Option]) -> float:
-            scheme = self._scheme(dict(zip(numbers, choice, strict=True)))
-            if scheme.key not in met:
-                met[scheme.key] = cost(scheme), scheme
-            return met[scheme.key][0]
+        def tried(choice: Sequence[int]) -> float:
+            scheme = self._chosen(numbers, tuple(choice))
+            if id(scheme) not in met:
+                met[id(scheme)] = cost(scheme), scheme
+            return met[id(scheme)][0]
 
-        if math.prod(len(each) for each in options) <= _ALL:
-            for choice in itertools.product(*options):
+        ways = [range(len(each)) for each in options]
+        if math.prod(len(each) for each in ways) <= _ALL:
+            for choice in itertools.product(*ways):
                 tried(choice)
         else:
-            for place in range(max(len(each) for each in options)):
-                _descend([each[min(place, len(each) - 1)] for each in options], options, tried)
+            for place in range(max(len(each) for each in ways)):
+                _descend([min(place, len(each) - 1) for each in ways], ways, tried)
         # Of schemes that are as good, that with the fewest numbers.
         ordered = sorted(met.values(), key=lambda each: each[0] * (1 + 1e-6 * len(each[1].measured)))
         return [scheme for _, scheme in ordered]
+
+    def _chosen(self, numbers: Sequence[Measure], choice: tuple[int, ...]) -> Scheme:
+        """The scheme in which each number is measured in the way that is chosen for it; equal ones are one."""
+        if choice not in self._made:
+            pairs = zip(numbers, choice, strict=True)
+            scheme = self._scheme({number: self.options(number)[place] for number, place in pairs})
+            self._made[choice] = self._by_key.setdefault(scheme.key, scheme)
+        return self._made[choice]
 
     def _numbers(self) -> list[Measure]:
         """The numbers that can be measured in several ways: those asked for, and counts to centre them on."""
@@ -283,9 +294,7 @@ class Alternatives:
         )
 
 
-def _descend(
-    choice: list[Option], options: Sequence[Sequence[Option]], cost: Callable[[Sequence[Option]], float]
-) -> None:
+def _descend(choice: list[int], options: Sequence[Sequence[int]], cost: Callable[[Sequence[int]], float]) -> None:
     """Let one number after the other take the way that is best for all, as long as that helps."""
     least = cost(choice)
     for _ in range(_ROUNDS):
