@@ -233,7 +233,7 @@ def _where_potential_is(potential: Potential, level: float, start: float) -> flo
         y *= 2.0
     for _ in range(_NEWTON_STEPS):  # from above, where a convex function's steps do not pass the root
         y -= (float(potential(np.asarray(y))) - level) / float(potential.derivatives(np.asarray(y))[0])
-    return y * (1.0 + 1e-3)  # for the rounding
+    return y * (1.0 + 1e-9)  # for the rounding
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:
