@@ -88,8 +88,8 @@ class PrivacyProfile:
     def of(cls, parts: Iterable[NoisyPart]) -> "PrivacyProfile":
         """The profile with these parts, put into one order so that equal compositions are equal."""
         profile = cls.__new__(cls)
-        ordered = sorted(parts, key=_order)
-        object.__setattr__(profile, "parts", tuple(ordered))
+        ordered = tuple(parts)
+        object.__setattr__(profile, "parts", tuple(sorted(ordered, key=_order)) if len(ordered) > 1 else ordered)
         return profile
 
     @staticmethod
