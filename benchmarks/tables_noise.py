@@ -86,7 +86,7 @@ def apart(plan: Plan) -> dict[str, float]:
     parts = [Part(*groups.moves(measure, plan.neighbours)[0]) for measure in scheme.measured]
     laws = calibrate_parts(plan.epsilon, plan.delta * (1.0 if groups.shows_all else 0.9), parts)
     named = {measure: on_integers(law) for measure, law in zip(scheme.measured, laws, strict=True)}
-    noisy = Noisy({}, scheme.noises(named), plan.confidence, clamp=False)
+    noisy = Noisy({}, scheme.noises(named), plan.confidence, nonnegative=False)
     return {c.name: _width(c) for aggregate in plan.aggregates for c in aggregate.planned(noisy)}
 
 

@@ -105,10 +105,10 @@ class TestRelease:
 
     def test_csv_and_json(self, run, rows, tmp_path):
         out = tmp_path / "out.csv"
-        result = released(run, rows, "--histogram", "fare:0:30:60:90", "--out", out, "--json", "--clamp")
+        result = released(run, rows, "--histogram", "fare:0:30:60:90", "--out", out, "--json", "--nonnegative")
         answer = json.loads(result.stdout)
         assert answer["epsilon"] == 5
-        assert answer["clamp"] is True
+        assert answer["nonnegative"] is True
         assert pyarrow.csv.read_csv(out).num_rows == len(answer["table"]) == 3
         assert "fare_60_to_90_high" in answer["table"][0]
 
@@ -328,6 +328,31 @@ class TestRelease:
         assert result.exit_code == 2
         assert "SOURCE" in result.stderr
         assert "no file" in run("release", "missing.parquet", "--unit", "user", "--count", *BOUNDS, *BUDGET).stderr
+
+
+class TestTotals:
+    def test_with_keys_that_are_chosen(self, run, rows):
+        result = released(run, rows, "--count-units", "--totals", "()")
+        assert result.exit_code == 0, result.stderr
+        assert "Total" in result.stdout
+        assert "other groups" in result.stdout
+        assert "not counted" in result.stdout  # units of the other groups
+
+    def test_in_a_query_file(self, run, query):
+        text = query.read_text(encoding="utf-8").replace("[groups]", '[groups]\ntotals = "rollup"')
+        query.write_text(text, encoding="utf-8")
+        answer = json.loads(run("release", "--query", query, "--json").stdout)
+        counts = [row["count"] for row in answer["table"]]
+        assert answer["table"][-1]["summed_over"] == "city"
+        assert counts[-1] == sum(counts[:-1])
+        planned = json.loads(run("plan", "--query", query, "--json").stdout)
+        assert [each["by"] for each in planned["totals"]] == [[]]
+
+    @pytest.mark.parametrize(("level", "words"), [("country", "not among the columns"), ("city", "all the keys")])
+    def test_levels_that_do_not_exist(self, run, rows, level, words):
+        result = released(run, rows, "--totals", level)
+        assert result.exit_code == 2
+        assert words in result.stderr
 
 
 class TestQueryFile:

@@ -232,7 +232,7 @@ class TestCoverage:
 
         # Each group stands for a table of its own: what is measured for the table has noise of its own as well.
         _, noisy = noisy_numbers(plan, {measure: np.full((GROUPS, 1), number(measure)) for measure in plan.parts})
-        answers = replace(plan.noisy(noisy, clamp=False), confidence=confidence)
+        answers = replace(plan.noisy(noisy, nonnegative=False), confidence=confidence)
         columns = {}
         for aggregate in plan.aggregates:
             columns |= {name: array.to_numpy() for name, array in aggregate.columns(answers).items()}

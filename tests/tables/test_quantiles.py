@@ -35,6 +35,11 @@ def exact_numbers(layout, values):
     return [level.exact({leaves: bins}) for level in layout.levels]
 
 
+def alone(law):
+    """One noise as a sum of noises."""
+    return Combination(((Fraction(1), law),))
+
+
 def measured(layout, values, laws, *, draws=DRAWS, factor=1.0, total=None):
     """Noisy trees of the same values; the noise may be larger than its distribution says."""
 
@@ -45,9 +50,9 @@ def measured(layout, values, laws, *, draws=DRAWS, factor=1.0, total=None):
         noisy(exact, law, (draws, exact.shape[1]))
         for exact, law in zip(exact_numbers(layout, values), laws, strict=True)
     ]
-    known = None if total is None else Combination(((Fraction(1), total),))
+    known = None if total is None else alone(total)
     totals = None if total is None else (noisy(len(values), total, (draws, 1)), 1)
-    return NoisyTree(layout, tuple(laws), known).with_values(numbers, totals)
+    return NoisyTree(layout, tuple(map(alone, laws)), known).with_values(numbers, totals)
 
 
 def quantiles_of(values, share, grid):
@@ -204,11 +209,11 @@ class TestRanks:
 
     def test_a_count_that_is_measured_anyway_helps(self):
         leaves = leaves_of(255, most=256)
-        laws = (LAWS[2],) * 4
-        alone = NoisyTree(Layout(leaves, 4, None), laws, None)
-        counted = NoisyTree(Layout(leaves, 4, Values("x")), laws, Combination(((Fraction(1), LAWS[2]),)))
-        assert counted.rank_error(0.5, 0.95) < alone.rank_error(0.5, 0.95)
-        assert counted.rank_error(0.9, 0.95) < 0.95 * alone.rank_error(0.9, 0.95)
+        noises = (alone(LAWS[2]),) * 4
+        bins = NoisyTree(Layout(leaves, 4, None), noises, None)
+        counted = NoisyTree(Layout(leaves, 4, Values("x")), noises, alone(LAWS[2]))
+        assert counted.rank_error(0.5, 0.95) < bins.rank_error(0.5, 0.95)
+        assert counted.rank_error(0.9, 0.95) < 0.95 * bins.rank_error(0.9, 0.95)
 
     def test_ranges_add_up_bins(self):
         leaves = leaves_of(9, most=10)

@@ -37,7 +37,7 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"budget": {"epsilon": "1"}}, "budget.epsilon must be a number, got '1'"),
         ({"budget": {"epsilon": True}}, "budget.epsilon must be a number, got true"),
         ({"budget": {"epsilon": datetime.date(2026, 1, 2)}}, "budget.epsilon must be a number, got 2026-01-02"),
-        ({"output": {"clamp": "yes"}}, "output.clamp must be true or false, got 'yes'"),
+        ({"output": {"nonnegative": "yes"}}, "output.nonnegative must be true or false, got 'yes'"),
         ({"bugdet": {}}, "the query file has no 'bugdet' (did you mean 'budget'?)"),
         ({"aggregates": {"kind": "count"}}, "[aggregates] must be a list of tables"),
         ({"aggregates": [3]}, "aggregates must be a list of tables, each under [[aggregates]]"),

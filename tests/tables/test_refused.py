@@ -178,7 +178,7 @@ def test_what_is_not_refused_can_be_shown(dtype):
         data = Dataset(pa.table({"person": [1], "v": pa.nulls(1, ibis.dtype(dtype).to_pyarrow())}), "person")
         query = data.group_by(max_rows_per_group=1).sum("v", bounds).mean("v", bounds)
         plan = query.plan(1, 1e-6)
-        noisy = plan.noisy({m: np.array([[LARGEST], [-LARGEST], [0]]) for m in plan.parts}, clamp=False)
+        noisy = plan.noisy({m: np.array([[LARGEST], [-LARGEST], [0]]) for m in plan.parts}, nonnegative=False)
         for aggregate in plan.aggregates:
             for column in aggregate.columns(noisy).values():
                 assert column.null_count == 0

@@ -161,7 +161,7 @@ def test_pure_public_and_charged(tmp_path):
         ledger.open("trips", epsilon=4, delta=0)
         data = Dataset(ROWS, "user", ledger=ledger, dataset="trips")
         query = data.group_by("town", max_groups=1, max_rows_per_group=1, public_keys=["Rome"])
-        release = query.count().release(1, 0, clamp=True)
+        release = query.count().release(1, 0, nonnegative=True)
     found = yaml.safe_load(registry_yaml(release.statement, About()))
     check(found)
     deployment = found["deployment"]

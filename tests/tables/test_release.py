@@ -334,13 +334,13 @@ class TestColumns:
         keys = {"city": [f"nowhere {i}" for i in range(300)]}
         query = Dataset(rides(), "user").group_by("city", max_groups=1, max_rows_per_group=1, public_keys=keys)
         query = query.count().sum("rides", (0, 9)).sum("fare", (-5, 5))
-        plain, clamped = (query.release(1, 1e-6, clamp=clamp).to_arrow() for clamp in (False, True))
+        plain, clamped = (query.release(1, 1e-6, nonnegative=nonnegative).to_arrow() for nonnegative in (False, True))
         for name in ("count", "rides_sum", "fare_sum"):
             assert min(plain[name].to_pylist()) < 0
         for name in ("count", "count_low", "count_high", "rides_sum", "rides_sum_low"):
             assert min(clamped[name].to_pylist()) == 0
         assert min(clamped["fare_sum"].to_pylist()) < 0
-        assert "Negative numbers are shown as 0" in str(query.release(1, 1e-6, clamp=True).statement)
+        assert "Negative numbers are shown as 0" in str(query.release(1, 1e-6, nonnegative=True).statement)
 
     def test_no_groups(self):
         release = Dataset(rides(), "user").group_by(max_rows_per_group=2).count().count_units().release(1e4, 0)

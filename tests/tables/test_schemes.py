@@ -1,7 +1,6 @@
 """Schemes: what is put together is what was asked for, the best is found, and one person's part in it stays hidden."""
 
 import itertools
-import math
 import random
 from fractions import Fraction
 
@@ -10,6 +9,7 @@ import numpy as np
 import plain_tables
 import pyarrow as pa
 import pytest
+from losses import delta_of
 from spies import people
 
 from osgt import Dataset
@@ -167,25 +167,6 @@ class TestMustShow:
         """With a tenth of δ set aside: 169."""
         query = data_set().group_by("g", max_groups=10, max_rows_per_group=1).count()
         assert query.plan(1, 1e-8, objective="variance").threshold <= 156
-
-
-def losses(law, shift, step, *, up):
-    """The loss of a number that is moved by the shift, in whole steps, and its probabilities; rounded up or down."""
-    y = np.arange(-int(law.isf(1e-18)) - shift, int(law.isf(1e-18)) + shift + 1)
-    ratio = (law.logpmf(y - shift) - law.logpmf(y)) / step
-    places = (np.ceil(ratio - 1e-9) if up else np.floor(ratio + 1e-9)).astype(int)
-    return places.min(), np.bincount(places - places.min(), law.pmf(y - shift))
-
-
-def delta_of(changes, epsilon, *, up):
-    """δ(ε) of moving numbers with independent noise, by convolution of their losses: [(law, shift, how many), …]."""
-    step = epsilon / 400
-    parts = [(*losses(law, shift, step, up=up), n) for law, shift, n in changes if shift]
-    size = 1 << math.ceil(math.log2(sum((len(masses) - 1) * n for _, masses, n in parts) + 1))
-    spectrum = np.prod([np.fft.rfft(masses, size) ** n for _, masses, n in parts], axis=0)
-    first = sum(place * n for place, _, n in parts)
-    loss = (first + np.arange(size)) * step
-    return float(np.fft.irfft(spectrum, size) @ np.maximum(-np.expm1(epsilon - np.maximum(loss, epsilon)), 0))
 
 
 def nobody(**options):

@@ -151,7 +151,7 @@ class _Stage:
             measure.words: {(): numbers[0]} if measure.for_table else dict(zip(names, numbers, strict=True))
             for measure, numbers in exact.numbers.items()
         }
-        release = finished(query, plan, with_noise(query, plan, exact), clamp=False)
+        release = finished(query, plan, with_noise(query, plan, exact), nonnegative=False)
         form["aggregates and their grids"] = repr(query.aggregates)
         form["noise"] = repr([*query.planning().complete, query.planning().neighbours, query.planning().errors])
         form["columns and types"] = str(release.table.schema)

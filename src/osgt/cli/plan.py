@@ -180,5 +180,9 @@ def _plan_table(
             others = [columns[i].width_in_words() for columns in one.alternatives.values()]
             named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
             table.add_row(*named[-len(first) :], column.width_in_words(), *others)
+        for level, columns in one.totals.items():
+            for column in columns:
+                named = ["", escape(printable(f"{column.name} {level.words}"))]
+                table.add_row(*named[-len(first) :], column.width_in_words())
     console.print(table)
     say(console, found)

@@ -79,7 +79,14 @@ def release(
             show_default=False,
         ),
     ] = None,
-    clamp: Annotated[bool, typer.Option("--clamp", help="Show negative counts as 0.", rich_help_panel=OUTPUT)] = False,
+    nonnegative: Annotated[
+        bool,
+        typer.Option(
+            "--nonnegative",
+            help="Show no negative counts, which makes small groups too large on average; totals stay.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
     ] = False,
@@ -106,7 +113,7 @@ def release(
                 "report": None if report is None else os.fspath(report),
                 "confidence": confidence,
                 "objective": objective,
-                "clamp": clamp or None,
+                "nonnegative": nonnegative or None,
                 "measure_left_out": measure_left_out,
             },
             report={"title": title},
@@ -190,7 +197,7 @@ def _released(
         with written_together(targets) as places:
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), progress(query, title):
-                made = query.release(**budget, **options, clamp=output.clamp)
+                made = query.release(**budget, **options, nonnegative=output.nonnegative)
             made.fill(targets, places, about)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:

@@ -70,11 +70,15 @@ def _show_table(console: Console, made: "Release") -> None:
 
 def _table(made: "Release") -> Table:
     """The first rows for the terminal, with no more digits than the noise leaves."""
+    from osgt.tables.levels import key_words  # noqa: PLC0415 - the extra "tables"
+
     keys = made.query.groups.by
     named = {name: aggregate for aggregate in made.plan.aggregates for name in aggregate.names}
     names = list(named)
+    levels = made.query.groups.levels
+    what = "rows with totals" if levels else "groups"
     shown = Table(
-        title=f"{len(made):,} groups, {100 * made.plan.confidence:.10g} % noise intervals", title_justify="left"
+        title=f"{len(made):,} {what}, {100 * made.plan.confidence:.10g} % noise intervals", title_justify="left"
     )
     for key in keys:
         shown.add_column(escape(printable(key)), overflow="fold")
@@ -83,9 +87,12 @@ def _table(made: "Release") -> Table:
             escape(printable(name)), justify="right", overflow="fold"
         )  # a number that is cut off is another number
     for row in made.rows(_PRINTED):
-        cells = ["(null)" if row[key] is None else escape(printable(row[key])) for key in keys]
+        cells = [escape(printable(key_words(row, key, missing="(null)"))) for key in keys]
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
+            if value is None:
+                cells.append("[dim]not counted[/]")
+                continue
             digits = _digits(float(high) - float(low))
             if named[name].tells_nothing(float(low), float(high)):
                 cells.append(f"too small to tell [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")

@@ -102,6 +102,15 @@ def _parts(
         Path | None,
         typer.Option(metavar="FILE", help="CSV or Parquet file with the groups to show.", rich_help_panel=GROUPS),
     ] = None,
+    totals: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Totals to publish as well: rollup, cube, or the columns that remain, as region,year, with () for the "
+            "total of all rows; may be repeated.",
+            rich_help_panel=GROUPS,
+        ),
+    ] = None,
 ) -> dict[str, dict[str, Any]]:
     """What the options say, in the parts and keys of a query file."""
     if url is not None and source is not None:
@@ -125,6 +134,7 @@ def _parts(
             "max_groups": max_groups,
             "max_rows_per_group": max_rows_per_group,
             "public_keys": None if public_keys is None else os.fspath(public_keys),
+            "totals": _totals(totals or []),
         },
     }
 
@@ -217,6 +227,13 @@ def _parameter(kind: "Kind") -> inspect.Parameter:
         default=False if kind.option is None else None,
         annotation=Annotated[value, info],
     )
+
+
+def _totals(texts: list[str]) -> str | list[list[str]]:
+    """The levels: a word for all of them, or the columns of each."""
+    if len(texts) == 1 and texts[0] in ("rollup", "cube"):
+        return texts[0]
+    return [[] if text == "()" else text.split(",") for text in texts]
 
 
 def _types(texts: list[str]) -> dict[str, str]:

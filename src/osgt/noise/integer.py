@@ -92,6 +92,10 @@ class IntegerLaw(SymmetricLaw):
 
     def var(self) -> float:
         """Variance."""
+        return self._variance
+
+    @cached_property
+    def _variance(self) -> float:
         return 2 * self._half_sum(2) / self._normaliser
 
     def mean_abs(self) -> float:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.fft import rfft
 
-from osgt.noise.combination import Coefficient, reach_of, rounded
+from osgt.noise.combination import Coefficient, Combination, reach_of, rounded
 from osgt.noise.family import Law
 from osgt.noise.integer import IntegerLaw
 from osgt.noise.mills import Floats
@@ -152,6 +152,15 @@ class ManySum:
         # An error of one value counts with at most 2/(πk) + 2/(K + 1).
         together = (2.0 / math.pi) * (1.0 + math.log(_DEGREE)) + 2.0
         return values, together * (_ERROR * sum(number for _, _, number in self._merged) + _NOTHING)
+
+
+#: A sum of few noises, or of many.
+NoiseSum = Combination | ManySum
+
+
+def many_terms(noise: NoiseSum) -> tuple[ManyTerm, ...]:
+    """The terms of a sum of few noises or of many, with how many there are of each."""
+    return noise.terms if isinstance(noise, ManySum) else tuple((c, law, 1) for c, law in noise.terms)
 
 
 def _least_inside(values: Floats, part: float) -> float:

@@ -36,6 +36,7 @@ def bounded_sums(
     max_rows: int,
     salt: int,
     order: str | None = None,
+    levels: Mapping[tuple[str, ...], str] | None = None,
 ) -> ir.Table:
     """One row for each group: its keys, and the sums `sum_i_j` of number j of measure i.
 
@@ -49,11 +50,31 @@ def bounded_sums(
         Column of `rows` for each column that the measures name, and for each measure with a derived value.
     order
         Column by which the rows of a unit in a group are ordered, random if not given.
+    levels
+        Column of `rows` with the group of each level in which distinct units are counted.
     """
     units = any(measure.uses_first for measure in measures)
-    kept = _kept(rows, list(keys), max_groups, max_rows, salt, order, choose=bool(values), units=units)
+    kept = _kept(
+        rows,
+        list(keys),
+        max_groups,
+        max_rows,
+        salt,
+        order,
+        choose=bool(values),
+        units=units,
+        with_unit=bool(levels),
+    )
+    # Of the groups that a unit is in within one of a level, the first by its rank.
+    ranks = {
+        f"first_{column}": kept["group_rank"].min().over(group_by=[UNIT, column]) for column in (levels or {}).values()
+    }
+    kept = kept.mutate(**ranks)
     first = kept["position"] == 0
-    place = Place(first, first & (kept["group_rank"] == 0) if keys else first)
+    starts: dict[tuple[str, ...], ir.BooleanValue] = {(): first & (kept["group_rank"] == 0) if keys else first}
+    for level, column in (levels or {}).items():
+        starts[level] = first & (kept["group_rank"] == kept[f"first_{column}"])
+    place = Place(first, starts)
     columns = {name: kept[column] for name, column in values.items()}
     total = engine_on(rows.get_backend()).total
     sums: dict[str, Any] = {}
@@ -78,6 +99,7 @@ def _kept(
     *,
     choose: bool,
     units: bool,
+    with_unit: bool,
 ) -> ir.Table:
     """The rows that are kept, with the rank of their group within their unit, from 0 on.
 
@@ -93,7 +115,7 @@ def _kept(
         return _first_rows(shuffled(rows), keys, max_rows)
     rows = rows.mutate(choice=_choice(rows, keys, salt))
     if choose and engine_on(rows.get_backend()).computes_once:
-        return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units)
+        return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units, with_unit=with_unit)
     each = ibis.window(**_in_order(keys))
     if choose:
         # The longer order comes first: what is sorted by it is sorted by the shorter one as well.
@@ -109,12 +131,19 @@ def _kept(
 
 
 def _few_and_many(
-    rows: ir.Table, keys: list[str], max_groups: int, max_rows: int, shuffled: Callable[[ir.Table], Any], *, units: bool
+    rows: ir.Table,
+    keys: list[str],
+    max_groups: int,
+    max_rows: int,
+    shuffled: Callable[[ir.Table], Any],
+    *,
+    units: bool,
+    with_unit: bool,
 ) -> ir.Table:
     """The same in less time, where a part of a query that is used twice is computed once (the engine sees to it).
 
     Few units have more rows in a group than are kept: only those rows are put into random order. Every window takes
-    time: the position is 0 where it is not asked for.
+    time: the position is 0 where it is not asked for, and the unit goes where nothing asks for it.
     """
     nothing = ibis.literal(0, type="int64")
     each = ibis.window(**_in_order(keys))
@@ -126,8 +155,8 @@ def _few_and_many(
     few = ranked.filter(ranked["size"] <= max_rows)
     few = few.mutate(position=few["row"] - few["before"] if units else nothing)
     many = _first_rows(shuffled(ranked.filter(ranked["size"] > max_rows)), keys, max_rows)
-    others = [name for name in rows.columns if name not in (UNIT, *keys, "choice")]
-    columns = [*keys, *others, "group_rank", "position"]
+    dropped = ("choice",) if with_unit else ("choice", UNIT)
+    columns = [*(name for name in rows.columns if name not in dropped), "group_rank", "position"]
     return few.select(columns).union(many.select(columns))
 
 

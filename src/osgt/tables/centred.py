@@ -84,7 +84,7 @@ class UnitsInAny(Measure):
         return 1, 1
 
     def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
-        return [one_if(place.start)]
+        return [one_if(place.starts[()])]
 
     def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
         return np.array([[min(sum(sums[self][:, 0].tolist()), LARGEST_SUM)]])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from osgt.pages.numbers import percent
 from osgt.tables.about import About
 from osgt.tables.aggregates import AGGREGATES, Aggregate
+from osgt.tables.levels import OTHER, SUMMED_OVER
 from osgt.tables.report_details import asked
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ def columns_of(query: "Query", plan: "Plan") -> list[dict[str, Any]]:
     """The columns in plain values, for the statement: `of` is the column whose label and unit a column shares."""
     group = "The group that the row is about."
     found = [{"name": key, "role": "key", "of": key, "words": group} for key in query.groups.by]
+    if query.groups.levels:
+        over = f'The keys that a total is summed over; missing for groups. "{OTHER}" are those that are not shown.'
+        found.append({"name": SUMMED_OVER, "role": "total", "of": SUMMED_OVER, "words": over})
     for aggregate in plan.aggregates:
         words = _words(aggregate)
         for i, name in enumerate(aggregate.names):

@@ -18,6 +18,7 @@ from osgt.tables.engines.source import Options
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
 from osgt.tables.identity import identity
 from osgt.tables.keys import check_key_type, public_table
+from osgt.tables.levels import levels_of
 from osgt.tables.query import Query
 from osgt.tables.sources import files_of, origin, source_of
 from osgt.tables.types import UndeclaredTypeError
@@ -165,6 +166,7 @@ class Dataset(OfAllRows):
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         public_keys: Any = None,
+        totals: Any = None,
     ) -> Query:
         """Groups by the values of columns, one after the other or in a list; with none, all rows are one group.
 
@@ -182,11 +184,20 @@ class Dataset(OfAllRows):
             dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
             of a list: a range, a set (which is sorted), a NumPy array, a Series or an Index; of what is categorical in
             pandas, its categories. If not given, only groups with enough units are shown, for a part of δ.
+        totals
+            Totals to publish as well: "rollup" (over the last key, the last two, …, all of them), "cube" (over every
+            set of keys), or a list of levels, each the columns that remain, as in `[("region",), ()]`; a level may have
+            a weight: `{"by": ["region"], "weight": 2}`. Numbers are those of the same rows and add up exactly.
         """
-        return self._grouped(_names(columns), max_groups, max_rows_per_group, public_keys)
+        return self._grouped(_names(columns), max_groups, max_rows_per_group, public_keys, totals)
 
     def _grouped(
-        self, columns: tuple[str, ...], max_groups: int | None, max_rows_per_group: int | None, public_keys: Any
+        self,
+        columns: tuple[str, ...],
+        max_groups: int | None,
+        max_rows_per_group: int | None,
+        public_keys: Any,
+        totals: Any = None,
     ) -> Query:
         for column in columns:
             check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
@@ -216,7 +227,8 @@ class Dataset(OfAllRows):
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
-        query = Query(read, Groups(columns, limit or 1, rows, public, self.unit.each_row))
+        levels = levels_of(totals, columns, public)
+        query = Query(read, Groups(columns, limit or 1, rows, public, self.unit.each_row, levels))
         if limit is None:
             # Not to be released before it has a limit, but a suggestion can be made for it.
             return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]

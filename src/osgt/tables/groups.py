@@ -6,7 +6,9 @@ from typing import Literal
 import pyarrow as pa
 
 from osgt.tables.centred import CentredOnAll
+from osgt.tables.levels import Level
 from osgt.tables.measures import Measure, Rows, Units
+from osgt.tables.totals import Total, UnitsAt
 
 Neighbours = Literal["add_remove", "change_one"]
 
@@ -23,7 +25,7 @@ _NEIGHBOURING_ROWS = {
 
 @dataclass(frozen=True)
 class Groups:
-    """The grouping of a query: key columns, bounds, and the public keys if there are any."""
+    """The grouping of a query: key columns, bounds, the public keys if there are any, and the levels of totals."""
 
     by: tuple[str, ...]
     max_groups: int
@@ -31,6 +33,7 @@ class Groups:
     public: pa.Table | None = None
     #: Whether every row is a unit of its own, so that both limits are 1 and nothing has to be left out for them.
     each_row: bool = False
+    levels: tuple[Level, ...] = ()
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """How neighbouring tables differ, in words."""
@@ -66,6 +69,8 @@ class Groups:
 
         `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.
         """
+        if isinstance(measure, Total):
+            return self._moves_of_total(measure, neighbours)
         low, high = measure.reach(self.rows)
         shift, groups = max(-low, high), self.most - alone
         if measure.for_table:
@@ -83,8 +88,24 @@ class Groups:
             found = [(shift, groups + self.most)]
         return tuple((far, n) for far, n in found if n)
 
+    def _moves_of_total(self, total: Total, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
+        """All that a unit adds to its groups may fall on one number of the level, which is the worst case.
+
+        Of two units that are exchanged one takes away and the other brings: where all contributions have one sign, on
+        two numbers if there are two; else both may move one number in the same direction.
+        """
+        exchanges = 1 if neighbours == "add_remove" else 2
+        if isinstance(total.base, UnitsAt):
+            return ((1, min(exchanges * self.most, total.level.size)),)
+        low, high = total.base.reach(self.rows)
+        if low < 0 < high:
+            return ((exchanges * self.most_of(total), 1),)
+        return ((self.most_of(total), min(exchanges, total.level.size * total.numbers)),)
+
     def most_of(self, measure: Measure) -> int:
         """The most that one unit adds to a measure in a group, in absolute value."""
+        if isinstance(measure, Total):
+            return 1 if isinstance(measure.base, UnitsAt) else self.most * self.most_of(measure.base)
         low, high = measure.reach(self.rows)
         return max(-low, high)
 

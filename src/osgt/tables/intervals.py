@@ -10,24 +10,27 @@ from scipy.fft import irfft, next_fast_len
 
 from osgt.limits import LARGEST_VALUE
 from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_sum, spectrum
+from osgt.noise.many import ManySum, NoiseSum, many_terms
 from osgt.noise.mills import Floats
 
 Integers = NDArray[np.int64]
 
-#: Values of the ratio for which the quantile is found, and steps of a bisection.
-_RATIOS, _HALVINGS = 64, 40
+#: Values of the ratio for which the quantile is found, for few noises and for many, and steps of a bisection.
+_RATIOS, _RATIOS_OF_MANY, _HALVINGS = 64, 16, 40
 
 
 @dataclass(frozen=True)
 class Numbers:
     """A number for each group, with noise: `values` divided by `of`, and the distribution of the noise.
 
-    The numbers themselves are whole; their noise is a multiple of 1/of.
+    The numbers themselves are whole; their noise is a multiple of 1/of, or rounded to one where numbers to be `shown`
+    are given.
     """
 
     values: Integers
-    noise: Combination
+    noise: NoiseSum
     of: int = 1
+    shown: Integers | None = None
 
     @property
     def floats(self) -> Floats:
@@ -35,12 +38,17 @@ class Numbers:
         return np.asarray(self.values / self.of)
 
     def whole(self, confidence: float) -> tuple[Integers, Integers, Integers]:
-        """The nearest whole numbers, halves to even, and the least and largest ones within the noise interval."""
+        """The numbers to be shown, or the nearest whole ones, and the least and largest ones within the noise interval.
+
+        Halves go to even.
+        """
         half = math.floor(self.noise.half_width(confidence) * self.of * (1.0 + 1e-12) + 1e-9)
+        half += self.shown is not None  # numbers were rounded to parts of one
         half = min(half, LARGEST_VALUE - 1)  # 64 bits hold the ends
         quotient, rest = np.divmod(self.values, self.of)
         up = (2 * rest > self.of) | ((2 * rest == self.of) & (quotient % 2 == 1))
-        return quotient + up, -((half - self.values) // self.of), (self.values + half) // self.of
+        nearest = quotient + up if self.shown is None else self.shown
+        return nearest, -((half - self.values) // self.of), (self.values + half) // self.of
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confidence: float) -> tuple[Floats, Floats]:
@@ -74,9 +82,28 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     return ends[0], ends[1]
 
 
+def _quantiles(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Floats:
+    """For ratios ρ from 0 to the largest a q with P[|X₁ - r·X₂| ≤ q] ≥ confidence for all r ≤ ρ, nearly the least."""
+    if isinstance(numerator, Combination) and isinstance(denominator, Combination):
+        return _quantiles_of_few(numerator, denominator, largest, confidence)
+    return _quantiles_of_many(numerator, denominator, largest, confidence)
+
+
 @lru_cache(maxsize=256)
-def _quantiles(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Floats:
-    """For ratios ρ from 0 to the largest a q with P[|X₁ - r·X₂| ≤ q] ≥ confidence for all r up to ρ, nearly the least.
+def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Floats:
+    """The same for sums of many noises, which rise with the ratio but for a hair."""
+    above, below = many_terms(numerator), many_terms(denominator)
+    some = np.linspace(0.0, float(largest), _RATIOS_OF_MANY + 1)
+    found = [
+        ManySum((*above, *((ratio * float(c), law, n) for c, law, n in below))).half_width(confidence) for ratio in some
+    ]
+    # Quantiles are convex in the ratio, so that chords lie above them.
+    return np.maximum.accumulate(np.interp(np.linspace(0.0, float(largest), _RATIOS + 1)[1:], some, found))
+
+
+@lru_cache(maxsize=256)
+def _quantiles_of_few(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Floats:
+    """The same for few noises, on a grid.
 
     The noises must be independent. X₁ is taken as spread evenly over the unit around each of its terms, which makes a
     difference of half these units at most. Then its density is symmetric and falls on either side, so that the

@@ -19,8 +19,8 @@ class Place:
 
     #: Whether it is the one that counts for its unit in the group.
     first: ir.BooleanValue
-    #: Whether it is the one that counts for its unit in the table.
-    start: ir.BooleanValue
+    #: Whether it is the one that counts for its unit in a group of a level, by the level's columns; () is the table.
+    starts: Mapping[tuple[str, ...], ir.BooleanValue]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Measure:
 
     @property
     def for_table(self) -> bool:
-        """Whether it is one number for the whole table, rather than one for each group."""
+        """Whether its numbers are for the table or a level of it, rather than one for each group."""
         return False
 
     def reach(self, rows: int) -> tuple[int, int]:

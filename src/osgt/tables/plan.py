@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,16 +15,20 @@ from osgt.calibration.joint import budget
 from osgt.limits import can_be_drawn
 from osgt.noise import IntegerLaw, written
 from osgt.noise.error import Objective, objective_text
+from osgt.noise.many import NoiseSum
 from osgt.privacy import Charge
 from osgt.privacy.cautions import budget_warnings
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.joint_planning import JointPlanning
 from osgt.tables.left_out import LeftOutMeasures
+from osgt.tables.levels import Level
 from osgt.tables.measures import Measure
 from osgt.tables.planning import Noise, Planning, profile_of_all, profile_of_pairs
+from osgt.tables.reconciled import LevelNoises, Reconciled, asked_numbers
 from osgt.tables.selection import Selection, chance_alone, chance_apart, chosen_delta, shown_size, threshold
 from osgt.tables.sharing import LEFT_OUT_SHARE, with_left_out
+from osgt.tables.total_rows import ChosenGroups
 
 #: Part of δ that is set aside for choosing groups where a ledger adds it up apart. The threshold grows slowly as it
 #: shrinks, and so does the noise with what is left.
@@ -146,20 +150,49 @@ class Plan:
         """The part of the error that is saved against each alternative: of the variance, if that was to be small."""
         return saved(self.objective, self.noise.error, {name: noise.error for name, noise in self.ends.items()})
 
-    def _columns(self, noise: Noise) -> tuple[Column, ...]:
-        noisy = Noisy(
-            {}, noise.scheme.noises(noise.laws), self.confidence, clamp=False, trees=noise.scheme.trees(noise.laws)
-        )
-        return tuple(column for aggregate in self.aggregates for column in aggregate.planned(noisy))
+    @cached_property
+    def totals(self) -> dict[Level, tuple[Column, ...]]:
+        """For each level of totals its columns and their noise, where it is largest."""
+        found = {}
+        for i, level in enumerate(self.groups.levels):
+            if isinstance(self.levels, ChosenGroups):
+                found[level] = self._planned(self.levels.total_noises(), self.levels.distinct_noises())
+            else:
+                found[level] = self._planned(*self.levels.noisiest(len(self.groups.levels) - 1 - i))
+        return found
 
-    def noisy(self, measured: Mapping[Measure, NDArray[np.int64]], *, clamp: bool) -> Noisy:
+    @cached_property
+    def levels(self) -> Reconciled | ChosenGroups:
+        """How the numbers of all levels come about."""
+        return self._levels(self.noise)
+
+    def _levels(self, noise: Noise) -> Reconciled | ChosenGroups:
+        of = ChosenGroups if self.groups.public is None else Reconciled
+        return of(self.groups, noise.scheme, noise.laws, asked_numbers(self.aggregates, noise.scheme))
+
+    def _columns(self, noise: Noise) -> tuple[Column, ...]:
+        levels = self._levels(noise)
+        if self.groups.levels and isinstance(levels, Reconciled):
+            return self._planned(levels.noisiest(-1)[0])
+        return self._planned(LevelNoises(noise.scheme.noises(noise.laws), noise.scheme.trees(noise.laws)))
+
+    def _planned(self, noise: LevelNoises, distinct: Mapping[Measure, NoiseSum] | None = None) -> tuple[Column, ...]:
+        added = Noisy({}, noise.numbers, self.confidence, nonnegative=False, trees=noise.trees)
+        apart = replace(added, noises={**noise.numbers, **(distinct or {})})
+        return tuple(
+            column
+            for aggregate in self.aggregates
+            for column in aggregate.planned(added if aggregate.adds_up(self.groups) else apart)
+        )
+
+    def noisy(self, measured: Mapping[Measure, NDArray[np.int64]], *, nonnegative: bool) -> Noisy:
         """What aggregates see of a release: the numbers that they ask for, out of those measured with noise."""
         scheme = self.noise.scheme
         return Noisy(
             scheme.values(measured),
             scheme.noises(self.laws),
             self.confidence,
-            clamp,
+            nonnegative,
             scheme.trees(self.laws, measured),
         )
 
@@ -193,6 +226,10 @@ class Plan:
             "alternatives": {
                 name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
             },
+            "totals": [
+                {"by": list(level.by), "columns": [column.to_dict() for column in columns]}
+                for level, columns in self.totals.items()
+            ],
             "gains": self.gains,
             "measures": {measure.words: written(law) for measure, law in self.laws.items()},
             "numbers": self.noise.scheme.in_words(),
@@ -210,7 +247,10 @@ class Plan:
 
     def noise_in_words(self) -> list[str]:
         """The noise of each column."""
-        return [f"{column.name}: {column.in_words()}" for column in self.columns]
+        lines = [f"{column.name}: {column.in_words()}" for column in self.columns]
+        for level, columns in self.totals.items():
+            lines += [f"{column.name} {level.words}: {column.in_words()}" for column in columns]
+        return lines
 
     def bounds_in_words(self) -> list[str]:
         """Which groups are published, and what the bounds do."""

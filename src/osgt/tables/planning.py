@@ -20,6 +20,8 @@ from osgt.tables.aggregates.base import Aggregate, Error
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.measures import Measure, Units, Values
 from osgt.tables.schemes import Alternatives, RoughCost, Scheme
+from osgt.tables.structure import adds_up, measured_levels
+from osgt.tables.totals import Total, UnitsAt
 
 #: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
 _NEAR, _COMPARED = 1.15, 3
@@ -128,7 +130,8 @@ class Planning:
 
     def _fits(self, scheme: Scheme) -> bool:
         moves = [self.groups.moves(measure, self.neighbours) for measure in scheme.measured]
-        return all(shift <= LARGEST_SHIFT for each in moves for shift, _ in each)
+        most = self.groups.most if self.groups.levels else 1  # a total may move by what a unit adds to all its groups
+        return all(shift * most <= LARGEST_SHIFT for each in moves for shift, _ in each)
 
     def part(self, measure: Measure, alone: int = 0) -> Part | None:
         """What a unit moves, if so many of its groups are its alone; None if nothing."""
@@ -139,7 +142,7 @@ class Planning:
         """What there is to choose from for a scheme."""
         parts = [self.part(measure) for measure in scheme.measured]
         columns = []
-        for error in self.errors:
+        for error in [*self.errors, *self._errors_of_totals(scheme)]:
             coefficients = scheme.coefficients(error)
             columns.append(
                 Column(
@@ -164,16 +167,46 @@ class Planning:
         direct = self.alternatives.directly()
         if cost(direct) <= _FAR * cost(ranked[0]) and all(direct.key != scheme.key for scheme in near):
             near.append(direct)
-        return self._least(near, epsilon, delta)
+        return self._least([self.with_totals(scheme) for scheme in near], epsilon, delta)
 
     def scheme_at(self, end: str, epsilon: float, delta: float) -> Scheme:
         """The scheme that is best with noise of one end of the family."""
         cost = self._cost(epsilon, delta)
-        return self._ranked(cost.gaussian if end == self.family.ends[0].name else cost.laplace)[0]
+        ranked = self._ranked(cost.gaussian if end == self.family.ends[0].name else cost.laplace)
+        return self.with_totals(ranked[0])
+
+    def with_totals(self, scheme: Scheme) -> Scheme:
+        """The scheme with the totals that are worth measuring, of the numbers that add up, and all distinct units."""
+        levels = self.groups.levels
+        if not levels:
+            return scheme
+        adding = {measure for each in self.aggregates if each.adds_up(self.groups) for measure in each.measures}
+        used = {measure for asked in adding for measure in scheme.combined[asked]}
+        numbers = [measure for measure in scheme.measured if adds_up(measure) and measure in used]
+        totals: list[Measure] = []
+        if any(not each.adds_up(self.groups) for each in self.aggregates):
+            totals += [Total(UnitsAt(level.by), level) for level in levels]
+        if numbers:
+            rest = [measure for measure in scheme.measured if measure not in numbers] + totals
+            others = math.fsum(math.sqrt(n) for each in rest for _, n in self.groups.moves(each, self.neighbours))
+            worth = measured_levels(self.groups, self.neighbours, numbers[0], measures=len(numbers), others=others)
+            totals += [Total(number, level) for number in numbers for level in worth]
+        return scheme.with_totals(totals)
+
+    def _errors_of_totals(self, scheme: Scheme) -> list[Error]:
+        """A total counts as much as the heaviest column of its groups, times what its level says."""
+        found = []
+        for total in scheme.measured:
+            if isinstance(total, Total):
+                base = Units() if isinstance(total.base, UnitsAt) else total.base
+                weights = [error.weight for error in self.errors if base in scheme.coefficients(error)]
+                weight = max(weights, default=1.0) * total.level.weight
+                found.append(Error({total: 1.0}, self.groups.most_of(total), weight))
+        return found
 
     def rough_scheme(self, epsilon: float, delta: float) -> Scheme:
         """The scheme that looks best, by the formula alone."""
-        return self._ranked(self._cost(epsilon, delta))[0]
+        return self.with_totals(self._ranked(self._cost(epsilon, delta))[0])
 
     def _cost(self, epsilon: float, delta: float) -> RoughCost:
         return RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)

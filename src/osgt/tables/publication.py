@@ -154,7 +154,7 @@ class Publication:
         delta: float,
         *,
         confidence: float = 0.95,
-        clamp: bool = False,
+        nonnegative: bool = False,
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = False,
@@ -170,7 +170,7 @@ class Publication:
             family=family,
             measure_left_out=measure_left_out,
         )
-        return make_publication(self, plan, clamp=clamp)
+        return make_publication(self, plan, nonnegative=nonnegative)
 
     def preview(self) -> "PublicationPreview":
         """What the bounds of each table cut off, exactly and so **not private**: for whoever may see the data."""

@@ -161,7 +161,7 @@ def table_files(names: list[str], out: str | Path) -> dict[str, Path]:
     return {name: Path(pattern.replace(TABLE, name)) for name in names}
 
 
-def make_publication(publication: Publication, plan: PublicationPlan, *, clamp: bool) -> PublicationRelease:
+def make_publication(publication: Publication, plan: PublicationPlan, *, nonnegative: bool) -> PublicationRelease:
     """Charge once, read, add noise: in this order. If a step fails the charge stands, and no table is released."""
     steps = list(zip(publication.blocks, plan.blocks, strict=True))
     ready = [prepared(block.query, one) for block, one in steps]
@@ -175,10 +175,10 @@ def make_publication(publication: Publication, plan: PublicationPlan, *, clamp: 
         tables, left_out = {}, {}
         for name, query in publication.tables.items():
             answer = answers[plan.block_of[name]]
-            tables[name] = table_of(query, plan[name], answer, clamp=clamp)
+            tables[name] = table_of(query, plan[name], answer, nonnegative=nonnegative)
             left_out[name] = None if answer.left_out is None else answer.left_out.of_columns(_bounded(query))
         made = Made(
-            clamp=clamp,
+            nonnegative=nonnegative,
             date=datetime.datetime.now(datetime.UTC),
             version=version("osgt"),
             reservation=None if reservation is None else str(reservation.sequence),

@@ -14,9 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from osgt.noise import Law
-from osgt.noise.combination import Combination
-from osgt.noise.many import ManySum, ManyTerm
+from osgt.noise.many import ManySum, ManyTerm, NoiseSum, many_terms
 from osgt.noise.mills import Floats
 from osgt.tables.measures import Integers
 from osgt.tables.ranks import Layout, below
@@ -27,6 +25,10 @@ _AT_A_TIME = 4096
 
 #: Weights that differ by less are the same but for rounding.
 _DIGITS = 12
+
+
+#: Numbers of values in ranges, with noise: as measured, or estimated.
+Numbers = Integers | Floats
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,13 @@ class NoisyTree:
     """The noise on the levels of a layout, and the numbers with this noise: groups by ranges, from the widest on."""
 
     layout: Layout
-    laws: tuple[Law, ...]
+    noises: tuple[NoiseSum, ...]
     #: The noise on the number of all values, where that is measured.
-    total: Combination | None
-    numbers: tuple[Integers, ...] = ()
+    total: NoiseSum | None
+    numbers: tuple[Numbers, ...] = ()
     totals: Floats | None = None
 
-    def with_values(self, numbers: Sequence[Integers], totals: tuple[Integers, int] | None) -> "NoisyTree":
+    def with_values(self, numbers: Sequence[Numbers], totals: tuple[Integers, int] | None) -> "NoisyTree":
         """The same noise on numbers, and on the number of all values and what that is to be divided by."""
         return replace(
             self, numbers=tuple(numbers), totals=None if totals is None else np.asarray(totals[0][:, 0] / totals[1])
@@ -58,27 +60,31 @@ class NoisyTree:
     @property
     def _known(self) -> "NoisyTree":
         """The noise alone: what bands depend on."""
-        return NoisyTree(self.layout, self.laws, self.total)
+        return NoisyTree(self.layout, self.noises, self.total)
 
     @property
     def tree(self) -> Tree:
         """How the levels hang together, and how exact they are."""
-        return self.layout.tree(None if self.total is None else self.total.var(), [law.var() for law in self.laws])
+        return self.layout.tree(
+            None if self.total is None else self.total.var(), [noise.var() for noise in self.noises]
+        )
 
     def rank_noise(self, share: float) -> list[ManySum]:
         """The noise of G at each inner edge."""
         bins = self.layout.leaves.numbers
         asked = below(bins, np.arange(1, bins), share)
-        weights = self.tree.weights([*([None] * len(self.laws)), asked])
+        weights = self.tree.weights([*([None] * len(self.noises)), asked])
         return [ManySum(tuple(self._terms([level[:, i] for level in weights]))) for i in range(bins - 1)]
 
     def _terms(self, weights: Sequence[Floats]) -> Iterator[ManyTerm]:
         if self.total is not None:
             weight = round(abs(float(weights[0][0])), _DIGITS)
-            yield from ((float(coefficient) * weight, law, 1) for coefficient, law in self.total.terms)
-        for level, law in zip(weights[1:], self.laws, strict=True):
+            yield from ((float(c) * weight, law, n) for c, law, n in many_terms(self.total))
+        for level, noise in zip(weights[1:], self.noises, strict=True):
             found, numbers = np.unique(np.round(np.abs(level), _DIGITS), return_counts=True)
-            yield from ((float(weight), law, int(n)) for weight, n in zip(found, numbers, strict=True) if weight > 0)
+            for weight, number in zip(found, numbers, strict=True):
+                if weight > 0:
+                    yield from ((float(c) * float(weight), law, n * int(number)) for c, law, n in many_terms(noise))
 
     def rank_error(self, share: float, confidence: float) -> float:
         """The largest half-width of G over all edges, in ranks."""

@@ -122,15 +122,17 @@ class Query(Methods):
         delta: float,
         *,
         confidence: float = 0.95,
-        clamp: bool = False,
+        nonnegative: bool = False,
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = False,
     ) -> "Release":
         """Read the data and add the planned noise, once; `objective`, `family`, `measure_left_out` as for `plan`.
 
-        The budget is charged first if the data set has a ledger. `clamp=True` shows negative counts as 0 (and sums of
-        values that cannot be negative), which biases small groups upward.
+        The budget is charged first if the data set has a ledger. `nonnegative=True` shows negative counts as 0, and
+        sums of values that cannot be negative, which makes small groups too large on average. With totals the other
+        groups of the same total are lowered for that, so that totals stay. The intervals are those before that step,
+        cut off at 0.
         """
         from osgt.tables.release import make_release  # noqa: PLC0415 - it uses this class
 
@@ -142,7 +144,7 @@ class Query(Methods):
             family=family,
             measure_left_out=measure_left_out,
         )
-        return make_release(self, plan, clamp=clamp)
+        return make_release(self, plan, nonnegative=nonnegative)
 
     def suggest_bounds(
         self,
@@ -203,6 +205,8 @@ class Query(Methods):
         if self.groups.max_rows is not None and not self.groups.each_row:
             groups["max_rows_per_group"] = self.groups.max_rows
         groups["public_keys"] = None if self.groups.public is None else self.groups.public.num_rows
+        if self.groups.levels:
+            groups["totals"] = [level.to_dict() for level in self.groups.levels]
         return {
             "data": self.dataset.to_dict(),
             "groups": groups,

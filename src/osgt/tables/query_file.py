@@ -140,6 +140,18 @@ class GroupsTable(FileTable):
         description="The groups to show, whatever the data hold: a CSV or Parquet file, a list of keys, or a list for "
         "each column (all combinations). If nothing is said, groups are shown that are large enough.",
     )
+    totals: (
+        Annotated[
+            str | list[list[str] | str | dict[str, Any]],
+            Words('"rollup", "cube", or a list of levels, each a list of columns or a table with by and weight'),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description='Totals to publish as well: "rollup" (over the last key, the last two, …, all), "cube" (over every '
+        'set of keys), or a list of levels, each the columns that remain: [["region"], []]. A level with a weight, for '
+        'less noise there, is {by = ["region"], weight = 2}. If keys are not public: [[]], the total of all rows.',
+    )
 
 
 class BudgetTable(FileTable):
@@ -164,7 +176,11 @@ class OutputTable(FileTable):
         description="What is made small: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
         "the error) or max:N (the largest error of N).",
     )
-    clamp: YesNo = Field(default=False, description="Show negative counts as 0.")
+    nonnegative: YesNo = Field(
+        default=False,
+        description="Show no negative counts: 0 in their place, which makes small groups too large on average; with "
+        "totals, the other groups of the same total are lowered for it, so that totals stay.",
+    )
     measure_left_out: YesNo = Field(
         default=False,
         description="Measure in the release what its bounds left out, and tell it, for 2 % of the variance.",

@@ -131,8 +131,10 @@ def _after(values: Mapping[str, Any]) -> str:
     privacy = values["privacy"]
     derived = {asked: sum_ for asked, sum_ in privacy["numbers"].items() if sum_ != f"({asked})"}
     told = [f"The number of {asked} is computed as {sum_}." for asked, sum_ in derived.items()]
+    if "totals" in values["query"]["groups"]:
+        told.append("Totals and groups were estimated together and add up.")
     told.append("Noise intervals were computed from the noise distribution.")
-    if values["clamp"]:
+    if values["nonnegative"]:
         told.append("Negative numbers are shown as 0.")
     if privacy["threshold"] is not None:
         least = f"{privacy['threshold']:,}"

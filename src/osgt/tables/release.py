@@ -4,7 +4,7 @@ import datetime
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -29,15 +29,19 @@ from osgt.tables.groups import Groups
 from osgt.tables.interchange import Interchange
 from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
+from osgt.tables.levels import SUMMED_OVER
 from osgt.tables.measures import Measure, Values
 from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files
 from osgt.tables.plan import Plan
 from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
+from osgt.tables.reconciled import Reconciled
 from osgt.tables.report import page
 from osgt.tables.settling import settle
 from osgt.tables.statement import Made, Statement
+from osgt.tables.total_rows import ChosenGroups, joined, with_others, with_totals
+from osgt.tables.totals import UnitsAt
 
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
@@ -167,6 +171,13 @@ class Release(Interchange):
         """
         settle(self, files, place)
 
+    def without_totals(self) -> "Release":
+        """The same with the groups alone."""
+        if SUMMED_OVER not in self.table.column_names or not self.query.groups.levels:
+            return self
+        groups = self.table.filter(pc.is_null(self.table[SUMMED_OVER])).drop_columns([SUMMED_OVER])
+        return replace(self, table=groups)
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
@@ -179,23 +190,23 @@ def _beside(targets: Mapping[str, Target]) -> str | None:
     return out.name if out.parent == report.parent else None
 
 
-def make_release(query: Query, plan: Plan, *, clamp: bool) -> Release:
+def make_release(query: Query, plan: Plan, *, nonnegative: bool) -> Release:
     """Charge, read, add noise: in this order. If a step fails the charge stands, and nothing is released."""
     ready = prepared(query, plan)
     reservation = reserved(query.dataset, plan, title_of(query), query.to_dict())
     if reservation is not None:
         reservation.reading()
     try:
-        return finished(query, plan, measured(query, plan, ready), reservation, clamp=clamp)
+        return finished(query, plan, measured(query, plan, ready), reservation, nonnegative=nonnegative)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
 
 
-def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = None, *, clamp: bool) -> Release:
+def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = None, *, nonnegative: bool) -> Release:
     """The release of what was measured."""
-    table = table_of(query, plan, answer, clamp=clamp)
+    table = table_of(query, plan, answer, nonnegative=nonnegative)
     made = Made(
-        clamp=clamp,
+        nonnegative=nonnegative,
         date=datetime.datetime.now(datetime.UTC),
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
@@ -267,12 +278,18 @@ def with_noise(query: Query, plan: Plan, exact: Exact) -> Measured:
     return Measured(keys, noisy, None if plan.left_out is None else _left_out(query, plan, exact.left_out))
 
 
-def table_of(query: Query, plan: Plan, answer: Measured, *, clamp: bool) -> pa.Table:
+def table_of(query: Query, plan: Plan, answer: Measured, *, nonnegative: bool) -> pa.Table:
     """The table that is published."""
-    answers = plan.noisy(answer.noisy, clamp=clamp)
+    groups, levels = plan.groups, plan.levels
+    if groups.levels and isinstance(levels, Reconciled):
+        rows = levels.rows(answer.noisy, plan.confidence, nonnegative=nonnegative)
+        return joined(*with_totals(groups, plan.aggregates, rows))
+    answers = plan.noisy(answer.noisy, nonnegative=nonnegative)
     columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
-    table = pa.table([*answer.keys.columns, *columns.values()], names=[*answer.keys.column_names, *columns])
-    return _sorted(table, query)
+    table = _sorted(joined(answer.keys, columns), query)
+    if groups.levels and isinstance(levels, ChosenGroups):
+        return with_others(table, groups, levels.columns(plan.aggregates, answers, answer.noisy))
+    return table
 
 
 def _left_out(query: Query, plan: Plan, exact: Mapping[str, NDArray[np.int64]]) -> LeftOut:
@@ -304,6 +321,7 @@ def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
 def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
     """The exact, bounded sums of each group, as a query for the engine."""
     rows, keys, values = prepared_rows(query, measures, order, numbered=False)
+    counted = {measure.by for measure in measures if isinstance(measure, UnitsAt) and measure.by}
     return bounded_sums(
         rows,
         keys,
@@ -313,7 +331,13 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
         max_rows=query.groups.rows,
         salt=salt,
         order=None if order is None else "order",
+        levels={by: name for by, name in level_columns(query.groups).items() if by in counted},
     )
+
+
+def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
+    """The column of the prepared rows that has the group of each level; the table as a whole needs none."""
+    return {level.by: f"level_{i}" for i, level in enumerate(groups.levels) if level.by}
 
 
 def prepared_rows(
@@ -342,17 +366,26 @@ def prepared_rows(
     if query.groups.public is None:
         return rows, keys, values
     types = [table[name].type() for name in by]
-    return _with_public_keys(engine, rows, keys, types, query.groups), [KEY], values
+    counted = {measure.by for measure in measures if isinstance(measure, UnitsAt)}
+    names_of = level_columns(query.groups)
+    places = {names_of[level.by]: level.places for level in query.groups.levels if level.by and level.by in counted}
+    return _with_public_keys(engine, rows, keys, types, query.groups, places), [KEY], values
 
 
 def _with_public_keys(
-    engine: Engine, rows: ir.Table, keys: list[str], types: list[dt.DataType], groups: Groups
+    engine: Engine,
+    rows: ir.Table,
+    keys: list[str],
+    types: list[dt.DataType],
+    groups: Groups,
+    places: Mapping[str, Any],
 ) -> ir.Table:
-    """The rows whose keys are public, with the number of their key in place of the keys."""
+    """The rows whose keys are public: numbers in place of keys, those of their groups and of these in some levels."""
     public = groups.public
     assert public is not None
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
-    renamed = renamed.append_column(KEY, pa.array(np.arange(public.num_rows), pa.int64()))
+    for name, numbers in {KEY: np.arange(public.num_rows), **places}.items():
+        renamed = renamed.append_column(name, pa.array(numbers, pa.int64()))
     numbered = engine.small_table(rows.get_backend(), renamed)
     theirs = {f"public_{i}": engine.carried(numbered[f"public_{i}"].cast(types[i])) for i in range(len(keys))}
     if groups.each_row:
@@ -368,7 +401,7 @@ def _with_public_keys(
         for i, key in enumerate(keys)
     ]
     joined = rows.inner_join(numbered, same)
-    return joined.select([KEY, *(name for name in rows.columns if name not in keys)])
+    return joined.select([KEY, *places, *(name for name in rows.columns if name not in keys)])
 
 
 def reserved(data: "Dataset", plan: Charged, title: str, query: Mapping[str, Any]) -> Any:

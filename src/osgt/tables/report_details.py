@@ -28,6 +28,8 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
         ("Groups by", listed([f"{about.label(key)} (column {key})" for key in groups.by]) or "none: all rows together"),
         ("Which groups are published", _published(plan)),
     ]
+    if groups.levels:
+        rows.append(("Totals", totals_in_words(plan)))
     if groups.by and not groups.each_row:
         rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
     if groups.max_rows is not None and not groups.each_row:
@@ -35,18 +37,28 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
     rows += [("Only rows with", text) for text in query.dataset.to_dict()["where"]]
     rows += [(f"Column {listed(aggregate.names)}", asked(aggregate)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
+    for level, columns in plan.totals.items():
+        rows += [(f"Noise of {about.label(column.name)} {level.words}", _noise(column)) for column in columns]
     rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
     rows += [(f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.beside.items()]
     rows += [
         ("Made as small as possible", values["objective"].replace("_", " ")),
         ("Probability of each interval", f"at least {percent(plan.confidence)}"),
-        ("Negative numbers", "shown as 0" if values["clamp"] else "shown as they are"),
+        ("Negative numbers", "shown as 0" if values["nonnegative"] else "shown as they are"),
         ("Ledger", "charged" if values["ledger"] else "none"),
-        ("Groups in the table", f"{len(release):,}"),
+        ("Groups in the table", f"{len(release.without_totals()):,}"),
         ("Time", values["date"].replace("T", " ").replace("+00:00", " UTC")),
         ("Software", values["software"]),
     ]
     return rows
+
+
+def totals_in_words(plan: Plan) -> str:
+    """Which totals there are, and how they come about."""
+    levels = listed([level.words for level in plan.groups.levels])
+    if plan.groups.public is None:
+        return f"{levels}, measured with noise of its own; the groups that are not published are shown together"
+    return f"{levels}; all levels were estimated together, by least squares, and add up exactly"
 
 
 def _published(plan: Plan) -> str:

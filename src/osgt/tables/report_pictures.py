@@ -27,7 +27,8 @@ _LONGEST = 60
 
 
 def pictures(release: "Release", about: About) -> list[Dots | Lines]:
-    """One picture for each column; none if there are no groups."""
+    """One picture for each column, of the groups without totals; none if there are no groups."""
+    release = release.without_totals()
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
     return [_picture(release, about, name) for name in names] if len(release) else []
 

@@ -32,7 +32,8 @@ def shown_in(release: "Release", about: About) -> tuple[str, str]:
     where = ""
     if query.groups.by:
         by = listed([about.label(key) for key in query.groups.by])
-        where = f" for {counted(len(release), 'group')}, by {by}"
+        totals = " with totals" if query.groups.levels else ""
+        where = f" for {counted(len(release.without_totals()), 'group')}, by {by}{totals}"
     return what + where, "; ".join(f"{about.label(name)} {_exactness(release, name)}" for name in names[:8])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from osgt.pages.numbers import Shown, with_interval
 from osgt.tables.about import About
 from osgt.tables.aggregates.base import Aggregate
+from osgt.tables.levels import key_words
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -94,4 +95,4 @@ def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:
 
 def key_text(row: dict[str, Any], keys: Sequence[str]) -> str:
     """The keys of a row in words."""
-    return ", ".join("(none)" if row[key] is None else str(row[key]) or "(empty)" for key in keys)
+    return ", ".join(dict.fromkeys(key_words(row, key, missing="(none)") or "(empty)" for key in keys))

@@ -82,12 +82,21 @@ class Scheme:
         found = {}
         for asked, layout in self.layouts.items():
             levels, total = layout.levels, layout.total
-            tree = NoisyTree(layout, tuple(laws[each] for each in levels), None if total is None else noises[total])
+            own = tuple(Combination(((Fraction(1), laws[each]),)) for each in levels)
+            tree = NoisyTree(layout, own, None if total is None else noises[total])
             if measured is not None:
                 numbers = [measured[each] for each in levels]
                 tree = tree.with_values(numbers, None if total is None else values[total])
             found[asked] = tree
         return found
+
+    def values_of(self, asked: Measure, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
+        """One of the numbers that are asked for, out of those that were measured."""
+        return _quotient(self.combined[asked], measured)
+
+    def with_totals(self, totals: Iterable[Measure]) -> "Scheme":
+        """The same with further numbers that are measured as they are: totals of some of the others."""
+        return Scheme({**self.combined, **{total: {total: Fraction(1)} for total in totals}}, self.layouts)
 
     def in_words(self) -> dict[str, str]:
         """Each number that is asked for as a sum of those that are measured: "(rows - 2·units) + 2·(units)"."""

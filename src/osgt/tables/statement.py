@@ -10,6 +10,7 @@ from osgt.noise.error import Objective, objective_text
 from osgt.privacy import Charge
 from osgt.tables.columns import columns_of
 from osgt.tables.left_out import LeftOut
+from osgt.tables.levels import OTHER
 from osgt.tables.plan import SHOWN, Plan
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Budgeted(Protocol):
 class Made:
     """How and when a release was made: `reservation` is its entry in the ledger, if there is one."""
 
-    clamp: bool
+    nonnegative: bool
     date: datetime.datetime
     version: str
     reservation: str | None
@@ -113,7 +114,7 @@ def common_values(query: "Query", plan: Budgeted, made: Made) -> dict[str, Any]:
         },
         "confidence": plan.confidence,
         "objective": objective_text(plan.objective),
-        "clamp": made.clamp,
+        "nonnegative": made.nonnegative,
         "ledger": ledger,
         "date": made.date.isoformat(timespec="seconds"),
         "software": f"osgt {made.version}",
@@ -153,6 +154,30 @@ def measured_values(plan: Plan) -> dict[str, Any]:
         ],
         "numbers": plan.noise.scheme.in_words(),
     }
+
+
+def about_totals(plan: Plan) -> list[str]:
+    """How totals come about, and what is true of them."""
+    if not plan.groups.levels:
+        return []
+    distinct = [name for aggregate in plan.aggregates if not aggregate.adds_up(plan.groups) for name in aggregate.names]
+    apart = (
+        f" Distinct units ({', '.join(distinct)}) were counted for each level: they do not add up, since a unit can be "
+        "in several groups."
+        if distinct
+        else ""
+    )
+    if plan.groups.public is None:
+        return [
+            "The total of all rows has noise of its own; what is left of it beside the published groups is shown as "
+            f"“{OTHER}”.{apart}"
+        ]
+    levels = ", ".join(level.words for level in plan.groups.levels)
+    return [
+        f"Totals ({levels}) were measured from the same rows where that helps, and all levels estimated together by "
+        "least squares. Published numbers add up exactly; means are those of each group’s own sum and count. Where "
+        f"negative numbers are shown as 0, others of the same total are lowered, so that totals stay.{apart}"
+    ]
 
 
 def _number_of(number: int, thing: str) -> str:
@@ -196,7 +221,7 @@ def about_bounds(query: "Query") -> str:
 
 def about_groups(query: "Query", plan: Plan, left_out: LeftOut | None) -> list[str]:
     """What was left out of a table, and which groups are shown."""
-    sentences: list[str] = []
+    sentences = about_totals(plan)
     if left_out is not None:
         sentences += left_out.sentences
     if plan.threshold is not None:
@@ -218,7 +243,11 @@ def about_groups(query: "Query", plan: Plan, left_out: LeftOut | None) -> list[s
 
 def closing(thing: str, dataset: "Dataset", made: Made) -> list[str]:
     """What was done to negative numbers, and whether a ledger was charged."""
-    found = ["Negative numbers are shown as 0, which makes small groups look larger on average."] if made.clamp else []
+    found = (
+        ["Negative numbers are shown as 0, which makes small groups look larger on average."]
+        if made.nonnegative
+        else []
+    )
     found.append(
         f"The {thing} was charged to a ledger (data set {dataset.dataset!r}, entry {made.reservation})."
         if made.reservation is not None

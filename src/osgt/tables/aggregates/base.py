@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.noise.combination import Combination
+from osgt.noise.many import NoiseSum
 from osgt.tables.groups import Groups
 from osgt.tables.intervals import Numbers
 from osgt.tables.measures import Measure
@@ -31,20 +31,26 @@ class Noisy:
     """
 
     values: Mapping[Measure, Quotient]
-    noises: Mapping[Measure, Combination]
+    noises: Mapping[Measure, NoiseSum]
     confidence: float
-    clamp: bool
+    nonnegative: bool
     #: For quantiles: the tree of ranges that they are read from.
     trees: Mapping[Measure, NoisyTree] = field(default_factory=dict)
+    #: Whole numbers to show in place of the nearest ones, where numbers are to add up.
+    whole: Mapping[Measure, NDArray[np.int64]] | None = None
 
-    def noise(self, asked: Measure) -> Combination:
+    def noise(self, asked: Measure) -> NoiseSum:
         """The distribution of the noise on each number of a measure."""
         return self.noises[asked]
 
     def numbers(self, asked: Measure) -> list[Numbers]:
         """The numbers of a measure, in order: most measures have one, bins have several."""
         values, of = self.values[asked]
-        return [Numbers(values[:, i], self.noise(asked), of) for i in range(values.shape[1])]
+        shown = None if self.whole is None else self.whole[asked]
+        return [
+            Numbers(values[:, i], self.noise(asked), of, None if shown is None else shown[:, i])
+            for i in range(values.shape[1])
+        ]
 
     def number(self, asked: Measure) -> Numbers:
         """The one number of a measure."""
@@ -54,7 +60,7 @@ class Noisy:
     def in_groups(self, values: Mapping[Measure, Sequence[int]]) -> "Noisy":
         """The same noise around the numbers of some groups."""
         given = {measure: (np.array(numbers)[:, None], 1) for measure, numbers in values.items()}
-        return replace(self, values=given, clamp=False)
+        return replace(self, values=given, nonnegative=False, whole=None)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Column:
     name: str
     kind: str
     confidence: float
-    noise: Combination | None = None
+    noise: NoiseSum | None = None
     step: Fraction = Fraction(1)
     by_size: Mapping[int, float] | None = None
     ranks: float | None = None
@@ -156,6 +162,10 @@ class Aggregate:
     def names(self) -> list[str]:
         """Its columns, without the ends of the intervals."""
         return [self.name]
+
+    def adds_up(self, groups: Groups) -> bool:
+        """Whether the numbers of groups add up to those of all their rows; distinct units may not."""
+        return True
 
     @property
     def limits(self) -> tuple[Limits, ...]:

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from osgt.tables.aggregates.kinds import Arguments, Asking, Kind, named, weighted
 from osgt.tables.aggregates.plain import PlainNumbers
+from osgt.tables.groups import Groups
 from osgt.tables.measures import Units
 
 
@@ -13,6 +14,9 @@ class CountUnits(PlainNumbers):
     """The number of privacy units: each counts once in a group."""
 
     kind = "count_units"
+
+    def adds_up(self, groups: Groups) -> bool:
+        return groups.most == 1
 
 
 class CountUnitsMethod(Asking):

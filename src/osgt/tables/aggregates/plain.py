@@ -39,7 +39,7 @@ class PlainNumbers(Aggregate):
         columns = {}
         for name, numbers in zip(self.names, noisy.numbers(self.measure), strict=True):
             for suffix, steps in zip(("", "_low", "_high"), numbers.whole(noisy.confidence), strict=True):
-                shown = np.maximum(steps, 0) if noisy.clamp and self.grid.low >= 0 else steps
+                shown = np.maximum(steps, 0) if noisy.nonnegative and self.grid.low >= 0 else steps
                 columns[name + suffix] = in_units(shown, self.grid)
         return columns
 
