@@ -286,3 +286,11 @@ def test_bad_arguments_are_named(arguments, message):
     arguments = {"epsilon": 1.0, "delta": 1e-6, **arguments}
     with pytest.raises((ValueError, TypeError), match=message):
         calibrate(arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
+
+
+@pytest.mark.parametrize("coordinates", [1, 3])
+def test_next_to_no_noise(coordinates):
+    """δ jumps with the scale where all but a few integers have no probability to speak of."""
+    law = calibrate(1000.0, 1e-6, coordinates=coordinates)
+    assert PrivacyProfile(law, 1, coordinates).delta(1000.0) <= 1e-6
+    assert law.var() <= DiscreteOSGT.laplace(coordinates / 1000.0).var() * (1 + 1e-9)

@@ -25,6 +25,9 @@ _NEAREST_TO_PURE = 4.5e-4
 
 _MOST_STEPS = 100
 
+#: Logarithm of about the least δ that a profile gives.
+_LEAST_LOG_DELTA = -708.0
+
 
 @dataclass
 class ScaleSearch:
@@ -56,7 +59,8 @@ class ScaleSearch:
             chord = min(chord, 0.05 * (pure - x))  # the nearer, the steeper
         here, before = self._estimate(u, x), self._estimate(u, x - chord)
         slope = min((here - before) / chord, -0.1)
-        return self._root(lambda at: self._excess(u, at), u, x - here / slope, slope, proved=True)[0]
+        start = x - here / slope if abs(here) <= _LINEAR_EXCESS else x  # δ may jump where noise is next to nothing
+        return self._root(lambda at: self._excess(u, at), u, start, slope, proved=True)[0]
 
     def start_from(self, other: "ScaleSearch", u: float) -> None:
         """Begin with shape u where a search for nearly the same distributions has ended."""
@@ -83,7 +87,7 @@ class ScaleSearch:
         """About the excess."""
         pairs, counts = self.joint.profile(u, math.exp(x)).pairs()
         estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
-        log_delta = min(estimate.log_delta(self.epsilon), -1e-15)
+        log_delta = min(max(estimate.log_delta(self.epsilon), _LEAST_LOG_DELTA), -1e-15)
         self._tilt = estimate.tilt
         return log_delta - math.log(-math.expm1(log_delta)) - float(logit(self.delta))
 
