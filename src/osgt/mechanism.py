@@ -129,6 +129,18 @@ class Mechanism:
         """The privacy loss of a release."""
         return PrivacyProfile(self._grid.noise, self._grid.shift, self.coordinates)
 
+    def __repr__(self) -> str:
+        budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}, "
+        return f"Mechanism({budget}shift={self.shift:g}, coordinates={self.coordinates}, noise={self.noise!r})"
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks; None without Jinja2."""
+        try:
+            from osgt.pages.noise_cards import mechanism_card  # noqa: PLC0415 - an extra, and a layer below
+        except ImportError:
+            return None
+        return mechanism_card(self).html()
+
     def release(self, values: Any) -> Any:
         """The values with fresh, exact noise, in the same shape: int64 from a mechanism for integers, else float64.
 

@@ -61,7 +61,8 @@ def test_one_command_says_what_who_when_where_and_what_is_left(run, published, t
     (told,) = json.loads(run("show", published, "--json").stdout)
     first, second = told["history"]
     assert (first["epsilon"], first["delta"], first["unit"]) == (0.5, 1e-8, "rider")
-    assert first["output"] == str(tmp_path / "by-city.csv")
+    files = [tmp_path / "by-city.csv", tmp_path / "by-city.csv-metadata.json"]
+    assert first["output"] == ", ".join(map(str, files))
     assert json.loads(first["query"])["groups"]["by"] == ["city"]
     assert (second["actor"], second["status"], second["epsilon"]) == ("ann", "reserved", None)
     assert [event["kind"] for event in told["events"]] == ["open", "budget"]

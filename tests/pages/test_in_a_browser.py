@@ -8,7 +8,7 @@ import pytest
 from html_pages import HOSTILE
 from typer.testing import CliRunner
 
-from osgt import Dataset, Ledger
+from osgt import Dataset, Ledger, Mechanism
 from osgt.cli import app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
@@ -67,7 +67,23 @@ def auditor(folder):
     assert made.exit_code == 0, made.output
 
 
-PAGES = {"plain": plain, "hostile": hostile, "auditor": auditor}
+def notebook(folder):
+    """What a notebook shows, one below the other: it brings its own style and works with that of the page."""
+    ledger = Ledger(folder / "notebook.db")
+    ledger.open(HOSTILE[0], epsilon=4, delta=1e-6)
+    rows = pa.table({"user": np.arange(900), "<b>": [LONG, "x", TURNED] * 300, "v": np.arange(900) % 9})
+    data = Dataset(rows, "user", ledger=ledger, dataset=HOSTILE[0])
+    query = data.group_by("<b>", max_groups=1, max_rows_per_group=1).count().mean("v", (0, 9))
+    shown = [data, query, query.plan(1, 1e-8), query.preview(), query.release(1, 1e-8), Mechanism(1, 1e-6)]
+    shown += [Mechanism(1, 1e-6).profile, ledger, ledger.overview(HOSTILE[0]), ledger.verify()]
+    body = "\n".join(each._repr_html_() for each in shown)
+    ledger.close()
+    head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Notebook</title>'
+    head += "<style>:root { color-scheme: light dark; }</style></head>"
+    (folder / "notebook.html").write_text(f"{head}<body><main><h1>Notebook</h1>{body}</main></body></html>", "utf-8")
+
+
+PAGES = {"plain": plain, "hostile": hostile, "auditor": auditor, "notebook": notebook}
 
 
 @pytest.fixture(scope="module")

@@ -130,5 +130,5 @@ def test_it_can_be_read_by_people_and_programs(by_month, tmp_path):
     text = str(made)
     assert f"max_groups = {made.max_groups}" in text
     assert "ε = 2" in text
-    made.plot(tmp_path / "curve.png")
+    made.plot().figure.savefig(tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000

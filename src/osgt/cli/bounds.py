@@ -152,9 +152,11 @@ def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, de
         if "save" in places:
             places["save"].write_text(_text(file, found, Path(targets["save"].path).parent), encoding="utf-8")
         if "plot" in places:
-            from osgt.tables.bounds.picture import draw  # noqa: PLC0415 - matplotlib is an extra
+            from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
-            draw(found, places["plot"], Path(targets["plot"].path).suffix)
+            figure = Figure(figsize=(7, 4.2), layout="constrained")
+            found.plot(figure.subplots())
+            figure.savefig(places["plot"], format=Path(targets["plot"].path).suffix[1:].lower())
     return found
 
 

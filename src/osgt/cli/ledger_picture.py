@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from osgt.ledger import Overview
-from osgt.ledger.wording import times
 
 
 def draw_spending(path: Path, suffix: str, overviews: Sequence[Overview]) -> None:
@@ -17,19 +16,5 @@ def draw_spending(path: Path, suffix: str, overviews: Sequence[Overview]) -> Non
     figure = Figure(figsize=(9, 0.6 + 2.4 * rows), layout="constrained")
     panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
     for axes, overview in zip(panels, overviews, strict=False):
-        spending = overview.spending
-        shares = [100 * release.share_after for release in overview.releases]
-        moments = times(overview.releases)
-        axes.step(moments, shares, where="post", color="#111111", linewidth=1.8)
-        axes.plot(moments, shares, ".", color="#111111", markersize=4)
-        axes.axhline(100, color="#D55E00", linestyle="--", linewidth=1.2)
-        # A dollar sign in a name is no formula.
-        axes.set_title(f"{spending.dataset} (releases: {spending.releases:,})", parse_math=False)
-        axes.set(
-            ylabel=f"% of ε = {spending.budget_epsilon:g}, δ = {spending.budget_delta:g}",
-            ylim=(0, 110),
-        )
-        axes.tick_params(axis="x", labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
+        overview.plot(axes)
     figure.savefig(path, format=suffix[1:].lower(), dpi=160)

@@ -15,7 +15,8 @@ from rich.table import Table
 
 from osgt.cli.shared import terminal
 from osgt.ledger import Event, Overview, ReleaseRecord
-from osgt.ledger.wording import about, figure, left, outcome, owners, rounded_up, used, what, when, who
+from osgt.ledger.wording import about, figure, left, outcome, owners, used, what, when, who
+from osgt.pages.numbers import rounded_up
 from osgt.shown_text import FORMULA, one_line, shortened
 
 _BARS = "▁▂▃▄▅▆▇█"

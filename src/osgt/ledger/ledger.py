@@ -398,5 +398,10 @@ class Ledger:
     ) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        from osgt.ledger.cards import ledger_card  # noqa: PLC0415 - for notebooks alone
+
+        return ledger_card(self).html()
+
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"

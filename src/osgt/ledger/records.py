@@ -57,6 +57,10 @@ class ReleaseRecord:
         """What it took out of the budget."""
         return stored_charge(self.stored_charge)
 
+    def __repr__(self) -> str:
+        what = f", {self.title!r}" if self.title else ""
+        return f"ReleaseRecord({self.sequence}, {self.time[:19]}{what}, {self.status})"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -84,6 +88,17 @@ class Spending:
     neighbours: str | None
     tables: tuple[str | None, ...]
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draw what is used of the budget, and what is left. Returns the axes of Matplotlib."""
+        from osgt.ledger.cards import plot_spending  # noqa: PLC0415 - it uses this class
+
+        return plot_spending(self, axes)
+
+    def _repr_html_(self) -> str:
+        from osgt.ledger.cards import spending_card  # noqa: PLC0415 - it uses this class
+
+        return spending_card(self).html()
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -92,6 +107,21 @@ class Overview:
     spending: Spending
     releases: list[ReleaseRecord]
     events: list[Event]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of the budget that is used over time. Returns the axes of Matplotlib."""
+        from osgt.ledger.cards import plot_overview  # noqa: PLC0415 - it uses this class
+
+        return plot_overview(self, axes)
+
+    def __repr__(self) -> str:
+        used = f"share used: {self.spending.share:.4g}"
+        return f"Overview({self.spending.dataset!r}; releases: {len(self.releases):,}; {used})"
+
+    def _repr_html_(self) -> str:
+        from osgt.ledger.cards import overview_card  # noqa: PLC0415 - it uses this class
+
+        return overview_card(self).html()
 
 
 @many_records()

@@ -12,8 +12,8 @@ from osgt.ledger.events import Event
 from osgt.ledger.records import Overview, ReleaseRecord
 from osgt.ledger.report_picture import spending_picture
 from osgt.ledger.verification import Verification
-from osgt.ledger.wording import about, figure, left, outcome, owners, promise, rounded_up, used, what, when, who
-from osgt.pages.numbers import counted, day
+from osgt.ledger.wording import about, figure, left, outcome, owners, promise, used, what, when, who
+from osgt.pages.numbers import counted, day, rounded_up
 from osgt.pages.rendering import render
 from osgt.shown_text import one_line
 

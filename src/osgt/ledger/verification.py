@@ -33,6 +33,11 @@ class Verification:
         """Whether nothing is wrong."""
         return not self.problems
 
+    def _repr_html_(self) -> str:
+        from osgt.ledger.cards import verification_card  # noqa: PLC0415 - it uses this class
+
+        return verification_card(self).html()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {

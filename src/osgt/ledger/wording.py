@@ -3,13 +3,11 @@
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, Context, Decimal
 
 from osgt.ledger.events import Event, moment
 from osgt.ledger.records import ReleaseRecord, Spending
+from osgt.pages.numbers import rounded_up
 from osgt.shown_text import one_line, shortened
-
-_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 #: Characters of a query that stands in for a title.
 _LONGEST = 120
@@ -51,11 +49,6 @@ def when(record: ReleaseRecord | Event) -> str:
 def figure(value: object) -> str:
     """A number that was told with a release, if it was."""
     return f"{value:.4g}" if isinstance(value, int | float) else "–"
-
-
-def rounded_up(value: float) -> str:
-    """Four digits, never rounded down."""
-    return f"{float(Decimal(value).normalize(_FOUR_DIGITS)):.4g}" if math.isfinite(value) else "∞"
 
 
 def used(share: float) -> str:

@@ -7,6 +7,8 @@ from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+
 #: Enough digits for the largest and the finest number that a table can hold.
 _EXACT = Context(prec=400)
 
@@ -91,6 +93,11 @@ def factor(epsilon: float) -> str:
     # Two digits of what it is above 1; the last bit of a float could be too small.
     value = Decimal(1) + Decimal(math.nextafter(math.nextafter(more, math.inf), math.inf))
     return f"{rounded(value, math.floor(math.log10(more)) - 1, ROUND_CEILING)} (e^ε with ε = {epsilon:.15g})"
+
+
+def rounded_up(value: float) -> str:
+    """Four digits, never rounded down."""
+    return f"{float(Decimal(value).normalize(_FOUR_DIGITS)):.4g}" if math.isfinite(value) else "∞"
 
 
 def day(time: datetime) -> str:

@@ -25,6 +25,12 @@ def render(template: str, **values: Any) -> str:
     return found.render(style=Markup(style), policy=policy, **values)
 
 
+def fragment(template: str, **values: Any) -> str:
+    """A piece of a page of others, with a style that touches nothing else there."""
+    style = resources.files("osgt.pages").joinpath("notebook.css").read_text(encoding="utf-8")
+    return _environment().get_template(template).render(style=Markup(style), **values)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

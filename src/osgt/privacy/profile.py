@@ -198,6 +198,20 @@ class PrivacyProfile:
         """
         return math.sqrt(sum(p.coordinates * p.shift**2 * renyi.information(p.noise) for p in self.parts))
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draw δ against ε. Returns the axes of Matplotlib: those given, or new ones."""
+        from osgt.pages.noise_cards import plot_profile  # noqa: PLC0415 - extras, and a layer below
+
+        return plot_profile(self, axes)
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks; None without Jinja2."""
+        try:
+            from osgt.pages.noise_cards import profile_card  # noqa: PLC0415 - extras, and a layer below
+        except ImportError:
+            return None
+        return profile_card(self).html()
+
     def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
         """The profile as a pessimistic `PrivacyLossDistribution` of Google's dp-accounting library."""
         from osgt.privacy.interop import privacy_loss_distribution  # noqa: PLC0415 - optional dependency

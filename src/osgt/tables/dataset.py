@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 from osgt.privacy.arguments import count
 from osgt.tables.aggregates import OfAllRows
 from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.cards import dataset_card, dataset_line
 from osgt.tables.conditions.condition import Condition, checked_condition, filtered
 from osgt.tables.engines import engine_on
 from osgt.tables.engines.source import Options
@@ -238,6 +239,12 @@ class Dataset(OfAllRows):
         """The rows that the conditions leave, as an Ibis table."""
         with self.engine.turn(self.table.get_backend()):
             return filtered(self.table, self.filters)
+
+    def __repr__(self) -> str:
+        return dataset_line(self)
+
+    def _repr_html_(self) -> str:
+        return dataset_card(self).html()
 
     def to_dict(self) -> dict[str, Any]:
         """What the data are, in plain values."""

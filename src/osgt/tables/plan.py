@@ -239,6 +239,22 @@ class Plan:
             "warnings": list(self.warnings),
         }
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the intervals beside those with Gaussian and Laplace noise. Returns the axes of Matplotlib."""
+        from osgt.tables.plots import plot_plan  # noqa: PLC0415 - it uses this class
+
+        return plot_plan(self, axes)
+
+    def __repr__(self) -> str:
+        from osgt.tables.cards import plan_line  # noqa: PLC0415 - it uses this class
+
+        return plan_line(self)
+
+    def _repr_html_(self) -> str:
+        from osgt.tables.cards import plan_card  # noqa: PLC0415 - it uses this class
+
+        return plan_card(self).html()
+
     def __str__(self) -> str:
         lines = [f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all. No data were read."]
         lines += [f"  {line}" for line in (*self.noise_in_words(), self.gains_in_words(), *self.bounds_in_words())]

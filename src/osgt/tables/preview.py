@@ -7,6 +7,7 @@ from typing import Any
 import ibis.expr.types as ir
 
 from osgt.tables.bounding import UNIT
+from osgt.tables.cards import preview_card
 from osgt.tables.query import Query
 from osgt.tables.release import prepared_rows
 from osgt.tables.values import present
@@ -37,6 +38,12 @@ class Preview:
             "rows_per_unit_and_group": dict(self.rows_per_group),
             "values": {name: dict(counts) for name, counts in self.values.items()},
         }
+
+    def __repr__(self) -> str:
+        return "Preview(NOT PRIVATE; print it to see what the bounds cut off)"
+
+    def _repr_html_(self) -> str:
+        return preview_card(self, WARNING).html()
 
     def __str__(self) -> str:
         lines = [WARNING]

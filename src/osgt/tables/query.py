@@ -213,6 +213,16 @@ class Query(Methods):
             "aggregates": [aggregate.to_dict() for aggregate in self.aggregates],
         }
 
+    def __repr__(self) -> str:
+        from osgt.tables.cards import query_line  # noqa: PLC0415 - it uses this class
+
+        return query_line(self, "Query")
+
+    def _repr_html_(self) -> str:
+        from osgt.tables.cards import query_card  # noqa: PLC0415 - it uses this class
+
+        return query_card(self).html()
+
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """The same query with one more aggregate; refuses names that are taken and bounds that are too wide."""
         if self.groups.max_rows is None and any(not measure.per_unit for measure in aggregate.measures):

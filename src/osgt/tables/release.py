@@ -23,6 +23,7 @@ from osgt.privacy import Charge
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
+from osgt.tables.cards import release_card, release_line
 from osgt.tables.engines.engine import Engine
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.groups import Groups
@@ -33,6 +34,7 @@ from osgt.tables.levels import SUMMED_OVER
 from osgt.tables.measures import Measure, Values
 from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files
 from osgt.tables.plan import Plan
+from osgt.tables.plots import plot_release
 from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
@@ -158,6 +160,16 @@ class Release(Interchange):
         if "out" in places:
             check_writable(self.query, targets["out"].path)
             Published(self.statement, about, self.table).write("out", targets, places)
+
+    def plot(self, column: str | None = None, axes: Any = None) -> Any:
+        """Draw a column (the first, if none is named) with its noise intervals. Returns the axes of Matplotlib."""
+        return plot_release(self, column, axes)
+
+    def __repr__(self) -> str:
+        return release_line(self)
+
+    def _repr_html_(self) -> str:
+        return release_card(self).html()
 
     def rows(self, limit: int) -> list[dict[str, Any]]:
         """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""

@@ -70,9 +70,9 @@ def _published(plan: Plan) -> str:
     return "all rows are one group"
 
 
-def asked(aggregate: Aggregate) -> str:
+def asked(aggregate: Aggregate, *, is_open: bool = False) -> str:
     """An aggregate in words: "mean of arr_delay; limits of a value: -60 to 120"."""
-    arguments = aggregate.arguments()
+    arguments = aggregate.arguments() | ({"bounds": "open"} if is_open else {})
     words = [aggregate.kind.replace("_", " ")]
     if "column" in arguments:
         words[0] += f" of {arguments.pop('column')}"

@@ -36,14 +36,14 @@ def pictures(release: "Release", about: About) -> list[Dots | Lines]:
 def _picture(release: "Release", about: About, name: str) -> Dots | Lines:
     keys = release.query.groups.by
     if 1 <= len(keys) <= 2:
-        order = _places(release.table[keys[-1]])
+        order = places(release.table[keys[-1]])
         fewest = _FEWEST if len(keys) == 2 else _FEWEST_ALONE
         if order is not None and fewest <= len(np.unique(order)) <= _POINTS:
             return _lines(release, about, name, order)
     return _dots(release, about, name)
 
 
-def _places(column: pa.ChunkedArray) -> Any:
+def places(column: pa.ChunkedArray) -> Any:
     """The places of the values of a key on an axis; None if they have no order that people expect."""
     dtype = column.type
     if column.null_count or pa.types.is_boolean(dtype):

@@ -86,6 +86,10 @@ class Statement:
         """Every parameter of the release, in plain values for JSON, and the words."""
         return {"statement": self.words, **self.values}
 
+    def __repr__(self) -> str:
+        budget = f"epsilon={self.values['epsilon']:.15g}, delta={self.values['delta']:.15g}"
+        return f"Statement({budget}; print it to read it)"
+
     def __str__(self) -> str:
         return self.words
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from osgt.tables.aggregates import Aggregate, Methods
 from osgt.tables.bounds.curve import Bounds, Wanted
 from osgt.tables.bounds.recommendation import Open
+from osgt.tables.cards import StillOpen, query_card, query_line
 from osgt.tables.query import Query
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ class OpenQuery(Methods):
         asked = tuple(aggregate.to_dict() for aggregate in query.aggregates)
         given = {"max_groups": max_groups, "max_rows_per_group": max_rows}
         return cls(query.dataset, stand_in, query.aggregates, asked, given)
+
+    def __repr__(self) -> str:
+        return query_line(self, "OpenQuery", self._still_open())
+
+    def _repr_html_(self) -> str:
+        return query_card(self, self._still_open()).html()
+
+    def _still_open(self) -> StillOpen:
+        pairs = enumerate(zip(self.aggregates, self.asked, strict=True))
+        unbounded = [i for i, (own, plain) in pairs if "bounds" in own.arguments() and "bounds" not in plain]
+        return StillOpen(self.given or {}, unbounded, self.missing)
 
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """The same query with one more aggregate, all of whose bounds are given."""

@@ -1,21 +1,19 @@
 """The picture of a suggestion: error against the limit of groups, and what it is made of."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
+from osgt.pages.plots import axes_for
 
 if TYPE_CHECKING:
     from osgt.tables.bounds.suggestion import Suggestion
 
 
-def draw(suggestion: "Suggestion", path: str | Path, suffix: str | None = None) -> None:
-    """Write the curve: for limits of groups, or of rows where there are no groups, noise and expected errors."""
+def draw(suggestion: "Suggestion", axes: Any) -> Any:
+    """Draw the curve: for limits of groups, or of rows where there are no groups, noise and expected errors."""
     by_groups = len(suggestion.choices) > 1
     outcomes = suggestion.choices if by_groups else suggestion.row_choices
     limits = [each.max_groups if by_groups else each.max_rows for each in outcomes]
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
+    axes = axes_for(axes)
     for name, values, style in (
         ("noise alone", [each.noise for each in outcomes], "--"),
         ("small group", [each.small for each in outcomes], "-"),
@@ -29,7 +27,6 @@ def draw(suggestion: "Suggestion", path: str | Path, suffix: str | None = None) 
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("max_groups" if by_groups else "max_rows_per_group")
-    axes.set_ylabel(f"expected error of {suggestion.query.aggregates[0].name}")
+    axes.set_ylabel(f"expected error of {suggestion.query.aggregates[0].name}", parse_math=False)
     axes.legend(frameon=False)
-    kind = Path(path).suffix if suffix is None else suffix
-    figure.savefig(path, format=kind.lstrip(".").lower())
+    return axes

@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from osgt.tables.bounds.budget import NoisePlan
 from osgt.tables.bounds.curve import Choice, Model
 from osgt.tables.bounds.evidence import Evidence
 from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.bounds.picture import draw
 from osgt.tables.bounds.recommendation import Recommendation, limits_tried
 from osgt.tables.bounds.share import Share
+from osgt.tables.cards import suggestion_card, suggestion_line
 from osgt.tables.query import Query
 
 #: Choices that a table shows, around the recommended one.
@@ -205,11 +206,15 @@ class Suggestion:
         plain = json.dumps(self.to_dict(), sort_keys=True, default=str)
         reservation.settle(hashlib.sha256(plain.encode()).hexdigest(), output="a suggestion of bounds")
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the error against the limit of groups, and what it is made of."""
-        from osgt.tables.bounds.picture import draw  # noqa: PLC0415 - matplotlib is an extra
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the error against the limit of groups, and what it is made of. Returns the axes of Matplotlib."""
+        return draw(self, axes)
 
-        draw(self, path)
+    def __repr__(self) -> str:
+        return suggestion_line(self)
+
+    def _repr_html_(self) -> str:
+        return suggestion_card(self).html()
 
     def __str__(self) -> str:
         from osgt.tables.bounds.words import in_words  # noqa: PLC0415 - it uses this class
