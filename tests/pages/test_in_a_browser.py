@@ -8,7 +8,7 @@ import pytest
 from html_pages import HOSTILE
 from typer.testing import CliRunner
 
-from osgt import Dataset, Ledger, Mechanism
+from osgt import Dataset, Ledger, Mechanism, Publication
 from osgt.cli import app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
@@ -52,6 +52,18 @@ def hostile(folder):
     release.report(folder / "hostile.html", title=LONG, subtitle=TURNED, publisher=HOSTILE[1], contact=HOSTILE[9])
 
 
+def several(folder):
+    """Tables of one publication, one of them with a hostile title."""
+    rows = pa.table({"user": np.arange(3000), "town": ["Rome", "Oslo"] * 1500, "month": np.arange(3000) % 12 + 1})
+    data = Dataset(rows, "user")
+    towns = data.group_by("town", max_groups=1, max_rows_per_group=1, public_keys=["Rome", "Oslo"]).count()
+    months = data.group_by("month", max_groups=1, max_rows_per_group=1).count().count_units()
+    everyone = data.group_by(max_rows_per_group=1).count()
+    publication = Publication(towns=towns, months=months, everyone=everyone)
+    release = publication.release(1, 1e-6, measure_left_out=True)
+    release.write(folder, report=folder / "several.html", labels={"towns": LONG, "months": HOSTILE[0]})
+
+
 def auditor(folder):
     """The page of a ledger with two releases."""
     with Ledger(folder / "budget.db") as ledger:
@@ -83,7 +95,7 @@ def notebook(folder):
     (folder / "notebook.html").write_text(f"{head}<body><main><h1>Notebook</h1>{body}</main></body></html>", "utf-8")
 
 
-PAGES = {"plain": plain, "hostile": hostile, "auditor": auditor, "notebook": notebook}
+PAGES = {"plain": plain, "hostile": hostile, "auditor": auditor, "notebook": notebook, "several": several}
 
 
 @pytest.fixture(scope="module")

@@ -212,17 +212,22 @@ class Publication:
         }
 
 
+def check_name(name: object) -> None:
+    """Raise unless a table may have this name."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(
+            "the name of a table must be letters, digits, _ and - (it becomes part of the names of files), got "
+            f"{name!r}"
+        )
+
+
 def _check(tables: Mapping[str, Any]) -> None:
     """Raise unless these are complete queries about the same people, under names that files can have."""
     if not tables:
         raise ValueError("a publication must have at least one table: Publication(by_city=query)")
     seen: dict[str, str] = {}
     for name, query in tables.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(
-                f"the name of a table must be letters, digits, _ and - (it becomes part of the names of files), got "
-                f"{name!r}"
-            )
+        check_name(name)
         if name.casefold() in seen:
             raise ValueError(f"tables {seen[name.casefold()]!r} and {name!r} must differ in more than capital letters")
         seen[name.casefold()] = name

@@ -13,7 +13,7 @@ from osgt.tables.about import About, ReportTexts
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.left_out import LeftOut
 from osgt.tables.output import SUFFIXES, check_writable, out_key, used_files
-from osgt.tables.publication import Publication
+from osgt.tables.publication import Publication, check_name
 from osgt.tables.publication_plan import PublicationPlan
 from osgt.tables.publication_report import page
 from osgt.tables.publication_statement import PublicationStatement, publication_statement
@@ -150,6 +150,8 @@ def publication_targets(
 
 def table_files(names: list[str], out: str | Path) -> dict[str, Path]:
     """The file of each table: the pattern with its name in it, or a Parquet file in a folder."""
+    for name in names:
+        check_name(name)
     pattern = os.fspath(out)
     if Path(pattern).suffix.lower() not in SUFFIXES["out"]:
         pattern = os.path.join(pattern, f"{TABLE}.parquet")

@@ -8,6 +8,7 @@ from osgt.pages.rendering import render
 from osgt.tables.about import About, default_title
 from osgt.tables.report import Section, facts
 from osgt.tables.report_details import compared, guidelines, names_of_noises
+from osgt.tables.report_downloads import statement_file
 from osgt.tables.report_summary import about_intervals, limits_in_words, promise, published_from, shown_in
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def page(release: "PublicationRelease", about: About, beside: "Mapping[str, str]
             Section.of(table, about, titles[name], beside.get(name), name) for name, table in release.tables.items()
         ],
         statement=str(release.statement),
+        statement_file=statement_file(release.statement),
         cuts={name: [f"{cut}." for cut in table.cuts] for name, table in plan.tables.items()},
         compared={
             "names": names_of_noises(plan),

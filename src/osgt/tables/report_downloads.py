@@ -10,6 +10,7 @@ import pyarrow as pa
 from osgt.pages.rendering import data_uri
 from osgt.tables.about import About
 from osgt.tables.output import has_escaped_text, write_csv, write_parquet
+from osgt.tables.statement import Statement
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -41,7 +42,6 @@ class Downloads:
 
 def downloads(release: "Release", about: About, beside: str | None, name: str = "table") -> Downloads:
     """What a page offers; the files of the table have a name."""
-    words = json.dumps(release.statement.to_dict(), indent=2, ensure_ascii=False)
     found = []
     if len(release) <= _ROWS:
         parquet, csv = io.BytesIO(), io.BytesIO()
@@ -52,10 +52,15 @@ def downloads(release: "Release", about: About, beside: str | None, name: str = 
         except pa.ArrowException:  # CSV cannot hold every type of a key
             pass
         found.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
-    statement = Download("statement.json", "JSON", data_uri(_JSON, words.encode()))
     tables = tuple(each for each in found if each is not None)
     escaped = any(each.name.endswith(".csv") for each in tables) and has_escaped_text(release.table)
-    return Downloads(tables, statement, beside, escaped)
+    return Downloads(tables, statement_file(release.statement), beside, escaped)
+
+
+def statement_file(statement: Statement) -> Download:
+    """The statement for programs."""
+    words = json.dumps(statement.to_dict(), indent=2, ensure_ascii=False)
+    return Download("statement.json", "JSON", data_uri(_JSON, words.encode()))
 
 
 def _download(name: str, title: str, kind: str, file: io.BytesIO) -> Download | None:
