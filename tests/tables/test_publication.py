@@ -149,6 +149,15 @@ class TestShared:
         release = publication.release(1, 1e-6)
         assert release["a"].to_arrow()["count"] == release["b"].to_arrow()["count"]
 
+    def test_totals_of_tables_with_the_same_groups(self):
+        keys = {"town": TOWNS, "month": MONTHS}
+        cells = trips().group_by("town", "month", max_groups=3, max_rows_per_group=2, public_keys=keys, totals="rollup")
+        release = Publication(a=cells.count(), b=cells.sum("fare", (0, 50)).count()).release(1, 1e-6)
+        assert release["a"].to_arrow()["count"] == release["b"].to_arrow()["count"]
+        assert release["a"].to_arrow()["count_high"] == release["b"].to_arrow()["count_high"]
+        assert len(release["a"]) == 3 * 6 + 3 + 1
+        assert release.plan.charge.delta(1) <= 1e-6
+
     def test_shared_numbers_are_measured_once(self):
         data = trips()
         once = Publication(a=by_town(data).count(), b=by_town(data).count()).plan(1, 1e-6)
