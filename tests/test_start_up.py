@@ -29,6 +29,12 @@ PUBLIC = {
     "calibrate_delta",
     "calibrate_epsilon",
     "compare",
+    "cut",
+    "month",
+    "quarter",
+    "recode",
+    "weekday",
+    "year",
 }
 
 #: Packages that take long to import, and that neither names nor help need.

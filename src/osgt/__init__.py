@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from osgt.mechanism import Mechanism
     from osgt.noise import OSGT, DiscreteOSGT
     from osgt.privacy import PrivacyProfile
-    from osgt.tables import Dataset, Publication
+    from osgt.tables import Dataset, Publication, cut, month, quarter, recode, weekday, year
 
     __version__: str
 
@@ -28,6 +28,12 @@ __all__ = [
     "calibrate_delta",
     "calibrate_epsilon",
     "compare",
+    "cut",
+    "month",
+    "quarter",
+    "recode",
+    "weekday",
+    "year",
 ]
 
 #: Where each name is: imported when it is first used, so that a bare `import osgt` takes no time.
@@ -44,6 +50,12 @@ _HOMES = {
     "calibrate_delta": "calibration",
     "calibrate_epsilon": "calibration",
     "compare": "calibration",
+    "cut": "tables",
+    "month": "tables",
+    "quarter": "tables",
+    "recode": "tables",
+    "weekday": "tables",
+    "year": "tables",
 }
 
 

@@ -1,4 +1,4 @@
-"""Units and columns on the command line: `--unit`, `--unit-row`."""
+"""Units and derived columns on the command line and in query files."""
 
 import json
 
@@ -77,3 +77,67 @@ def test_a_query_file_says_the_same(run, rows):
         )
         assert released(run, "--query", file)["query"]["data"]["privacy_unit"] == json.loads(unit)
     assert planned(run, "--query", file, "--unit", "house")["epsilon"] == 1
+
+
+def test_derived_columns(run, rows, tmp_path):
+    """Bands, recoding and arithmetic, with all labels as public keys; the statement says how they were made."""
+    derived = ["--derive", "band=cut(house, 0, 5, 9)", "--derive", "late = house * 4 + person"]
+    asked = ["--by", "band", "--public-keys", "all", "--where", "late >= 0"]
+    found = released(run, rows, "--unit-row", *derived, *asked, "--count", "--sum", "late:0:40")
+    assert [row["band"] for row in found["table"]] == ["0–4", "5–9"]
+    assert found["query"]["data"]["derive"] == {"band": "cut(house, 0, 5, 9)", "late": "house * 4 + person"}
+    assert "band = cut(house, 0, 5, 9); late = house * 4 + person" in found["statement"]
+    report = tmp_path / "page.html"
+    budget = ["--epsilon", 5, "--delta", "1e-4"]
+    assert run("release", rows, "--unit-row", *derived, *asked, "--count", *budget, "--report", report).exit_code == 0
+    assert "cut(house, 0, 5, 9)" in report.read_text()
+
+
+def test_derived_columns_in_a_query_file(run, rows):
+    file = rows.with_name("query.toml")
+    file.write_text(
+        """
+        [data]
+        source = "rows.parquet"
+        privacy_unit = "row"
+        where = "band <> 'none'"
+
+        [data.derive]
+        band = "cut(house, 0, 'few', 5, 'many', NULL)"
+        town_code = "recode(town, 'Bern', 'BE', 'RM')"
+
+        [groups]
+        by = ["band", "town_code", "number"]
+
+        [groups.public_keys]
+        band = "all"
+        town_code = "all"
+        number = [0, 1, 2, 3]
+
+        [[aggregates]]
+        kind = "count"
+        """
+    )
+    found = released(run, "--query", file, "--derive", "number=person")
+    assert {(row["band"], row["town_code"]) for row in found["table"]} == {
+        (band, town) for band in ("few", "many") for town in ("BE", "RM")
+    }
+    assert len(found["table"]) == 16
+    assert list(found["query"]["data"]["derive"]) == ["band", "town_code", "number"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--derive", "x"], "--derive must be NAME=SQL"),
+        (["--derive", "=house"], "--derive must be NAME=SQL"),
+        (["--derive", "x=house +"], "derive: x: it ends too early"),
+        (["--derive", "x=(SELECT 1)"], "derive: x: did not expect 'SELECT'"),
+        (["--derive", "house=person"], "derive: there is a column 'house' already"),
+        (["--by", "town", "--public-keys", "all"], '"all" is for columns that cut'),
+    ],
+)
+def test_what_is_wrong_is_named(run, rows, given, message):
+    result = run("plan", rows, "--unit-row", "--count", *given, "--epsilon", 1, "--delta", 0)
+    assert result.exit_code == 2
+    assert message in result.stderr

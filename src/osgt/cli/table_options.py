@@ -44,6 +44,15 @@ def _parts(
     unit_row: Annotated[
         bool, typer.Option("--unit-row", help="Every row is a unit of its own.", rich_help_panel=DATA)
     ] = False,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SQL",
+            help="Column that is computed from each row, as 'band=cut(age, 0, 18, 65, 120)' or 'net=fare - tip'; may "
+            "be repeated.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="SQL", help="Condition on each row; may be repeated.", rich_help_panel=DATA),
@@ -100,7 +109,11 @@ def _parts(
     ] = None,
     public_keys: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV or Parquet file with the groups to show.", rich_help_panel=GROUPS),
+        typer.Option(
+            metavar="FILE",
+            help="CSV or Parquet file with the groups to show; 'all' for all labels of a --derive.",
+            rich_help_panel=GROUPS,
+        ),
     ] = None,
     totals: Annotated[
         list[str] | None,
@@ -121,6 +134,7 @@ def _parts(
         "data": {
             "source": source if url is None else url,
             "privacy_unit": "row" if unit_row else unit,
+            "derive": _derived(derive or []),
             "where": where,
             "types": _types(types or []),
             "delimiter": delimiter,
@@ -163,8 +177,9 @@ class Asked:
         typed = _parts(**self.parts)
         for part in typed.keys() | more.keys():
             given = {**typed.get(part, {}), **more.get(part, {})}
-            if given.get("types"):
-                given["types"] = {**file.get("data", {}).get("types", {}), **given["types"]}
+            for key in ("types", "derive"):
+                if given.get(key):
+                    given[key] = {**file.get("data", {}).get(key, {}), **given[key]}
             file[part] = {**file.get(part, {}), **{key: value for key, value in given.items() if _is_said(value)}}
         for key, option in (
             ("source", "SOURCE (a file), --url or --query"),
@@ -244,6 +259,16 @@ def _types(texts: list[str]) -> dict[str, str]:
             raise ValueError(f"--type must be COLUMN:TYPE, as in age:int64, got {text!r}")
         declared[column] = dtype
     return declared
+
+
+def _derived(texts: list[str]) -> dict[str, str]:
+    derived = {}
+    for text in texts:
+        name, equals, expression = text.partition("=")
+        if not (equals and name.strip() and expression.strip()):
+            raise ValueError(f"--derive must be NAME=SQL, as in 'net=fare - tip', got {text!r}")
+        derived[name.strip()] = expression.strip()
+    return derived
 
 
 def _is_said(value: Any) -> bool:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
+    from osgt.tables.derived import cut, month, quarter, recode, weekday, year
     from osgt.tables.publication import Publication
 
-__all__ = ["Dataset", "Publication"]
+__all__ = ["Dataset", "Publication", "cut", "month", "quarter", "recode", "weekday", "year"]
 
 #: Where each name is: engines can be listed without any of them.
 _HOMES = {"Dataset": "dataset", "Publication": "publication"}
+_HOMES |= dict.fromkeys(("cut", "month", "quarter", "recode", "weekday", "year"), "derived")
 
 for _name in ("ibis", "pyarrow"):
     if find_spec(_name) is None:

@@ -13,7 +13,9 @@ from osgt.privacy.arguments import count
 from osgt.tables.aggregates import OfAllRows
 from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.cards import dataset_card, dataset_line
-from osgt.tables.conditions.condition import Condition, checked_condition, filtered
+from osgt.tables.conditions.condition import checked_condition, filtered
+from osgt.tables.conditions.expression import Expression
+from osgt.tables.derived import with_column
 from osgt.tables.engines import engine_on
 from osgt.tables.engines.source import Options
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
@@ -90,7 +92,8 @@ class Dataset(OfAllRows):
         self.neighbours: Neighbours = neighbours
         self._opened_ledger = _opened(ledger) if isinstance(ledger, str | os.PathLike) else None
         self.ledger, self.dataset = self._opened_ledger or ledger, dataset
-        self.filters: tuple[Condition, ...] = ()
+        self.filters: tuple[Expression, ...] = ()
+        self.derived: dict[str, Expression] = {}
         self.origin = origin(source, table)
         self.identity = identity(source, table, self.table.schema(), self.origin)
         self.files = files_of(source, self.table)
@@ -155,11 +158,35 @@ class Dataset(OfAllRows):
         >>> data.where("days > (SELECT avg(days) FROM visits)")
         Traceback (most recent call last):
             ...
-        ValueError: where: did not expect 'SELECT' at character 9; a condition looks at one row alone and has no ...
+        ValueError: where: did not expect 'SELECT' at character 9; it looks at one row alone and has no queries, ...
         """
         fewer = copy(self)
         fewer.filters = (*self.filters, checked_condition(self.table, condition))
         return fewer
+
+    def derive(self, columns: Mapping[str, Any] | None = None, /, **named: Any) -> "Dataset":
+        """Columns that are computed from each row, for `where`, `group_by` and aggregates.
+
+        A column is made by `cut`, `recode`, `year`, `quarter`, `month` or `weekday`, by SQL of the engine (`"fare -
+        tip"`, `"CASE WHEN … END"`), in which these functions may be used, or by an Ibis expression. It may use the
+        columns before it. The rules of `where` apply: it looks at one row alone, and a value that the engine cannot
+        compute is missing. Names that are no names of Python are given in a dict.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from osgt import cut
+        >>> people = pa.table({"id": [1, 2, 3], "age": [8, 34, 71], "wage": [0, 50, 20], "tax": [0, 9, 2]})
+        >>> data = Dataset(people, privacy_unit="id").derive(band=cut("age", [0, 18, 65, 120]), net="wage - tax")
+        >>> query = data.group_by("band", max_groups=1, max_rows_per_group=1, public_keys="all").sum("net", (0, 99))
+        >>> query.release(epsilon=1, delta=0).to_arrow()["band"].to_pylist()
+        ['0–17', '18–64', '65–120']
+        """
+        more = copy(self)
+        more.derived = dict(self.derived)
+        for name, given in {**(columns or {}), **named}.items():
+            more.table, more.derived[name] = with_column(more.table, name, given)
+        return more
 
     def group_by(
         self,
@@ -184,7 +211,9 @@ class Dataset(OfAllRows):
             Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
             dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
             of a list: a range, a set (which is sorted), a NumPy array, a Series or an Index; of what is categorical in
-            pandas, its categories. If not given, only groups with enough units are shown, for a part of δ.
+            pandas, its categories. "all" for a derived column stands for all labels or values that it can have (and in
+            place of everything, if all columns are such). If not given, only groups with enough units are shown, for a
+            part of δ.
         totals
             Totals to publish as well: "rollup" (over the last key, the last two, …, all of them), "cube" (over every
             set of keys), or a list of levels, each the columns that remain, as in `[("region",), ()]`; a level may have
@@ -224,6 +253,7 @@ class Dataset(OfAllRows):
         rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
         read, public = self, None
         if public_keys is not None:
+            public_keys = self._every(public_keys, columns)
             public = public_table(public_keys, columns, self.engine.key_schema(self.table))
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
@@ -234,6 +264,24 @@ class Dataset(OfAllRows):
             # Not to be released before it has a limit, but a suggestion can be made for it.
             return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]
         return query
+
+    def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:
+        """Public keys with all values of derived columns in place of "all"."""
+        if isinstance(public_keys, str) and public_keys == "all":
+            public_keys = dict.fromkeys(columns, "all")
+        if not isinstance(public_keys, Mapping):
+            return public_keys
+        found = dict(public_keys)
+        for name, values in public_keys.items():
+            if isinstance(values, str) and values == "all":
+                every = self.derived[name].values if name in self.derived else None
+                if every is None:
+                    raise ValueError(
+                        f'public_keys: "all" is for columns that cut, recode, quarter, month or weekday derives; list '
+                        f"the keys of {name!r}"
+                    )
+                found[name] = list(every)
+        return found
 
     def rows(self) -> ir.Table:
         """The rows that the conditions leave, as an Ibis table."""
@@ -254,6 +302,7 @@ class Dataset(OfAllRows):
             "privacy_unit": self.unit.plain,
             "neighbours": self.neighbours,
             "types": dict(self._source.types),
+            "derive": {name: expression.text for name, expression in self.derived.items()},
             "where": [condition.text for condition in self.filters],
         }
 

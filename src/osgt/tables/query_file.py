@@ -4,10 +4,13 @@
 [data]
 source = "flights.csv"
 privacy_unit = "tailnum"
-where = "origin = 'JFK'"
+where = "origin = 'JFK' AND length <> 'far'"
 
 [data.types]                # of a CSV file, whose columns are text otherwise
 distance = "int64"
+
+[data.derive]               # columns that are computed from each row
+length = "cut(distance, 0, 'near', 1000, 'far', NULL)"
 
 [groups]
 by = ["dest", "month"]
@@ -84,6 +87,9 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
+#: Keys of [data] that are no arguments of `Dataset`.
+_APART = ("derive", "where", "ledger", "dataset")
+
 
 class DataTable(FileTable):
     """Where the rows are, and whom they are about."""
@@ -113,6 +119,11 @@ class DataTable(FileTable):
         description='What is compared: a table with one unit more or less ("add_remove", if nothing is said), or with '
         'one unit exchanged for another ("change_one").',
     )
+    derive: Annotated[dict[str, str], Words("a table of names and expressions")] | None = Field(
+        default=None,
+        description="Columns that are computed from each row, by name: SQL, in which cut, recode, year, quarter, month "
+        "and weekday mean the same on every engine.",
+    )
     where: Texts | None = Field(
         default=None, description="Conditions in SQL, each on one row: only rows that meet all count."
     )
@@ -131,14 +142,15 @@ class GroupsTable(FileTable):
     )
     public_keys: (
         Annotated[
-            str | list[Any] | dict[str, list[Any]],
+            str | list[Any] | dict[str, str | list[Any]],
             Words("the path of a file, a list of keys, or a table with a list for each column"),
         ]
         | None
     ) = Field(
         default=None,
         description="The groups to show, whatever the data hold: a CSV or Parquet file, a list of keys, or a list for "
-        "each column (all combinations). If nothing is said, groups are shown that are large enough.",
+        'each column (all combinations); "all" for all labels of a derived column. If nothing is said, groups are '
+        "shown that are large enough.",
     )
     totals: (
         Annotated[
@@ -261,11 +273,11 @@ class QueryFile(FileTable):
             raise TypeError(error.message(f"{option}, or {file}")) from None
 
     def _dataset(self, ledger: Any) -> Dataset:
-        data = {name: value for name, value in self.data.given().items() if name not in ("where", "ledger", "dataset")}
+        data = {name: value for name, value in self.data.given().items() if name not in _APART}
         if ledger is not None:
             data |= {"ledger": ledger, "dataset": self.data.dataset}
         dataset = Dataset(data.pop("source"), data.pop("privacy_unit"), **data)
-        return _filtered(dataset, self.data.where)
+        return _filtered(dataset.derive(self.data.derive or {}), self.data.where)
 
     def _query(self, ledger: Any) -> Query:
         return _asked(self._dataset(ledger), self.groups, self.aggregates)
@@ -357,7 +369,7 @@ def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
     paths = {}
     for name in names:
         value = getattr(part, name)
-        if isinstance(value, str) and "://" not in value:
+        if isinstance(value, str) and "://" not in value and (name, value) != ("public_keys", "all"):
             paths[name] = os.path.normpath(folder / value)
     return part.model_copy(update=paths)
 

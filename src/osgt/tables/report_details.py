@@ -34,7 +34,9 @@ def parameters(release: "Release", about: About) -> list[tuple[str, str]]:
         rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
     if groups.max_rows is not None and not groups.each_row:
         rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
-    rows += [("Only rows with", text) for text in query.dataset.to_dict()["where"]]
+    plain = query.dataset.to_dict()
+    rows += [(f"Column {name}, of each row", text) for name, text in plain["derive"].items()]
+    rows += [("Only rows with", text) for text in plain["where"]]
     rows += [(f"Column {listed(aggregate.names)}", asked(aggregate)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", _noise(column)) for column in plan.columns]
     for level, columns in plan.totals.items():

@@ -226,6 +226,9 @@ def about_bounds(query: "Query") -> str:
 def about_groups(query: "Query", plan: Plan, left_out: LeftOut | None) -> list[str]:
     """What was left out of a table, and which groups are shown."""
     sentences = about_totals(plan)
+    if query.dataset.derived:
+        made = "; ".join(f"{name} = {made.text}" for name, made in query.dataset.derived.items())
+        sentences.append(f"Columns were computed from each row by itself: {made}.")
     if left_out is not None:
         sentences += left_out.sentences
     if plan.threshold is not None:

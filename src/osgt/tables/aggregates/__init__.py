@@ -43,6 +43,9 @@ class OfAllRows:
     mean: Callable[..., Any]
     variance: Callable[..., Any]
     histogram: Callable[..., Any]
+    quantile: Callable[..., Any]
+    median: Callable[..., Any]
+    proportion: Callable[..., Any]
 
 
 def _of_all_rows(kind: Kind) -> Callable[..., Any]:

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from osgt.tables.aggregates.base import Aggregate, Column, Error, Noisy
 from osgt.tables.aggregates.kinds import Arguments, Asking, Kind, Option, named, weighted
-from osgt.tables.conditions.condition import Condition, checked_condition, holds
+from osgt.tables.conditions.condition import checked_condition, holds
+from osgt.tables.conditions.expression import Expression
 from osgt.tables.file_types import Text
 from osgt.tables.groups import Groups
 from osgt.tables.intervals import ratio_interval
@@ -26,7 +27,7 @@ class Balance(Measure):
     A condition that is neither true nor false for a row does not hold.
     """
 
-    condition: Condition
+    condition: Expression
 
     @property
     def low(self) -> int:
@@ -85,10 +86,7 @@ class ProportionMethod(Asking):
 
         Of each unit at most `max_rows_per_group` rows count. With one row a unit it is the share of units.
         """
-        try:
-            balance = Balance(checked_condition(self.dataset.table, condition))
-        except (TypeError, ValueError) as error:
-            raise type(error)(str(error).replace("where: ", "condition: ", 1)) from None
+        balance = Balance(checked_condition(self.dataset.table, condition, "condition"))
         rows = self.groups.same(Rows())
         return self.with_aggregate(Proportion(named(name, "proportion"), weighted(weight), balance, rows))
 

@@ -55,8 +55,8 @@ def check_calls(root: Node, dialect: Dialect) -> None:
         if isinstance(node, Call):
             if node.name not in dialect.functions:
                 raise ValueError(
-                    f"where: the function {node.name!r} is not known to look at one row alone on {dialect.engine}; "
-                    "filter the rows before they are handed over"
+                    f"the function {node.name!r} is not known to look at one row alone on {dialect.engine}; "
+                    "compute it before the rows are handed over"
                 )
             _letters(node, dialect)
         elif isinstance(node, Extract):
@@ -66,14 +66,9 @@ def check_calls(root: Node, dialect: Dialect) -> None:
 
 
 def check_types(root: Node, dialect: Dialect) -> None:
-    """Raise unless every part has operands of kinds that go together, and the whole is true or false."""
+    """Raise unless every part has operands of kinds that go together."""
     for node in nodes_of(root):
         _check(node, dialect)
-    if dialect.kind(root) != "boolean":
-        raise TypeError(
-            f"where: the condition must be true or false for each row, got {dialect.types[root].name.lower()}; "
-            "compare it with something"
-        )
 
 
 def _check_plain(node: Node, dialect: Dialect) -> None:
@@ -81,7 +76,7 @@ def _check_plain(node: Node, dialect: Dialect) -> None:
     for part in () if isinstance(node, Is) else node.parts:
         if dialect.kind(part) == "other":
             name = dialect.types[part].name.lower()
-            raise TypeError(f"where: values of type {name} can only be tested with IS NULL; use a view that casts them")
+            raise TypeError(f"values of type {name} can only be tested with IS NULL; use a view that casts them")
 
 
 def _check(node: Node, dialect: Dialect) -> None:
@@ -93,7 +88,7 @@ def _check(node: Node, dialect: Dialect) -> None:
     elif isinstance(node, Binary) and node.operator in ("RLIKE", *dialect.grammar.matches):
         _one_of(node.operator, node.left, ("text",), dialect)
         if not isinstance(node.right, Text):
-            raise ValueError("where: a regular expression must be written out")
+            raise ValueError("a regular expression must be written out")
     elif isinstance(node, Like):
         _one_of(node.operator, node.value, ("text",), dialect)
     elif isinstance(node, Binary | Unary):
@@ -125,10 +120,10 @@ def _check_operator(node: Binary | Unary, dialect: Dialect) -> None:
             _one_of(node.operator, part, numbers, dialect)
     else:
         if node.operator not in ("+", "-"):
-            raise TypeError(f"where: {node.operator} is for numbers")
+            raise TypeError(f"{node.operator} is for numbers")
         time = isinstance(node.right, Typed) or (node.operator == "-" and dialect.kind(node.right) in _KINDS["d"])
         if not time and not (dialect.kind(node.left) == "date" and whole_number(node.right) is not None):
-            raise TypeError("where: to a date, add INTERVAL '…' or a whole number of days, written out")
+            raise TypeError("to a date, add INTERVAL '…' or a whole number of days, written out")
 
 
 def _booleans(what: str, parts: tuple[Node, ...], dialect: Dialect) -> None:
@@ -140,8 +135,7 @@ def _one_of(what: str, node: Node, kinds: tuple[str, ...], dialect: Dialect) -> 
     if dialect.kind(node) not in (*kinds, "null"):
         needed = "true or false" if kinds == ("boolean",) else " or ".join(kinds)
         raise TypeError(
-            f"where: {what} needs {needed}, got {dialect.types[node].name.lower()}; "
-            "compare it with something or cast it"
+            f"{what} needs {needed}, got {dialect.types[node].name.lower()}; compare it with something or cast it"
         )
 
 
@@ -150,7 +144,7 @@ def _alike(parts: tuple[Node, ...], dialect: Dialect) -> None:
     families = {dialect.types[part].family for part in parts if not isinstance(part, Text)} - {"null"}
     if len(families) > 1:
         names = sorted({dialect.types[part].name.lower() for part in parts if dialect.kind(part) != "null"})
-        raise TypeError(f"where: {' and '.join(names)} cannot be compared; cast one of them")
+        raise TypeError(f"{' and '.join(names)} cannot be compared; cast one of them")
 
 
 def literal_of(node: Node, parts: tuple[Node, ...], dialect: Dialect) -> str | None:
@@ -171,10 +165,10 @@ def _letters(node: Call, dialect: Dialect) -> str:
     if spec.endswith("*") and given > len(letters):
         letters += letters[-1] * (given - len(letters))
     if not len(needed) <= given <= len(letters):
-        raise ValueError(f"where: the function {node.name!r} takes {_words(needed, optional)}, got {given} arguments")
+        raise ValueError(f"the function {node.name!r} takes {_words(needed, optional)}, got {given} arguments")
     for letter, argument in zip(letters, node.arguments, strict=False):
         if not _is_written(letter, argument, dialect):
-            raise ValueError(f"where: the function {node.name!r} takes {_words(needed, optional)}")
+            raise ValueError(f"the function {node.name!r} takes {_words(needed, optional)}")
     return letters[:given]
 
 
@@ -211,14 +205,12 @@ def _check_arguments(node: Call, dialect: Dialect) -> None:
 
 def _check_field(field: str, dialect: Dialect) -> None:
     if field not in dialect.fields:
-        raise ValueError(
-            f"where: {field.lower()!r} is not a part of a date; use {', '.join(sorted(dialect.fields)).lower()}"
-        )
+        raise ValueError(f"{field.lower()!r} is not a part of a date; use {', '.join(sorted(dialect.fields)).lower()}")
 
 
 def _check_like(node: Like, dialect: Dialect) -> None:
     if node.escape is not None and len(node.escape) != 1:
-        raise ValueError("where: ESCAPE must be followed by one character")
+        raise ValueError("ESCAPE must be followed by one character")
     escape = node.escape or dialect.like_escape
     if escape is None:
         return
@@ -228,5 +220,5 @@ def _check_like(node: Like, dialect: Dialect) -> None:
             at += 1
             following = node.pattern[at : at + 1]
             if not following or (dialect.like_strict and following not in ("%", "_", escape)):
-                raise ValueError(f"where: in a pattern of LIKE {escape!r} must stand before %, _ or itself")
+                raise ValueError(f"in a pattern of LIKE {escape!r} must stand before %, _ or itself")
         at += 1

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import ibis.expr.datatypes as dt
+
 from osgt.tables.conditions.grammar import Grammar
 from osgt.tables.conditions.growth import longest
 from osgt.tables.conditions.names import by_name
@@ -27,6 +29,11 @@ from osgt.tables.conditions.tree import (
     Typed,
     Unary,
     Word,
+)
+
+#: Names of columns that need no quotes and are no words of the grammar.
+_PLAIN_NAME = re.compile(
+    r"(?!(?:null|true|false|case|not|date|timestamp|interval|current_\w+)$)[a-z_][a-z0-9_]*", re.ASCII
 )
 
 #: Kinds of values that can be compared with one another.
@@ -56,6 +63,8 @@ class Type:
 
     kind: str
     name: str
+    #: Of decimals whose name does not say it: all digits, and those behind the point.
+    digits: tuple[int, int] | None = None
 
     @property
     def family(self) -> str:
@@ -78,6 +87,8 @@ class Dialect(ABC):
     #: The character that takes the meaning of % and _ in LIKE without ESCAPE, and whether it must stand before these.
     like_escape: ClassVar[str | None] = "\\"
     like_strict: ClassVar[bool] = False
+    #: By kind, the widest type of numbers that may be NaN, which is above all others.
+    with_nan: ClassVar[Mapping[str, str]]
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -107,7 +118,36 @@ class Dialect(ABC):
         """Whether the engine takes what was written for the name of a column."""
         return written.lower() == name.lower()
 
+    def column_type(self, found: Type) -> dt.DataType:
+        """A type as Ibis has it, for a column that is computed."""
+        if found.kind == "text":
+            return dt.string
+        if found.kind == "decimal" and found.digits is not None:
+            return dt.Decimal(*found.digits)
+        return self.backend.compiler.type_mapper.from_string(found.name)
+
+    def weekday(self, value: Node) -> Node:
+        """The day of the week, from 1 for Monday to 7 for Sunday."""
+        return Cast(Extract("ISODOW", value), self.grammar.types["integer"], tolerant=False)
+
     # What is written
+
+    def shown(self, node: Node) -> str:
+        """A tree of our own functions, columns and constants as a user would write it."""
+        if isinstance(node, Call):
+            return f"{node.name}({', '.join(self.shown(argument) for argument in node.arguments)})"
+        if isinstance(node, Column):
+            quote = self.lexicon.quote
+            return (
+                node.name if _PLAIN_NAME.fullmatch(node.name) else quote + node.name.replace(quote, 2 * quote) + quote
+            )
+        if isinstance(node, Unary):
+            return f"{node.operator}{self.shown(node.value)}"
+        return self.shown_string(node.value) if isinstance(node, Text) else self.written(node)
+
+    def shown_string(self, value: str) -> str:
+        """A string as a user would write it."""
+        return self.string(value)
 
     def written(self, node: Node) -> str:
         """The node in the engine's SQL, in brackets, so that nothing depends on precedence."""
@@ -146,7 +186,7 @@ class Dialect(ABC):
 
     def _typed(self, node: Typed) -> str:
         if not re.fullmatch(r"[\w:+\-./ ]*", node.value, re.ASCII):
-            raise ValueError(f"where: {node.type} must be followed by a date, time or length of time in quotes")
+            raise ValueError(f"{node.type} must be followed by a date, time or length of time in quotes")
         unit = node.unit.removesuffix("S")
         return f"({node.type} '{node.value}'{f' {unit}' if unit else ''})"
 

@@ -86,7 +86,7 @@ class _Parser:
     def binary(self, operator: str, left: Node, right: Node) -> Node:
         self.length += 1
         if self.length > _LONGEST:
-            raise ValueError(f"where: a condition may have {_LONGEST} operators; use IN, or call where several times")
+            raise ValueError(f"there may be {_LONGEST} operators; use IN, or several calls")
         return Binary(operator, left, right)
 
     @property
@@ -96,14 +96,14 @@ class _Parser:
     def unexpected(self) -> ValueError:
         token = self.here
         if token.kind == "end":
-            return ValueError("where: the condition ends too early")
+            return ValueError("it ends too early")
         what = "a string" if token.kind == "string" else repr(token.value)
         hint = {
             "string": "; strings in a row are not joined, write || between them",
-            "word": "; a condition looks at one row alone and has no queries, aggregates over rows or windows",
+            "word": "; it looks at one row alone and has no queries, aggregates over rows or windows",
         }
         at = f" at character {token.at + 1}"
-        return ValueError(f"where: did not expect {what}{at}{hint.get(token.kind, '; brackets may help')}")
+        return ValueError(f"did not expect {what}{at}{hint.get(token.kind, '; brackets may help')}")
 
     def next(self) -> Token:
         token = self.here
@@ -130,7 +130,7 @@ class _Parser:
     def condition(self) -> Node:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise ValueError(f"where: a condition may be nested {_DEEPEST} deep")
+            raise ValueError(f"it may be nested {_DEEPEST} deep")
         node = self.conjunction()
         while self.word("OR"):
             node = self.binary("OR", node, self.conjunction())
@@ -203,7 +203,7 @@ class _Parser:
 
     def string(self, what: str) -> str:
         if self.here.kind != "string":
-            raise ValueError(f"where: {what} must be written out, as in 'a%'")
+            raise ValueError(f"{what} must be written out, as in 'a%'")
         return self.next().value
 
     def operand(self) -> Node:
@@ -354,7 +354,7 @@ class _Parser:
                 break
         name = " ".join(words)
         if name not in self.grammar.types:
-            raise ValueError(f"where: a cast to {name or self.here.value!r} is not known here")
+            raise ValueError(f"a cast to {name or self.here.value!r} is not known here")
         if not self.operator("("):
             return self.grammar.types[name]
         sizes = [self._size()]

@@ -48,7 +48,7 @@ def tokens(text: str, lexicon: Lexicon) -> list[Token]:
     found = []
     at = 0
     if "\0" in text:
-        raise ValueError("where: the condition must not hold a null character")
+        raise ValueError("it must not hold a null character")
     while at < len(text):
         if text[at] in _SPACE:
             at += 1
@@ -63,12 +63,12 @@ def _comment(text: str, at: int) -> tuple[None, int] | None:
     if text.startswith("--", at):
         match = _COMMENT.match(text, at)
         if match is None or match[0].endswith("\\"):
-            raise ValueError("where: a comment must not end with a backslash")
+            raise ValueError("a comment must not end with a backslash")
         return None, match.end()
     if text.startswith("/*", at):
         match = _BLOCK.match(text, at)
         if match is None:
-            raise ValueError("where: a comment /* … */ must end, and must not hold another one")
+            raise ValueError("a comment /* … */ must end, and must not hold another one")
         return None, match.end()
     return None
 
@@ -78,7 +78,7 @@ def _token(text: str, at: int, lexicon: Lexicon) -> tuple[Token, int]:
     if string is not None:
         value, behind = string
         if "\0" in value:
-            raise ValueError("where: a string must not hold a null character")
+            raise ValueError("a string must not hold a null character")
         return Token("string", value, at), behind
     if text[at] == lexicon.quote:
         return _name(text, at, lexicon.quote)
@@ -88,13 +88,13 @@ def _token(text: str, at: int, lexicon: Lexicon) -> tuple[Token, int]:
         if text[behind : behind + 1] in ("$", "#", "@"):
             raise unexpected(text, behind)
         if text[behind : behind + 1] in ("'", '"') and word[0].upper() not in ("DATE", "TIMESTAMP", "INTERVAL"):
-            raise ValueError(f"where: a string with the prefix {word[0]!r} is not read; write it without the prefix")
+            raise ValueError(f"a string with the prefix {word[0]!r} is not read; write it without the prefix")
         return Token("word", word[0], at), behind
     number = lexicon.number.match(text, at)
     if number is not None:
         behind = number.end()
         if re.match(r"[\w.$]", text[behind : behind + 1]):
-            raise ValueError(f"where: {text[at : behind + 1]!r} is not a number that every version reads alike")
+            raise ValueError(f"{text[at : behind + 1]!r} is not a number that every version reads alike")
         return Token("number", number[0], at), behind
     if text[at] in "(),":
         return Token("operator", text[at], at), at + 1
@@ -131,7 +131,7 @@ def doubled(text: str, at: int, quote: str) -> tuple[str, int]:
     while True:
         end = text.find(quote, place)
         if end < 0:
-            raise ValueError(f"where: the quote at character {at + 1} is never closed")
+            raise ValueError(f"the quote at character {at + 1} is never closed")
         value += text[place:end]
         if text[end + 1 : end + 2] != quote:
             return value, end + 1
@@ -141,7 +141,7 @@ def doubled(text: str, at: int, quote: str) -> tuple[str, int]:
 def unexpected(text: str, at: int) -> ValueError:
     """The error for something that no condition has at this place."""
     found = repr(text[at]) if at < len(text) else "the end"
-    return ValueError(f"where: did not expect {found} at character {at + 1} of {text!r}")
+    return ValueError(f"did not expect {found} at character {at + 1} of {text!r}")
 
 
 # Strings
@@ -161,19 +161,17 @@ def standard_string(*, unicode_escapes: bool, backslashes: bool = True) -> Calla
         if text[at] == "'":
             value, behind = doubled(text, at, "'")
             if "\\" in value and not backslashes:
-                raise ValueError(
-                    "where: with standard_conforming_strings = off a backslash may mean two things; write E'…'"
-                )
+                raise ValueError("with standard_conforming_strings = off a backslash may mean two things; write E'…'")
             return value, behind
         if text[at] in "eE" and text[at + 1 : at + 2] == "'":
             return _escaped(text, at + 1, unicode_escapes=unicode_escapes)
         if text[at] == "$":
             opening = _DOLLAR.match(text, at)
             if opening is None:
-                raise ValueError("where: parameters such as $1 have no value here")
+                raise ValueError("parameters such as $1 have no value here")
             end = text.find(opening[0], opening.end())
             if end < 0:
-                raise ValueError(f"where: the quote {opening[0]} is never closed")
+                raise ValueError(f"the quote {opening[0]} is never closed")
             return text[opening.end() : end], end + len(opening[0])
         return None
 
@@ -198,27 +196,27 @@ def _escaped(text: str, at: int, *, unicode_escapes: bool) -> tuple[str, int]:
             place = escape.end()
         else:
             value, place = value + text[place], place + 1
-    raise ValueError(f"where: the quote at character {at + 1} is never closed")
+    raise ValueError(f"the quote at character {at + 1} is never closed")
 
 
 def _standard_character(escape: re.Match[str], *, unicode_escapes: bool) -> str:
     hexadecimal, octal, short, long, other = escape.groups()
     if other is not None:
         if other in "uU":
-            raise ValueError(f"where: \\{other} must be followed by {4 if other == 'u' else 8} hexadecimal digits")
+            raise ValueError(f"\\{other} must be followed by {4 if other == 'u' else 8} hexadecimal digits")
         return _LETTERS.get(other, other)
     if short or long:
         if not unicode_escapes:
-            raise ValueError("where: this engine does not read \\u in strings; write the character itself")
+            raise ValueError("this engine does not read \\u in strings; write the character itself")
         return character(int(short or long, 16))
     code = int(hexadecimal, 16) if hexadecimal else int(octal, 8)
     if code > 127:
-        raise ValueError(f"where: \\{escape[0]} is a byte and no character; write the character itself")
+        raise ValueError(f"\\{escape[0]} is a byte and no character; write the character itself")
     return chr(code)
 
 
 def character(code: int) -> str:
     """The character with this number."""
     if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-        raise ValueError("where: a character beyond \\uFFFF is written as itself")
+        raise ValueError("a character beyond \\uFFFF is written as itself")
     return chr(code)

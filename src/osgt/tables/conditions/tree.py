@@ -1,6 +1,8 @@
 """The tree of a condition: what it is made of, whatever the engine."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ def _nodes(value: object) -> list[Node]:
     if isinstance(value, Node):
         return [value]
     return [node for item in value for node in _nodes(item)] if isinstance(value, tuple) else []
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with every node changed, the innermost first."""
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, Node):
+            return rebuilt(value, change)
+        return tuple(inside(item) for item in value) if isinstance(value, tuple) else value
+
+    return change(replace(node, **{field.name: inside(getattr(node, field.name)) for field in fields(node)}))
 
 
 @dataclass(frozen=True)

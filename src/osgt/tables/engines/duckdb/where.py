@@ -1,6 +1,7 @@
 """Conditions on DuckDB."""
 
 import re
+from typing import ClassVar
 
 from osgt.tables.conditions.checks import literal_of
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
@@ -103,6 +104,7 @@ class DuckDBWhere(Dialect):
         types=_TYPES,
     )
     fields = FIELDS
+    with_nan: ClassVar = {"float": "DOUBLE"}
     functions = _FUNCTIONS
 
     @property

@@ -7,7 +7,7 @@ have no such form, and are left to the check of the catalogue before a release (
 """
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
 from osgt.tables.conditions.grammar import Grammar
@@ -58,6 +58,7 @@ class PostgreSQLWhere(Dialect):
         types=TYPES,
     )
     fields = FIELDS
+    with_nan: ClassVar = {"float": "float8", "decimal": "numeric"}
     functions = FUNCTIONS
 
     @property
@@ -80,13 +81,14 @@ class PostgreSQLWhere(Dialect):
         with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
             # Nothing is read; constants are computed, and an error among them comes up here.
             cursor.execute(f"{query} LIMIT 0")
-            oids = [column.type_code for column in cursor.description]
+            described = list(cursor.description)
+        oids = [column.type_code for column in described]
         found = self._fetched(
             "SELECT oid, typname, typtype, typnamespace = 'pg_catalog'::pg_catalog.regnamespace "
             f"FROM pg_catalog.pg_type WHERE oid IN ({', '.join(str(oid) for oid in {*oids})})"
         )
         names = {oid: (name, kind, own) for oid, name, kind, own in found}
-        return [_type(*names.get(oid, ("unknown", "b", False))) for oid in oids]
+        return [_type(*names.get(each.type_code, ("unknown", "b", False)), _digits(each)) for each in described]
 
     def run(self, query: str) -> None:
         self._fetched(query)
@@ -156,7 +158,7 @@ class PostgreSQLWhere(Dialect):
 
     def _part_of_date(self, name: str, field: str, value: Node) -> str:
         if self.kind(value) == "date" and name != "date_trunc" and field in _CLOCK:
-            raise ValueError(f"where: a date has no {field.lower()}")
+            raise ValueError(f"a date has no {field.lower()}")
         text = self.written(value)
         return _when(self._near(text), f"pg_catalog.{name}('{field.lower()}', {text})")
 
@@ -205,7 +207,7 @@ class PostgreSQLWhere(Dialect):
     def _floats(self, operator: str, first: Node, second: Node) -> str:
         single = self._name(first) == self._name(second) == "float4"
         if operator == "%":
-            raise TypeError("where: % is for whole numbers and decimals on PostgreSQL")
+            raise TypeError("% is for whole numbers and decimals on PostgreSQL")
         left, right = (
             f"CAST({text} AS pg_catalog.float8)" if self.kind(node) == "integer" else text
             for text, node in zip(self._one_kind((first, second)), (first, second), strict=True)
@@ -292,7 +294,7 @@ class PostgreSQLWhere(Dialect):
         name, _, sizes = target.partition("(")
         cast = f"CAST({text} AS pg_catalog.{name}{f'({sizes}' if sizes else ''})"
         if node.tolerant:
-            raise ValueError("where: PostgreSQL has no TRY_CAST; a CAST is NULL here where it cannot be made")
+            raise ValueError("PostgreSQL has no TRY_CAST; a CAST is NULL here where it cannot be made")
         if not self.types or isinstance(node.value, Text) or self.kind(node.value) == "null":
             return cast
         source, kind = self.kind(node.value), KINDS[name]
@@ -309,7 +311,7 @@ class PostgreSQLWhere(Dialect):
         if {source, kind} <= {"date", "timestamp"}:
             return _when(self._near(text), cast)
         raise TypeError(
-            f"where: PostgreSQL cannot say whether {self._name(node.value)} can be cast to {name} without failing; "
+            f"PostgreSQL cannot say whether {self._name(node.value)} can be cast to {name} without failing; "
             "cast it in a view that is handed over"
         )
 
@@ -337,7 +339,7 @@ class PostgreSQLWhere(Dialect):
             digits, _, scale = sizes.rstrip(")").partition(",")
             places = int(scale or 0)
             if source == "float":
-                raise TypeError("where: cast a float to numeric without digits on PostgreSQL")
+                raise TypeError("cast a float to numeric without digits on PostgreSQL")
             most = f"1e{int(digits) - places}"
             decimal = f"CAST({text} AS pg_catalog.numeric)"
             nan = f"{decimal} = CAST('NaN' AS pg_catalog.numeric)"
@@ -349,11 +351,15 @@ class PostgreSQLWhere(Dialect):
         return cast
 
 
-def _type(name: str, kind: str, own: bool) -> Type:
+def _digits(column: Any) -> tuple[int, int] | None:
+    return None if column.precision is None else (column.precision, column.scale)
+
+
+def _type(name: str, kind: str, own: bool, digits: tuple[int, int] | None) -> Type:
     """The type; those that were added to the database have operators of their own, except enumerations."""
     if kind == "e":
         return Type("text", name)
-    return Type(KINDS.get(name, "other") if own else "other", name)
+    return Type(KINDS.get(name, "other") if own else "other", name, digits if own and name == "numeric" else None)
 
 
 def _constant(node: Node) -> bool:

@@ -28,16 +28,16 @@ def spark_string(*, backslashes: bool, double_quotes: bool) -> Callable[[str, in
         if quote not in ("'", '"'):
             return None
         if quote == '"' and not double_quotes:
-            raise ValueError("where: in this session double quotes mean names; write `name` and 'text'")
+            raise ValueError("in this session double quotes mean names; write `name` and 'text'")
         if raw:
             end = text.find(quote, opening + 1)
             if end < 0:
-                raise ValueError(f"where: the quote at character {opening + 1} is never closed")
+                raise ValueError(f"the quote at character {opening + 1} is never closed")
             value, behind = text[opening + 1 : end], end + 1
         else:
             value, behind = _escaped(text, opening, quote, backslashes=backslashes)
         if text[behind : behind + 1] in ("'", '"'):
-            raise ValueError("where: Spark joins strings without a gap; write \\' for a quote, or || between strings")
+            raise ValueError("Spark joins strings without a gap; write \\' for a quote, or || between strings")
         return value, behind
 
     return string
@@ -52,7 +52,7 @@ def _escaped(text: str, at: int, quote: str, *, backslashes: bool) -> tuple[str,
             value, place = value + text[place], place + 1
             continue
         if not backslashes:
-            raise ValueError("where: with spark.sql.parser.escapedStringLiterals a backslash may mean two things")
+            raise ValueError("with spark.sql.parser.escapedStringLiterals a backslash may mean two things")
         escape = _ESCAPE.match(text, place + 1)
         if escape is None:
             break
@@ -62,4 +62,4 @@ def _escaped(text: str, at: int, quote: str, *, backslashes: bool) -> tuple[str,
         else:
             value += character(int(short or long, 16) if octal is None else int(octal, 8))
         place = escape.end()
-    raise ValueError(f"where: the quote at character {at + 1} is never closed")
+    raise ValueError(f"the quote at character {at + 1} is never closed")

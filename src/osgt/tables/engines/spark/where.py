@@ -5,7 +5,7 @@ Without that mode they give NULL or an answer by themselves, and are left as the
 """
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from osgt.tables.conditions.checks import literal_of
 from osgt.tables.conditions.dialect import FIELDS, Dialect, Type
@@ -118,6 +118,7 @@ class SparkWhere(Dialect):
     )
     fields = FIELDS - {"ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM"}
     functions = _FUNCTIONS
+    with_nan: ClassVar = {"float": "DOUBLE"}
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
@@ -141,7 +142,7 @@ class SparkWhere(Dialect):
 
     def check_text(self, text: str) -> None:
         if "${" in text:
-            raise ValueError("where: Spark replaces ${…} before it reads anything; write it in another way")
+            raise ValueError("Spark replaces ${…} before it reads anything; write it in another way")
 
     def types_of(self, query: str) -> list[Type]:
         names = [field.dataType.simpleString() for field in self.backend._session.sql(query).schema.fields]
@@ -176,10 +177,17 @@ class SparkWhere(Dialect):
         # Backslashes, quotes and ${…} mean different things under different settings; bytes do not.
         return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
+    def shown_string(self, value: str) -> str:
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+        return f"'{escaped}'"
+
+    def weekday(self, value: Node) -> Node:
+        return Binary("+", Call("weekday", (value,)), Number("1"))
+
     def _like(self, node: Like) -> str:
         escape = "" if node.escape in (None, "\\") else f" ESCAPE '{node.escape}'"
         if node.escape in ("'", "$"):
-            raise ValueError("where: ESCAPE must be followed by another character")
+            raise ValueError("ESCAPE must be followed by another character")
         return f"({self.written(node.value)} {node.operator} {self.string(node.pattern)}{escape})"
 
     def _cast(self, node: Cast) -> str:
@@ -220,13 +228,13 @@ class SparkWhere(Dialect):
             return
         kinds = {self.kind(part) for part in parts}
         if any(isinstance(part, Text) for part in parts) and kinds & {"integer", "decimal", "float", "boolean"}:
-            raise TypeError("where: write numbers and TRUE or FALSE without quotes")
+            raise TypeError("write numbers and TRUE or FALSE without quotes")
         if kinds >= {"date", "timestamp"} and any(self.kind(p) == "date" and not _fixed(p) for p in parts):
-            raise TypeError("where: a date and a time cannot be compared; cast one of them")
+            raise TypeError("a date and a time cannot be compared; cast one of them")
         if "decimal" in kinds and "float" not in kinds:
             sizes = [_digits(self.types[part].name) for part in parts if self.types[part].family == "number"]
             if max(digits for digits, _ in sizes) + max(scale for _, scale in sizes) > _MOST_DIGITS:
-                raise TypeError("where: decimals of these lengths cannot be compared; cast one of them to double")
+                raise TypeError("decimals of these lengths cannot be compared; cast one of them to double")
 
     def _call(self, node: Call) -> str:
         arguments = [self.written(argument) for argument in node.arguments]
