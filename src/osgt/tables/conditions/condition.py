@@ -14,7 +14,8 @@ def checked_condition(table: ir.Table, condition: Any, what: str = "where") -> E
     found = checked_expression(table, condition, what)
     if found.kind != "boolean":
         raise TypeError(
-            f"{what}: the condition must be true or false for each row, got {found.type_name}; compare it with something"
+            f"{what}: the condition must be true or false for each row, got {found.type_name}; "
+            "compare it with something"
         )
     return found
 
