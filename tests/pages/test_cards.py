@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from html_pages import HOSTILE
 
-from osgt import Dataset, DiscreteOSGT, Ledger, Mechanism, PrivacyProfile
+from osgt import Dataset, DiscreteOSGT, Ledger, Mechanism, PrivacyProfile, Publication
 from osgt.ledger import Verification
 from osgt.pages.cards import Card, CardTable, Cell, curve
 
@@ -141,7 +141,27 @@ def test_a_release_shows_ten_rows_and_its_numbers():
     assert "… and 5 more rows." in html
     first = release.rows(1)[0]
     assert f"{first['count']} <small>{first['count_low']} to {first['count_high']}</small>" in html
-    assert repr(release) == "Release(count by k; 15 groups; epsilon=1, delta=1e-06)"
+    assert repr(release) == "Release(count by k; 15 rows; epsilon=1, delta=1e-06)"
+
+
+def test_totals_quantiles_and_several_tables():
+    rows = pa.table({"user": np.arange(900), "k": np.arange(900) % 3, "v": np.arange(900) % 10})
+    groups = {"max_groups": 1, "max_rows_per_group": 1, "public_keys": [0, 1, 2]}
+    data = Dataset(rows, "user")
+    tables = Publication(
+        counts=data.group_by("k", totals="rollup", **groups).count(),
+        medians=data.group_by("k", **groups).median("v", (0, 10)),
+    )
+    made = tables.release(1, 1e-6)
+    html = made._repr_html_()
+    assert html.count("<table class=") == 2
+    assert "in all tables together" in html
+    assert "counts: 4 rows" in html
+    assert repr(made) == "PublicationRelease(counts, medians; epsilon=1, delta=1e-06)"
+    plan = data.group_by("k", **groups).median("v", (0, 10)).plan(1, 1e-6)
+    assert "ranks" in repr(plan)
+    assert plan.plot().has_data()
+    mpl.pyplot.close("all")
 
 
 def test_a_data_set_shows_no_data():

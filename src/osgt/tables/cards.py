@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.pages.cards import Card, CardTable, Cell
-from osgt.pages.numbers import counted, half_width, listed, percent, rounded, with_interval
+from osgt.pages.numbers import counted, factor, listed, percent, rounded, with_interval
 from osgt.shown_text import shortened
 from osgt.tables.about import About
-from osgt.tables.aggregates.base import Column
 from osgt.tables.aggregates.kinds import Asking
-from osgt.tables.report_details import asked
+from osgt.tables.report_details import asked, width
 from osgt.tables.report_summary import promise
 from osgt.tables.report_table import key_text
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
     from osgt.tables.plan import Plan
     from osgt.tables.preview import Preview
+    from osgt.tables.publication_release import PublicationRelease
     from osgt.tables.release import Release
 
 #: Rows of a release and columns of a data set that a card shows, and characters of a key.
@@ -109,23 +109,16 @@ def query_card(query: Asking, open_: StillOpen | None = None) -> Card:
 
 def plan_line(plan: "Plan") -> str:
     """A plan in a line: the budget and the intervals."""
-    widths = ", ".join(f"{column.name} {_width(column)}" for column in plan.columns[:4])
+    widths = ", ".join(f"{column.name} {width(column)}" for column in plan.columns[:4])
     more = ", …" if len(plan.columns) > 4 else ""
     return f"Plan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {widths}{more})"
-
-
-def _width(column: Column) -> str:
-    if column.half_width is not None:
-        return half_width(column.half_width)
-    size, half = max((column.by_size or {0: 0.0}).items())
-    return f"{half_width(half)} with {counted(size, 'value')}"
 
 
 def plan_card(plan: "Plan") -> Card:
     """The intervals beside those of Gaussian and Laplace noise, and what would be charged."""
     names = list(plan.alternatives)
     rows = [
-        [Cell(column.name), *(Cell(_width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
+        [Cell(column.name), *(Cell(width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
         for i, column in enumerate(plan.columns)
     ]
     heads = ["Column", f"{percent(plan.confidence)} noise interval", *(f"with {name.capitalize()}" for name in names)]
@@ -208,14 +201,14 @@ def release_line(release: "Release") -> str:
     by = f" by {', '.join(release.query.groups.by)}" if release.query.groups.by else ""
     what = ", ".join(aggregate.title for aggregate in release.plan.aggregates)
     budget = f"epsilon={release.plan.epsilon:.15g}, delta={release.plan.delta:.15g}"
-    return f"Release({what}{by}; {counted(len(release), 'group')}; {budget})"
+    return f"Release({what}{by}; {counted(len(release), 'row')}; {budget})"
 
 
 def release_card(release: "Release") -> Card:
     """The first rows with their intervals, and the promise in a line."""
     more = f"… and {counted(len(release) - _ROWS, 'more row')}." if len(release) > _ROWS else ""
     return Card(
-        shortened(f"{counted(len(release), 'group')}, each number with its noise interval", 200),
+        f"{counted(len(release), 'row')}, each number with its noise interval",
         warnings=[*release.plan.warnings, *([] if release.left_out is None else release.left_out.warnings)],
         tables=[release_table(release)],
         lines=[more] if more else [],
@@ -223,7 +216,22 @@ def release_card(release: "Release") -> Card:
     )
 
 
-def release_table(release: "Release") -> CardTable:
+def publication_card(made: "PublicationRelease") -> Card:
+    """The first rows of each table, and what is promised about all of them together."""
+    plan, first = made.plan, next(iter(made.tables.values()))
+    but = f", except with a probability of about δ = {plan.delta:.15g}" if plan.delta > 0 else ""
+    return Card(
+        f"{counted(len(made), 'table')} from one budget",
+        warnings=made.left_out_warnings,
+        tables=[
+            release_table(release, f"{name}: {counted(len(release), 'row')}") for name, release in made.tables.items()
+        ],
+        promise=f"Every {first.query.dataset.privacy_unit} is protected by differential privacy, in all tables "
+        f"together: the probability of any result changes by at most a factor of {factor(plan.epsilon)}{but}.",
+    )
+
+
+def release_table(release: "Release", caption: str = "") -> CardTable:
     """The first rows of a release."""
     keys = release.query.groups.by
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
@@ -231,7 +239,7 @@ def release_table(release: "Release") -> CardTable:
         [*(Cell(shortened(key_text(row, [key]), _LONGEST)) for key in keys), *(_number(row, name) for name in names)]
         for row in release.rows(_ROWS)
     ]
-    return CardTable([*keys, *names], rows, keys=len(keys))
+    return CardTable([*keys, *names], rows, keys=len(keys), caption=caption)
 
 
 def _number(row: dict[str, Any], name: str) -> Cell:

@@ -39,7 +39,9 @@ def plot_plan(plan: "Plan", axes: Any) -> Any:
 
 
 def _half_width(column: Any) -> float:
-    """The half-width; of a mean that in the largest group that is told."""
+    """The half-width; of a mean that in the largest group that is told, of a quantile that in ranks."""
+    if column.ranks is not None:
+        return float(column.ranks)
     return float(max(column.by_size.items())[1] if column.half_width is None else column.half_width)
 
 

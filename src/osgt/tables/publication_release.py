@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from osgt.files import Target, written_together
 from osgt.tables.about import About, ReportTexts
+from osgt.tables.cards import publication_card
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.left_out import LeftOut
 from osgt.tables.output import SUFFIXES, check_writable, out_key, used_files
@@ -68,6 +69,13 @@ class PublicationRelease:
 
     def __len__(self) -> int:
         return len(self.tables)
+
+    def __repr__(self) -> str:
+        budget = f"epsilon={self.plan.epsilon:.15g}, delta={self.plan.delta:.15g}"
+        return f"PublicationRelease({', '.join(self.tables)}; {budget})"
+
+    def _repr_html_(self) -> str:
+        return publication_card(self).html()
 
     @property
     def left_out(self) -> dict[str, LeftOut | None]:

@@ -120,12 +120,12 @@ def compared(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
     """The columns with the noise used and the two ends of the family beside it."""
     alternatives = list(plan.alternatives.values())
     return [
-        (about.heading(column.name), [_width(each) for each in (column, *(columns[i] for columns in alternatives))])
+        (about.heading(column.name), [width(each) for each in (column, *(columns[i] for columns in alternatives))])
         for i, column in enumerate(plan.columns)
     ]
 
 
-def _width(column: Column) -> str:
+def width(column: Column) -> str:
     if column.half_width is not None:
         return half_width(column.half_width)
     if column.ranks is not None:
