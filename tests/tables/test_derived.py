@@ -166,3 +166,17 @@ def test_plan_and_statement_say_the_derivations():
     assert query.to_dict()["data"]["derive"] == {"band": "cut(age, 0, 18, 120)", "net": "fare - 0.5"}
     assert "computed from each row by itself: band = cut(age, 0, 18, 120); net = fare - 0.5." in str(release.statement)
     assert release.statement.to_dict()["query"]["data"]["derive"]["net"] == "fare - 0.5"
+
+
+def test_totals_and_publications_know_derived_columns():
+    """Levels of a table and several tables at once, from columns that are computed."""
+    rows = pa.table({"age": [i % 90 for i in range(400)], "town": [["a", "b"][i % 2] for i in range(400)]})
+    data = Dataset(rows, "row").derive(band=cut("age", [0, 18, 65, 120]), odd="age % 2")
+    keys = {"band": "all", "town": ["a", "b"]}
+    query = data.group_by("band", "town", public_keys=keys, totals="rollup").count()
+    table = query.release(20, 1e-6).to_pandas()
+    whole = table[table["town"].isna() & table["band"].isna()]["count"].item()
+    assert whole == table[table["town"].isna() & table["band"].notna()]["count"].sum()
+    assert whole == pytest.approx(400, abs=20)
+    both = osgt.Publication(by_band=query, odd=data.sum("odd", bounds=(0, 1)))
+    assert len(both.release(20, 1e-6)["odd"]) == 1

@@ -49,6 +49,7 @@ def dataset_card(data: "Dataset") -> Card:
     facts = [
         ("Protects", f"each {data.privacy_unit} ({data.unit.in_words})"),
         ("Engine", data.engine.title),
+        *((f"Column {name}", f"of each row: {made.text}") for name, made in data.derived.items()),
         *(("Only rows with", condition.text) for condition in data.filters),
         ("Ledger", "none: every release weakens the protection" if data.ledger is None else str(data.dataset)),
     ]
