@@ -1,5 +1,6 @@
 """Publications: one calibration, one charge and one statement for several tables; what two share is one number."""
 
+import itertools
 import json
 import math
 import random
@@ -211,6 +212,15 @@ def changes_by(plan, moved):
     ]
 
 
+def exchanged(one, other, *, apart):
+    """One unit goes and another comes: into other groups, if there are so many, or into the same."""
+    negative = [[-number for number in group] for group in other]
+    if apart:
+        return [*one, *negative]
+    pairs = itertools.zip_longest(one, negative, fillvalue=[0] * len((one or other)[0]))
+    return [[a + b for a, b in zip(x, y, strict=True)] for x, y in pairs]
+
+
 class TestPrivacy:
     """Not our accounting: the losses of what one unit can do in all tables at once, convolved."""
 
@@ -228,8 +238,9 @@ class TestPrivacy:
                 others = [next(vertices(rng, block, 1)) for block in plan.blocks]
                 back = [moved_by(b, unit, b.groups.known or 0) for b, unit in zip(plan.blocks, others, strict=True)]
                 moved = [
-                    {m: [*groups, *([-n for n in group] for group in other[m])] for m, groups in one.items()}
-                    for one, other in zip(moved, back, strict=True)
+                    {m: exchanged(groups, other[m], apart=apart) for m, groups in one.items()}
+                    for one, other, block in zip(moved, back, plan.blocks, strict=True)
+                    for apart in [block.groups.known >= 2 * block.groups.most and rng.random() < 0.5]
                 ]
             changes = changes_by(plan, moved)
             if changes:
@@ -409,6 +420,20 @@ class TestLedger:
         with pytest.raises(NothingReleasedError, match="The charge to the ledger stands"):
             Publication(tables).release(1, 1e-6)
         assert ledger.names == ["reserve", "reading"]
+
+
+def test_what_a_notebook_shows():
+    """Every object in a line without data, and as a piece of HTML that names the tables."""
+    data = trips()
+    publication = Publication(towns=by_town(data).count(), months=by_month(data, None).count())
+    release = publication.release(5, 1e-6)
+    assert repr(publication) == "Publication(towns, months)"
+    assert repr(release.plan) == "PublicationPlan(epsilon=5, delta=1e-06; towns, months)"
+    assert repr(release).startswith("PublicationRelease(epsilon=5, delta=1e-06; towns (3 groups), months (")
+    assert "NOT PRIVATE" in repr(publication.preview())
+    for each in (publication, release.plan, release, publication.preview()):
+        assert "towns" in each._repr_html_()
+        assert "<script" not in each._repr_html_()
 
 
 class TestRefused:

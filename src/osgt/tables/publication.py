@@ -193,6 +193,16 @@ class Publication:
         asked = [block.asked(0.95, "interval", "osgt", measure_left_out=False) for block in self.blocks]
         return JointPlanning(tuple(each.planning for each in asked)).rough_parts(epsilon, delta)
 
+    def __repr__(self) -> str:
+        from osgt.tables.publication_cards import publication_line  # noqa: PLC0415 - it uses this class
+
+        return publication_line(self)
+
+    def _repr_html_(self) -> str:
+        from osgt.tables.publication_cards import publication_card  # noqa: PLC0415 - it uses this class
+
+        return publication_card(self).html()
+
     def to_dict(self) -> dict[str, Any]:
         """The publication in plain values, as in a query file."""
         plain = {name: query.to_dict() for name, query in self.tables.items()}

@@ -119,6 +119,16 @@ class PublicationPlan:
             "warnings": list(self.warnings),
         }
 
+    def __repr__(self) -> str:
+        from osgt.tables.publication_cards import publication_plan_line  # noqa: PLC0415 - it uses this class
+
+        return publication_plan_line(self)
+
+    def _repr_html_(self) -> str:
+        from osgt.tables.publication_cards import publication_plan_card  # noqa: PLC0415 - it uses this class
+
+        return publication_plan_card(self).html()
+
     def __str__(self) -> str:
         lines = [
             f"ε = {self.epsilon:.15g}, δ = {self.delta:.15g} would be charged, in all, for {len(self)} tables "

@@ -1,9 +1,11 @@
 """Previews of several tables. For whoever may see the data; never part of a release."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from osgt.pages.cards import Card
+from osgt.tables.cards import preview_card
 from osgt.tables.preview import WARNING, Preview, make_preview
 from osgt.tables.publication import Publication
 
@@ -26,6 +28,17 @@ class PublicationPreview:
                 name: {key: value for key, value in each.items() if key != "warning"} for name, each in plain.items()
             },
         }
+
+    def __repr__(self) -> str:
+        return "PublicationPreview(NOT PRIVATE; print it to see what the bounds cut off)"
+
+    def _repr_html_(self) -> str:
+        tables = [
+            replace(table, caption=f"{name}: {table.caption}")
+            for name, preview in self.tables.items()
+            for table in preview_card(preview, WARNING).tables
+        ]
+        return Card("What the bounds cut off", alarm=WARNING, tables=tables).html()
 
     def __str__(self) -> str:
         lines = [WARNING]
