@@ -173,11 +173,14 @@ class TestShared:
             lambda data: by_town(data, TOWNS[:2]),
             lambda data: by_town(data, None),
             lambda data: by_town(data.where("fare > 3")),
+            lambda data: by_town(data.derive(dear="fare > 30")),
         ],
     )
     def test_other_bounds_keys_or_rows_are_other_numbers(self, other):
         data = trips()
-        assert len(Publication(a=by_town(data).count(), b=other(data).count()).blocks) == 2
+        publication = Publication(a=by_town(data).count(), b=other(data).count())
+        assert len(publication.blocks) == 2
+        assert [set(table) >= {"derive", "where"} for table in publication.to_dict()["table"]] == [True, True]
 
 
 def random_publication(rng, data):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from osgt.tables.publication_preview import PublicationPreview
     from osgt.tables.publication_release import PublicationRelease
 
+#: What tables on the same data may differ in.
+_OF_TABLES = ("derive", "where")
+
 #: Names of tables are part of the names of files.
 _NAME = re.compile(r"\w[\w-]{0,99}")
 
@@ -208,12 +211,12 @@ class Publication:
         plain = {name: query.to_dict() for name, query in self.tables.items()}
         first = plain[next(iter(plain))]["data"]
         return {
-            "data": {key: value for key, value in first.items() if key != "where"},
+            "data": {key: value for key, value in first.items() if key not in _OF_TABLES},
             "table": [
                 {
                     "name": name,
                     "weight": self.weights[name],
-                    "where": each["data"]["where"],
+                    **{key: each["data"][key] for key in _OF_TABLES},
                     "groups": each["groups"],
                     "aggregates": each["aggregates"],
                 }
