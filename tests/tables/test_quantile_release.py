@@ -62,7 +62,7 @@ class TestValues:
                 if column == "whole":
                     values = np.floor(FARES[(city == CITY) & (np.arange(PEOPLE) % 9 != 0)])
                 if city == "Oslo":
-                    assert (float(low), float(high)) == (0, 200)
+                    assert (value, float(low), float(high)) == (None, 0, 200)
                     continue
                 true = np.quantile(values, level / 100, method="inverted_cdf")
                 assert float(low) <= true <= float(high)
@@ -188,6 +188,7 @@ class TestProportions:
         true = np.bincount(groups, holds, minlength=len(sizes)) / np.maximum(sizes, 1)
         low, high = (made[f"proportion_{end}"].to_numpy() for end in ("low", "high"))
         assert np.all((low >= 0) & (high <= 1))
+        assert made["proportion"].is_null().to_numpy().tolist() == ((low == 0) & (high == 1)).tolist()
         missed = (low > true + 1e-12) | (high < true - 1e-12)
         for i in range(5):
             assert stats.binom.sf(missed[i * runs : (i + 1) * runs].sum() - 1, runs, 0.1) > FALSE_ALARM

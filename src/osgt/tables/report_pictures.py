@@ -87,6 +87,8 @@ def _lines(release: "Release", about: About, name: str, order: Any) -> Lines:
     places = sorted(set(order.tolist()))
     found: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
     for i, row in zip(at, rows, strict=True):
+        if row[name] is None:
+            continue
         found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:]))
     caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
     if len(keys) == 2:
@@ -118,5 +120,6 @@ def _rows(release: "Release", at: Any, columns: list[str] | None = None) -> list
 
 def _point(row: dict[str, Any], name: str, label: str) -> Point:
     numbers = [row[name + end] for end in ("", "_low", "_high")]
-    value, low, high = (float(number or 0) for number in numbers)
+    low, high = (float(number) for number in numbers[1:])
+    value = (low + high) / 2 if numbers[0] is None else float(numbers[0])
     return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))

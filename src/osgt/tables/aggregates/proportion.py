@@ -69,7 +69,9 @@ class Proportion(Aggregate):
         count, balance = (noisy.number(measure) for measure in self.measures)
         low, high = ratio_interval(balance, count, 1, noisy.confidence)
         value = np.clip(balance.floats / np.maximum(count.floats, 1), low, high)
-        return self.with_interval(*((1.0 + array) / 2 for array in (value, low, high)))
+        # Where the interval is from 0 to 1, the value says nothing.
+        shown = pa.array((1.0 + value) / 2, mask=(low <= -1) & (high >= 1))
+        return self.with_interval(shown, (1.0 + low) / 2, (1.0 + high) / 2)
 
     def planned(self, noisy: Noisy) -> list[Column]:
         return self.planned_by_size(noisy)

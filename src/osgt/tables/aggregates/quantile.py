@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from osgt.privacy.arguments import count
@@ -60,11 +61,16 @@ class Quantile(Aggregate):
         return low <= float(grid.low * grid.step) and high >= float(grid.high * grid.step)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
-        columns = {}
+        columns: dict[str, pa.Array] = {}
+        grid = self.leaves.grid
         found = noisy.trees[self.leaves].quantiles(self.levels, noisy.confidence)
         for name, each in zip(self.names, found, strict=True):
-            for suffix, steps in (("", each.values), ("_low", each.low), ("_high", each.high)):
-                columns[name + suffix] = in_units(steps, self.leaves.grid)
+            low, high = in_units(each.low, grid), in_units(each.high, grid)
+            value = in_units(each.values, grid)
+            # Where the interval is all of the bounds, the value says nothing.
+            unknown = pa.array((each.low <= grid.low) & (each.high >= grid.high))
+            value = pc.if_else(unknown, pa.scalar(None, type=value.type), value)
+            columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
         return columns
 
     def planned(self, noisy: Noisy) -> list[Column]:
