@@ -1,8 +1,8 @@
 """The noise of totals, and the time that a million groups with their totals take.
 
-Claim: totals that are measured in the calibration of their table and estimated together with the groups have a part
-of the noise of totals that are added up from the groups, for which the groups get more noise; and less than a release for
-each level with a share of the budget. A million groups take seconds.
+Claim: totals that are measured in the calibration of their table and estimated together with the groups have a part of
+the noise of totals that are added up from the groups, for which the groups get more noise; and less than releases for
+each level with shares of the budget. A million groups take seconds.
 
 Standard deviations of one count, at ε = 1 and δ = 1e-8. "added up": one release of the groups, with all of the budget.
 "apart": a release for each level, with equal shares of ε and δ.
