@@ -188,6 +188,31 @@ class Maker:
         unique = {tuple(key.items()): key for key in every}
         return list(unique.values())
 
+    def groups_of_own(self, most: int) -> list[Row]:
+        """So many keys of groups, or as many as there can be: public ones, or such that nobody is in."""
+        public, by = self.query.groups.public, self.query.groups.by
+        if public is not None or not by:
+            return self._key_list[: min(most, public.num_rows if public is not None else 1)]
+        pools = {}
+        for name in by:
+            more = (numbered(self.columns[name], i) for i in range(most if name == by[0] else 40))
+            pools[name] = [key for key in more if key is not None]
+        return key_rows(pools, most)
+
+    def heavy(self, number: int, keys: Sequence[Row]) -> list[Row]:
+        """A unit with as many rows in each of these groups as may count, and values at the upper ends."""
+        values = {
+            name: ends(self.columns[name], bounds)[1][0] for name, bounds in self.values.items() if name in self.columns
+        }
+        return [self._row(number, key | values) for key in keys for _ in range(self.query.groups.max_rows or 1)]
+
+    def ordinary(self, number: int, key: Row) -> Row:
+        """A row of another unit in a group."""
+        values = {
+            name: ends(self.columns[name], bounds)[0][0] for name, bounds in self.values.items() if name in self.columns
+        }
+        return self._row(number, key | values)
+
     def _own_keys(self, most: int) -> list[Row]:
         return self._key_list[-most:]
 

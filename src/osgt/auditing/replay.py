@@ -69,7 +69,7 @@ def replay(
     started = time.monotonic()
     rows, note = _real_rows(query) if real else ([], "")
     maker = Maker(query, rows)
-    stage, salt = _Stage(query, plan, maker.columns), fresh_salt()
+    stage, salt = Stage(query, plan, maker.columns), fresh_salt()
     pairs = list(maker.pairs())
     findings: list[Finding] = []
     compared: list[dict[str, Any]] = []
@@ -112,7 +112,7 @@ def _number_of(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
-def _once(stage: "_Stage", known: dict[tuple[int, ...], Played], table: tuple[Row, ...], salt: int) -> Played:
+def _once(stage: "Stage", known: dict[tuple[int, ...], Played], table: tuple[Row, ...], salt: int) -> Played:
     key = tuple(map(id, table))
     if key not in known:
         known[key] = stage.played(table, salt)
@@ -120,7 +120,7 @@ def _once(stage: "_Stage", known: dict[tuple[int, ...], Played], table: tuple[Ro
 
 
 @dataclass(frozen=True, eq=False)
-class _Stage:
+class Stage:
     """Where tables are put and the query is played."""
 
     query: Query
@@ -137,16 +137,14 @@ class _Stage:
             return Played(error=f"{type(cause).__name__}: {str(cause).splitlines()[0][:200] if str(cause) else ''}")
 
     def _played(self, rows: Sequence[Row], salt: int) -> Played:
-        order = _other_name("row", self.columns)
-        table = self._put(rows, order)
-        query = rebuilt(self.query, table)
+        query, order = self.put_and_asked(rows)
         plan, form = self.plan, {}
         ready = prepared(query, plan, salt, order)
         form["SQL text"] = _plain_sql(ready.sums)
         if ready.left_out is not None:
             form["SQL text of what is left out"] = _plain_sql(ready.left_out)
         exact = exact_numbers(query, plan, ready)
-        names = _keys(exact.keys)
+        names = keys_of(exact.keys)
         measures = {
             measure.words: {(): numbers[0]} if measure.for_table else dict(zip(names, numbers, strict=True))
             for measure, numbers in exact.numbers.items()
@@ -160,6 +158,11 @@ class _Stage:
             del statement["statement"]  # its words tell what is measured with noise
         form["statement"] = repr(statement)
         return Played(measures, exact.left_out, form)
+
+    def put_and_asked(self, rows: Sequence[Row]) -> tuple[Query, str]:
+        """The query on these rows, and the column that says in which order they stand."""
+        order = _other_name("row", self.columns)
+        return rebuilt(self.query, self._put(rows, order)), order
 
     def _put(self, rows: Sequence[Row], order: str) -> ir.Table:
         """The rows as a table of the engine, with the types of the data set's columns."""
@@ -244,7 +247,7 @@ def _plain_sql(query: EngineQuery) -> str:
     return text
 
 
-def _keys(keys: pa.Table) -> list[Any]:
+def keys_of(keys: pa.Table) -> list[Any]:
     """The keys of the groups, to tell them apart; dates that Python has not, as numbers."""
     if not keys.column_names:
         return [()]

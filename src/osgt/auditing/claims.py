@@ -1,0 +1,61 @@
+"""Claims: what a mechanism promises, as lines p ≤ e^ε·q + δ for the probabilities of an event on neighbouring data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from osgt.auditing.evidence import Counts, Floats, log_against_line
+from osgt.calibration.joint import budget
+
+#: Points of a curve, and the least δ among them: with fewer draws than 1/δ the lines beyond say nothing.
+_POINTS, _LEAST_DELTA = 48, 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """(ε, δ) at one or at many ε. Data and neighbour may change places."""
+
+    words: str
+    epsilons: Floats
+    deltas: Floats
+
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float | None, profile: Any = None) -> "Claim":
+        """The claim of a budget; or of a profile, which has `delta(ε)` for every ε."""
+        if profile is None:
+            if epsilon is None or delta is None:
+                raise ValueError("epsilon and delta must be given, or the whole curve as claim=PrivacyProfile(…)")
+            epsilon, delta = budget(epsilon, delta)
+            return cls(f"ε = {epsilon:.15g}, δ = {delta:.15g}", np.array([epsilon]), np.array([delta]))
+        if not (hasattr(profile, "delta") and hasattr(profile, "epsilon")):
+            raise TypeError(
+                f"claim must be a PrivacyProfile, or have its methods delta(ε) and epsilon(δ), got {profile!r}"
+            )
+        farthest = float(profile.epsilon(_LEAST_DELTA))
+        epsilons = np.linspace(0.0, farthest, _POINTS)
+        deltas = np.minimum(np.asarray(profile.delta(epsilons), dtype=np.float64), 1.0)
+        if epsilon is not None and delta is not None:
+            epsilons, deltas = np.append(epsilons, epsilon), np.append(deltas, delta)
+        return cls(f"the whole curve of {profile!r}", epsilons, deltas)
+
+    def log_evidence(self, first: Counts, second: Counts) -> Floats:
+        """log E of each event against the claim: the line that says most, of those for it and for its complement."""
+        epsilon, delta = self.epsilons[:, np.newaxis], self.deltas[:, np.newaxis]
+        lines = np.concatenate(
+            [
+                log_against_line(first, second, epsilon, delta),
+                log_against_line(second.others(), first.others(), epsilon, delta),
+            ]
+        )
+        return np.asarray(lines.max(axis=0))
+
+    def most(self, share: Floats) -> Floats:
+        """The largest probability that an event may have, if the other one is this."""
+        grown = np.exp(self.epsilons)[:, np.newaxis] * share + self.deltas[:, np.newaxis]
+        back = 1.0 - (1.0 - share - self.deltas[:, np.newaxis]) / np.exp(self.epsilons)[:, np.newaxis]
+        return np.asarray(np.minimum(np.minimum(grown, back).min(axis=0), 1.0))
+
+    def with_epsilons(self, factor: float) -> "Claim":
+        """The claim with every ε times a factor."""
+        return Claim(self.words, self.epsilons * factor, self.deltas)

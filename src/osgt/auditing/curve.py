@@ -1,0 +1,260 @@
+"""The curve: any mechanism as a black box, judged by its outputs on a data set and on a neighbour.
+
+The claim holds if and only if no event is more probable on the one than its line allows from the other. Events are
+levels of scores; the evidence against the claim (`evidence`) is valid whenever one stops, so that it may stop early.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from osgt.auditing.claims import Claim
+from osgt.auditing.evidence import Counts, log_mean, p_value
+from osgt.auditing.result import Check, Finding
+from osgt.auditing.scores import Score, Thresholds, learned
+
+Outputs = NDArray[np.generic]
+#: A mechanism for many draws: (data set, how many) to an array of shape (draws, numbers).
+Draws = Callable[[Any, int], Outputs]
+Progress = Callable[[str, float], object]
+
+#: The part of the draws from which scores and guesses are learned.
+_LEARNED = 0.25
+
+#: Draws that are made and counted at a time.
+_BATCH = 1 << 16
+
+#: Standard deviations by which counts are worse than expected in what is said about power: nine of ten are better.
+_BAD_LUCK = 1.3
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The events of all scores, and how often each was hit on the data and on the neighbour."""
+
+    scores: tuple[Thresholds, ...]
+    data: Counts
+    neighbour: Counts
+
+    @property
+    def events(self) -> list[str]:
+        """Every event in words."""
+        return [f"{each.name} reaches {level:.6g}" for each in self.scores for level in each.levels]
+
+    def log_evidence(self, claim: Claim) -> float:
+        """Evidence against the claim, from all events together."""
+        return log_mean(claim.log_evidence(self.data, self.neighbour))
+
+    def refuted_share(self, claim: Claim, false_alarm: float) -> float:
+        """The largest factor, up to 1, for which the claim with every ε times it is refuted; 0 if none is."""
+        return _largest(lambda factor: self.log_evidence(claim.with_epsilons(factor)) >= -math.log(false_alarm))
+
+    def seen(self, claim: Claim, false_alarm: float) -> float | None:
+        """Noise smaller by this part would have been seen, nine times out of ten; None if not even by nine tenths.
+
+        Smaller noise moves the two probabilities of an event apart: on the scale of normal quantiles, by 1/scale.
+        """
+
+        def found(smaller: float) -> bool:
+            return self._scaled(1.0 - smaller).log_evidence(claim) >= -math.log(false_alarm)
+
+        if not found(0.9):
+            return None
+        low, high = 0.0, 0.9
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if found(middle) else (middle, high)
+        return high
+
+    def _scaled(self, scale: float) -> "Measured":
+        p, q = (np.clip(each.share, 1e-12, 1 - 1e-12) for each in (self.data, self.neighbour))
+        a, b = ndtri(p), ndtri(q)
+        middle, half = (a + b) / 2, (a - b) / 2 / scale
+        made = []
+        for counts, probability, side in (
+            (self.data, ndtr(middle + half), -1),
+            (self.neighbour, ndtr(middle - half), 1),
+        ):
+            lucky = np.sqrt(probability * (1 - probability) / counts.judged_draws)
+            worse = np.clip(probability + side * _BAD_LUCK * lucky, 0.0, 1.0)
+            judged = np.rint(worse * counts.judged_draws).astype(np.int64)
+            guessed = np.rint(probability * counts.learned_draws).astype(np.int64)
+            made.append(Counts(guessed, counts.learned_draws, judged, counts.judged_draws))
+        return Measured(self.scores, made[0], made[1])
+
+
+def curve(
+    mechanism: Draws,
+    data: Any,
+    neighbour: Any,
+    claim: Claim,
+    *,
+    loss: Score | None = None,
+    draws: int = 1_000_000,
+    seconds: float = math.inf,
+    false_alarm: float = 1e-6,
+    name: str = "curve",
+    progress: Progress = lambda what, done: None,
+) -> Check:
+    """Judge a mechanism by `draws` outputs on each of the two data sets, or by fewer if it fails before or time is up.
+
+    Parameters
+    ----------
+    loss
+        The privacy loss of outputs, or any other score; learned from a quarter of the draws if not given.
+    """
+    measured = measure(
+        mechanism, data, neighbour, claim, loss, draws, seconds, false_alarm, lambda d: progress(name, d)
+    )
+    return judged(measured, claim, false_alarm, name)
+
+
+def measure(
+    mechanism: Draws,
+    data: Any,
+    neighbour: Any,
+    claim: Claim,
+    loss: Score | None,
+    draws: int,
+    seconds: float,
+    false_alarm: float,
+    progress: Callable[[float], object],
+) -> Measured:
+    """Draw, learn and count."""
+    started = time.monotonic()
+    pieces: tuple[list[Outputs], list[Outputs]] = ([], [])
+    done = 0
+    while done < max(200, _LEARNED * draws) and (done < 200 or time.monotonic() - started < _LEARNED * seconds):
+        size = max(1, min(_BATCH if done else 256, math.ceil(_LEARNED * draws) - done))
+        for kept, each in zip(pieces, (data, neighbour), strict=True):
+            kept.append(mechanism(each, size))
+        done += size
+        progress(min(done / draws, (time.monotonic() - started) / seconds if seconds < math.inf else 1.0))
+    first, second = (np.concatenate(kept) for kept in pieces)
+    if loss is None:
+        scores = learned(first, second)
+    else:
+        known = Thresholds.of("the privacy loss", loss, [first, second])
+        scores = [] if known is None else [known]
+    if not scores:
+        raise ValueError("all outputs are the same: the mechanism adds no noise, or the data sets say nothing")
+    guessed = [np.concatenate([score.hits(each) for score in scores]) for each in (first, second)]
+    counted = [np.zeros(len(each), dtype=np.int64) for each in guessed]
+    learned_draws, judged_draws = done, 0
+
+    def so_far() -> Measured:
+        data_counts, neighbour_counts = (
+            Counts(guess, learned_draws, hits, judged_draws) for guess, hits in zip(guessed, counted, strict=True)
+        )
+        return Measured(tuple(scores), data_counts, neighbour_counts)
+
+    looks = 1 << 12
+    while judged_draws < draws - learned_draws and (judged_draws == 0 or time.monotonic() - started < seconds):
+        size = min(_BATCH, draws - learned_draws - judged_draws)
+        for i, each in enumerate((data, neighbour)):
+            outputs = mechanism(each, size)
+            counted[i] += np.concatenate([score.hits(outputs) for score in scores])
+        judged_draws += size
+        progress(min(1.0, max((learned_draws + judged_draws) / draws, (time.monotonic() - started) / seconds)))
+        if judged_draws >= looks:
+            looks *= 2
+            if so_far().log_evidence(claim) >= -math.log(false_alarm):
+                break
+    return so_far()
+
+
+def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Check:
+    """What the counts say about the claim, in words."""
+    logs = claim.log_evidence(measured.data, measured.neighbour)
+    evidence = log_mean(logs)
+    worst = int(np.argmax(logs))
+    data, neighbour = measured.data, measured.neighbour
+    event = measured.events[worst]
+    counts = (
+        f"{data.judged[worst]:,} of {data.judged_draws:,} draws on the data and {neighbour.judged[worst]:,} of "
+        f"{neighbour.judged_draws:,} on the neighbour"
+    )
+    drawn = data.learned_draws + data.judged_draws
+    details: dict[str, Any] = {
+        "claim": claim.words,
+        "draws": drawn,
+        "judged": data.judged_draws,
+        "events": len(logs),
+        "p_value": p_value(evidence),
+        "curve": _curve(measured, claim, false_alarm),
+    }
+    if evidence >= -math.log(false_alarm):
+        details |= {"event": event, "counts": [int(data.judged[worst]), int(neighbour.judged[worst])]}
+        what = f"{event} in {counts}. p-value {p_value(evidence):.2g}."
+        return Check(name, f"The claim ({claim.words}) is broken.", (Finding(name, what),), false_alarm, details)
+    share, smaller = measured.refuted_share(claim, false_alarm), measured.seen(claim, false_alarm)
+    details |= {"proved_share_of_epsilon": share, "smaller_noise_seen": smaller}
+    words = f"{drawn:,} draws on each of two neighbouring data sets: no evidence against {claim.words}."
+    words += f" The loss is at least {share:.1%} of what is claimed." if share > 0 else ""
+    words += (
+        " So few draws say little."
+        if smaller is None
+        else f" Noise on a scale {_percent(smaller)} smaller would have been seen."
+    )
+    return Check(name, words, (), false_alarm, details)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %" if part < 0.1 else f"{100 * part:.0f} %"
+
+
+def _curve(measured: Measured, claim: Claim, false_alarm: float) -> list[dict[str, float]]:
+    """For each event the two kinds of error, with limits that hold together, and what is claimed: for a picture."""
+    error = false_alarm / (4 * len(measured.data.judged))
+    (p_low, p_high), (q_low, q_high) = measured.data.limits(error), measured.neighbour.limits(error)
+    p, q = measured.data.share, measured.neighbour.share
+    most = claim.most(q)
+    order = np.argsort(q)
+    return [
+        {
+            "type_1": float(q[i]),
+            "type_1_low": float(q_low[i]),
+            "type_1_high": float(q_high[i]),
+            "type_2": float(1 - p[i]),
+            "type_2_low": float(1 - p_high[i]),
+            "type_2_high": float(1 - p_low[i]),
+            "claimed_type_2": float(1 - most[i]),
+        }
+        for i in order
+    ]
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    """The largest number from 0 to 1 for which something holds that holds for all smaller ones."""
+    low, high = 0.0, 1.0
+    for _ in range(14):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def one_by_one(mechanism: Callable[[Any], Any]) -> Draws:
+    """A mechanism that gives one output at a time, as one for many draws."""
+
+    def draws(data: Any, size: int) -> Outputs:
+        return np.stack([np.atleast_1d(np.asarray(mechanism(data))).ravel() for _ in range(size)])
+
+    return draws
+
+
+def many(mechanism: Callable[[Any, int], Any]) -> Draws:
+    """A mechanism that gives many outputs, checked: the first axis is that of the draws."""
+
+    def draws(data: Any, size: int) -> Outputs:
+        outputs = np.asarray(mechanism(data, size))
+        if outputs.shape[:1] != (size,):
+            raise ValueError(f"mechanism must give {size} outputs along the first axis, got shape {outputs.shape}")
+        return outputs.reshape(size, -1)
+
+    return draws

@@ -1,0 +1,117 @@
+"""Evidence from counts: how much better what was learned explains them than the claim does, whatever made one stop.
+
+Draws come in two parts: of the first, event by event, a guess is learned; the second is judged. Let k of n judged draws
+be hits, and let the guess be Beta(a, b) with a - ½ hits and b - ½ misses learned. If p is the probability of a hit,
+
+    E(p) = B(a + k, b + n - k) / B(a, b) / (p^k·(1 - p)^(n - k))
+
+is a mixture of likelihood ratios: a nonnegative martingale in the number of judged draws that starts at 1. By Ville's
+inequality it ever reaches 1/α with probability at most α, so that one may look at any time and stop at any time. What
+is claimed is a set of probabilities. The least E over this set is at most E at the truth if the truth is in the set,
+and the mean of several such numbers (over events) is bounded in the same way: that is the evidence, and 1/evidence is
+a p-value.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv, betaln, gammaln, logsumexp, xlog1py, xlogy
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Logarithms of evidence are off by less than this for up to 10¹⁰ draws; it is taken off.
+_ROUNDING = 1e-3
+
+#: Halvings in the search for the least evidence: more than a float has bits, near zero too.
+_HALVINGS = 200
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Hits of some events, in the draws that were learned from and in those that are judged."""
+
+    learned: Integers
+    learned_draws: int
+    judged: Integers
+    judged_draws: int
+
+    @property
+    def explained(self) -> Floats:
+        """The logarithm of the probability of the judged draws under what was learned."""
+        a, b = self.learned + 0.5, self.learned_draws - self.learned + 0.5
+        return np.asarray(betaln(a + self.judged, b + self.judged_draws - self.judged) - betaln(a, b))
+
+    @property
+    def share(self) -> Floats:
+        """The share of hits among all draws."""
+        return np.asarray((self.learned + self.judged) / (self.learned_draws + self.judged_draws))
+
+    def others(self) -> "Counts":
+        """The complements of the events."""
+        return Counts(
+            self.learned_draws - self.learned, self.learned_draws, self.judged_draws - self.judged, self.judged_draws
+        )
+
+    def limits(self, error: float) -> tuple[Floats, Floats]:
+        """Limits of each probability from the judged draws, each wrong with probability at most `error`, at the end."""
+        return clopper_pearson(self.judged, self.judged_draws, error)
+
+
+def log_against(counts: Counts, probability: Floats) -> Floats:
+    """log E of each event against its known probability."""
+    k, n = counts.judged, counts.judged_draws
+    return np.asarray(counts.explained - xlogy(k, probability) - xlog1py(n - k, -probability) - _ROUNDING)
+
+
+def log_against_cells(counts: Counts, probability: Floats) -> float:
+    """log E of all cells of a partition together (a Dirichlet in place of the Beta), against their probabilities."""
+    a, n = counts.learned + 0.5, counts.judged
+    mixed = gammaln(a.sum()) - gammaln(a.sum() + n.sum()) + np.sum(gammaln(a + n) - gammaln(a))
+    return float(mixed - np.sum(xlogy(n, probability))) - _ROUNDING
+
+
+def log_against_line(first: Counts, second: Counts, epsilon: Any, delta: Any) -> Floats:
+    """The least log E over all p, q with p ≤ e^ε·q + δ; an event has probability p in the first and q in the second.
+
+    -log of the likelihood is convex in (p, q) and so is the set. So the least is at the observed shares or, if these
+    are outside, on the line: one bisection of a derivative that grows along it. Epsilon and delta are broadcast.
+    """
+    growth, delta = np.exp(np.asarray(epsilon, dtype=np.float64)), np.asarray(delta, dtype=np.float64)
+    n, m = float(first.judged_draws), float(second.judged_draws)
+    growth, delta, k, h = np.broadcast_arrays(growth, delta, first.judged.astype(float), second.judged.astype(float))
+    q = h / m
+    low, high = np.zeros(k.shape), np.clip((1.0 - delta) / growth, 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            p = growth * middle + delta
+            rising = growth * ((n - k) / (1.0 - p) - k / p) + (m - h) / (1.0 - middle) - h / middle > 0
+            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+        on_line = 0.5 * (low + high)
+        inside = k / n <= growth * q + delta
+        at_q = np.where(inside, q, on_line)
+        at_p = np.where(inside, k / n, np.minimum(growth * on_line + delta, 1.0))
+        unlikely = -(xlogy(k, at_p) + xlog1py(n - k, -at_p) + xlogy(h, at_q) + xlog1py(m - h, -at_q))
+    return np.asarray(first.explained + second.explained + unlikely - _ROUNDING)
+
+
+def log_mean(logs: Any) -> float:
+    """The logarithm of the mean of numbers that are given by their logarithms."""
+    logs = np.asarray(logs, dtype=np.float64).ravel()
+    return float(logsumexp(logs) - math.log(len(logs)))
+
+
+def p_value(log_evidence: float) -> float:
+    """How likely as much evidence is at most, at any time, if the claim holds."""
+    return math.exp(-max(log_evidence, 0.0))
+
+
+def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
+    """Limits of a probability, each wrong with probability at most `error` (Clopper and Pearson 1934)."""
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
+    high = np.where(hits < trials, betainccinv(hits + 1, np.maximum(trials - hits, 1), error), 1.0)
+    return low, high

@@ -1,0 +1,173 @@
+"""The sampler: draws against the probabilities of their distribution, in the middle, in the tails and bit by bit."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osgt.auditing.evidence import Counts, Floats, Integers, log_against, log_against_cells, log_mean, p_value
+from osgt.auditing.result import Check, Finding
+from osgt.noise import IntegerLaw
+
+Sampler = Callable[[int], NDArray[np.int64]]
+Progress = Callable[[str, float], object]
+
+#: Cells in the middle, of equal probability; beyond them each is half as probable as the one before.
+_MIDDLE = 64
+
+#: Pairs of neighbours (2i, 2i + 1) around zero whose ratio is looked at.
+_PAIRS = 64
+
+#: Scales up to which the probabilities of odd numbers are added up; beyond, they are ½ to ten digits.
+_ADDED_UP = 1e4
+
+_LEARNED, _BATCH = 0.125, 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A partition of the integers: cell i holds edges[i-1] < y ≤ edges[i]. `pairs` are even numbers: 2i and 2i + 1."""
+
+    law: IntegerLaw
+    edges: Integers
+    probability: Floats
+    pairs: Integers
+
+    @classmethod
+    def of(cls, law: IntegerLaw, draws: int) -> "Cells":
+        """Cells in which about eight of the draws are expected, or more."""
+        tails = 2.0 ** -np.arange(7, max(8, math.log2(max(draws, 256) / 8)))
+        upper = np.concatenate([np.arange(1, _MIDDLE) / _MIDDLE, 1.0 - tails])
+        edges = np.unique([*law.ppf(upper[upper <= 0.5]), *(-1 - np.asarray(law.ppf(upper[upper <= 0.5])))])
+        edges = np.unique([*edges, *np.asarray(law.ppf(tails)), *(-1 - np.asarray(law.ppf(tails)))]).astype(np.int64)
+        below = np.asarray(law.cdf(edges), dtype=np.float64)
+        above = np.asarray(law.sf(edges), dtype=np.float64)
+        # Each from the side on which it is small: no digits are lost in the tails.
+        from_below = np.diff(np.concatenate([[0.0], below]))
+        from_above = -np.diff(np.concatenate([[1.0], above]))
+        middle = np.where(edges < 0, from_below, from_above)
+        probability = np.concatenate([middle, above[-1:]])
+        most = int(min(_PAIRS, max(1, abs(int(law.ppf(1e-3))) // 2)))
+        return cls(law, edges, probability, 2 * np.arange(-most, most, dtype=np.int64))
+
+    def counted(self, draws: Integers) -> dict[str, Integers]:
+        """How many draws fall where."""
+        cells = np.bincount(np.searchsorted(self.edges, draws), minlength=len(self.probability))
+        first, last = int(self.pairs[0]), int(self.pairs[-1]) + 1
+        near = draws[(draws >= first) & (draws <= last)] - first
+        return {
+            "cells": cells.astype(np.int64),
+            "near": np.bincount(near, minlength=last - first + 1).astype(np.int64),
+            "bits": np.array([np.count_nonzero(draws & 1)], dtype=np.int64),
+        }
+
+    def log_evidence(self, learned: dict[str, Integers], judged: dict[str, Integers]) -> dict[str, float]:
+        """Evidence against the distribution, by what it looks at."""
+        before, after = int(learned["cells"].sum()), int(judged["cells"].sum())
+        up_to = {name: np.cumsum(each["cells"])[:-1] for name, each in (("before", learned), ("after", judged))}
+        below = np.asarray(self.law.cdf(self.edges), dtype=np.float64)
+        beyond = [_beyond(self.edges, each["cells"]) for each in (learned, judged)]
+        thresholds = np.unique(np.abs(self.edges[self.edges >= 0]))
+        tail = np.minimum(2.0 * np.asarray(self.law.sf(thresholds), dtype=np.float64), 1.0)
+        ratio = np.asarray(self.law.pmf(self.pairs + 1) / (self.law.pmf(self.pairs) + self.law.pmf(self.pairs + 1)))
+        near = [each["near"].reshape(-1, 2) for each in (learned, judged)]
+        pairs = sum(
+            float(log_against(Counts(old[1:], int(old.sum()), new[1:], int(new.sum())), r)[0])
+            for old, new, r in zip(*near, ratio, strict=True)
+        )
+        each_cell = Counts(learned["cells"], before, judged["cells"], after)
+        return {
+            "values up to a level": log_mean(
+                log_against(Counts(up_to["before"], before, up_to["after"], after), below)
+            ),
+            "values beyond a level": log_mean(log_against(Counts(beyond[0], before, beyond[1], after), tail)),
+            "values in a cell": log_mean(log_against(each_cell, self.probability)),
+            "all cells together": log_against_cells(each_cell, self.probability),
+            "the ratios of neighbouring values": pairs,
+            "odd values": float(
+                log_against(Counts(learned["bits"], before, judged["bits"], after), np.array([self._odd()]))[0]
+            ),
+        }
+
+    def _odd(self) -> float:
+        if self.law.std() > _ADDED_UP:
+            return 0.5
+        most = int(self.law.isf(1e-18)) // 2 + 1
+        return float(min(1.0, math.fsum(2.0 * np.asarray(self.law.pmf(2 * np.arange(most) + 1)))))
+
+
+def _beyond(edges: Integers, cells: Integers) -> Integers:
+    """How many draws have |y| > t, for each edge t ≥ 0; the edges are symmetric: -1 - t is one where t is."""
+    total = np.concatenate([[0], np.cumsum(cells)])
+    found = []
+    for t in edges[edges >= 0]:
+        above = total[-1] - total[np.searchsorted(edges, t) + 1]
+        below = total[np.searchsorted(edges, -1 - t) + 1]
+        found.append(int(above + below))
+    return np.array(found, dtype=np.int64)
+
+
+def sampler(
+    law: IntegerLaw,
+    draw: Sampler | None = None,
+    *,
+    draws: int = 4_000_000,
+    seconds: float = math.inf,
+    false_alarm: float = 1e-6,
+    name: str = "sampler",
+    progress: Progress = lambda what, done: None,
+) -> Check:
+    """Judge a sampler by its draws against the distribution that it promises; by fewer if it fails before.
+
+    Parameters
+    ----------
+    draw
+        The sampler: so many draws. That of the distribution if not given.
+    """
+    drawn = (lambda size: np.asarray(law.sample(size), dtype=np.int64)) if draw is None else draw
+    started, cells = time.monotonic(), Cells.of(law, draws)
+    learned = cells.counted(drawn(max(1000, int(_LEARNED * draws))))
+    done = total = int(learned["cells"].sum())
+    judged = {key: np.zeros_like(counts) for key, counts in learned.items()}
+    looks, logs = 1 << 14, {"nothing": 0.0}
+    while done < draws and (done == total or time.monotonic() - started < seconds):
+        size = min(_BATCH, draws - done)
+        for key, counts in cells.counted(drawn(size)).items():
+            judged[key] += counts
+        done += size
+        progress(name, max(done / draws, (time.monotonic() - started) / seconds))
+        if done - total >= looks or done >= draws or time.monotonic() - started >= seconds:
+            looks *= 2
+            logs = cells.log_evidence(learned, judged)
+            if log_mean(list(logs.values())) >= -math.log(false_alarm):
+                break
+    evidence = log_mean(list(logs.values()))
+    expected = cells.probability * int(judged["cells"].sum())
+    details: dict[str, Any] = {
+        "noise": repr(law),
+        "draws": done,
+        "p_value": p_value(evidence),
+        "rarest": float(cells.probability.min()),
+        "residuals": [
+            {
+                "up_to": edge,
+                "observed": int(seen),
+                "expected": float(mean),
+                "residual": float((seen - mean) / math.sqrt(mean)),
+            }
+            for edge, seen, mean in zip([*cells.edges.tolist(), None], judged["cells"], expected, strict=True)
+        ],
+    }
+    if evidence >= -math.log(false_alarm):
+        worst = max(logs, key=lambda key: logs[key])
+        what = f"{worst} are not as in {law!r}: p-value {p_value(evidence):.2g} after {done:,} draws"
+        return Check(name, "The draws do not follow their distribution.", (Finding(name, what),), false_alarm, details)
+    words = (
+        f"{done:,} draws follow {law!r}: {len(cells.probability)} cells, the rarest with a probability of "
+        f"{cells.probability.min():.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
+    )
+    return Check(name, words, (), false_alarm, details)
