@@ -67,10 +67,10 @@ QUERIES = {
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_honest_queries_pass(name):
-    found = audit(QUERIES[name](), 1, 1e-6, measure_left_out=name == "chosen groups")
-    assert found.passed, str(found)
-    assert found.false_alarm == 0
-    [check] = found.checks
+    query = QUERIES[name]()
+    check = replay(query, query.plan(1, 1e-6, measure_left_out=name == "chosen groups"))
+    assert check.passed, str(check)
+    assert check.false_alarm == 0
     assert check.details["real_rows"] > 0
     # The limits are reached: the tables are such that a fault could be seen.
     furthest = {}
@@ -253,6 +253,25 @@ class TestCommand:
         assert result.exit_code == 1
         assert "FAILED" in result.stdout
         assert "groups moved, at most 1 may" in result.stdout
+
+    def test_noise_alone(self, tmp_path):
+        page = tmp_path / "audit.html"
+        options = [
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-6",
+            "--max-groups",
+            "50",
+            "--minutes",
+            "0.02",
+            "--report",
+            str(page),
+        ]
+        result = CliRunner().invoke(app, ["audit", *map(str, options)])
+        assert result.exit_code == 0, result.output
+        assert "Page:" in result.stdout
+        assert "</html>" in page.read_text()
 
     def test_refuses(self, run):
         result = run()

@@ -11,6 +11,9 @@ from osgt.calibration.joint import budget
 #: Points of a curve, and the least δ among them: with fewer draws than 1/δ the lines beyond say nothing.
 _POINTS, _LEAST_DELTA = 48, 1e-10
 
+#: A curve is named by its ε at this δ.
+_TOLD = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Claim:
@@ -37,7 +40,8 @@ class Claim:
         deltas = np.minimum(np.asarray(profile.delta(epsilons), dtype=np.float64), 1.0)
         if epsilon is not None and delta is not None:
             epsilons, deltas = np.append(epsilons, epsilon), np.append(deltas, delta)
-        return cls(f"the whole curve of {profile!r}", epsilons, deltas)
+        at = float(profile.epsilon(_TOLD))
+        return cls(f"the whole curve (ε = {at:.4g} at δ = {_TOLD:g})", epsilons, deltas)
 
     def log_evidence(self, first: Counts, second: Counts) -> Floats:
         """log E of each event against the claim: the line that says most, of those for it and for its complement."""

@@ -7,7 +7,7 @@ levels of scores; the evidence against the claim (`evidence`) is valid whenever 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from osgt.auditing.claims import Claim
-from osgt.auditing.evidence import Counts, log_mean, p_value
-from osgt.auditing.result import Check, Finding
+from osgt.auditing.evidence import Counts, Floats, log_mean, p_value
+from osgt.auditing.result import Budget, Check, Finding
 from osgt.auditing.scores import Score, Thresholds, learned
 
 Outputs = NDArray[np.generic]
 #: A mechanism for many draws: (data set, how many) to an array of shape (draws, numbers).
 Draws = Callable[[Any, int], Outputs]
-Progress = Callable[[str, float], object]
 
 #: The part of the draws from which scores and guesses are learned.
 _LEARNED = 0.25
 
-#: Draws that are made and counted at a time.
-_BATCH = 1 << 16
+#: Draws that are made and counted at a time, the fewest that anything can be learned from, and the first look.
+_BATCH, _FEWEST, _FIRST_LOOK = 1 << 16, 256, 1 << 12
 
 #: Standard deviations by which counts are worse than expected in what is said about power: nine of ten are better.
 _BAD_LUCK = 1.3
@@ -58,29 +57,27 @@ class Measured:
     def seen(self, claim: Claim, false_alarm: float) -> float | None:
         """Noise smaller by this part would have been seen, nine times out of ten; None if not even by nine tenths.
 
-        Smaller noise moves the two probabilities of an event apart: on the scale of normal quantiles, by 1/scale.
+        Smaller noise moves the two probabilities of an event apart: on the scale of normal quantiles, by 1/scale. It
+        starts from where the events are on the claimed curve, or from what was measured if that is clearly less.
         """
+        q = self.neighbour.share
+        measured = self.data.share + 2 * np.sqrt(self.data.share * (1 - self.data.share) / self.data.judged_draws)
+        p = np.minimum(claim.most(q), measured)
 
         def found(smaller: float) -> bool:
-            return self._scaled(1.0 - smaller).log_evidence(claim) >= -math.log(false_alarm)
+            return self._expected(p, q, 1.0 - smaller).log_evidence(claim) >= -math.log(false_alarm)
 
         if not found(0.9):
             return None
-        low, high = 0.0, 0.9
-        for _ in range(12):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if found(middle) else (middle, high)
-        return high
+        return 0.9 - 0.9 * _largest(lambda part: found(0.9 - 0.9 * part))
 
-    def _scaled(self, scale: float) -> "Measured":
-        p, q = (np.clip(each.share, 1e-12, 1 - 1e-12) for each in (self.data, self.neighbour))
-        a, b = ndtri(p), ndtri(q)
+    def _expected(self, p: Floats, q: Floats, scale: float) -> "Measured":
+        """Counts as they would be with noise of this scale, a little worse than on average."""
+        a, b = (ndtri(np.clip(each, 1e-12, 1 - 1e-12)) for each in (p, q))
         middle, half = (a + b) / 2, (a - b) / 2 / scale
+        sides = (self.data, ndtr(middle + half), -1), (self.neighbour, ndtr(middle - half), 1)
         made = []
-        for counts, probability, side in (
-            (self.data, ndtr(middle + half), -1),
-            (self.neighbour, ndtr(middle - half), 1),
-        ):
+        for counts, probability, side in sides:
             lucky = np.sqrt(probability * (1 - probability) / counts.judged_draws)
             worse = np.clip(probability + side * _BAD_LUCK * lucky, 0.0, 1.0)
             judged = np.rint(worse * counts.judged_draws).astype(np.int64)
@@ -94,79 +91,78 @@ def curve(
     data: Any,
     neighbour: Any,
     claim: Claim,
+    budget: Budget,
     *,
     loss: Score | None = None,
-    draws: int = 1_000_000,
-    seconds: float = math.inf,
-    false_alarm: float = 1e-6,
     name: str = "curve",
-    progress: Progress = lambda what, done: None,
 ) -> Check:
-    """Judge a mechanism by `draws` outputs on each of the two data sets, or by fewer if it fails before or time is up.
+    """Judge a mechanism by its outputs on each of the two data sets; by fewer than planned if it fails before.
 
     Parameters
     ----------
     loss
         The privacy loss of outputs, or any other score; learned from a quarter of the draws if not given.
     """
-    measured = measure(
-        mechanism, data, neighbour, claim, loss, draws, seconds, false_alarm, lambda d: progress(name, d)
-    )
-    return judged(measured, claim, false_alarm, name)
+    measured = measure(mechanism, (data, neighbour), claim, budget, loss, name)
+    return judged(measured, claim, budget.false_alarm, name)
 
 
 def measure(
-    mechanism: Draws,
-    data: Any,
-    neighbour: Any,
-    claim: Claim,
-    loss: Score | None,
-    draws: int,
-    seconds: float,
-    false_alarm: float,
-    progress: Callable[[float], object],
+    mechanism: Draws, both: tuple[Any, Any], claim: Claim, budget: Budget, loss: Score | None, name: str
 ) -> Measured:
-    """Draw, learn and count."""
-    started = time.monotonic()
+    """Draw, learn and count, until the claim is refuted or the budget is used up."""
+    clock = _Clock(budget, name)
     pieces: tuple[list[Outputs], list[Outputs]] = ([], [])
-    done = 0
-    while done < max(200, _LEARNED * draws) and (done < 200 or time.monotonic() - started < _LEARNED * seconds):
-        size = max(1, min(_BATCH if done else 256, math.ceil(_LEARNED * draws) - done))
-        for kept, each in zip(pieces, (data, neighbour), strict=True):
+    done, wanted = 0, max(_FEWEST, math.ceil(_LEARNED * budget.draws))
+    while done < wanted and (done < _FEWEST or clock.share(0) < _LEARNED):
+        size = min(_BATCH if done else _FEWEST, wanted - done)
+        for kept, each in zip(pieces, both, strict=True):
             kept.append(mechanism(each, size))
         done += size
-        progress(min(done / draws, (time.monotonic() - started) / seconds if seconds < math.inf else 1.0))
+        clock.told(done)
     first, second = (np.concatenate(kept) for kept in pieces)
-    if loss is None:
-        scores = learned(first, second)
-    else:
-        known = Thresholds.of("the privacy loss", loss, [first, second])
-        scores = [] if known is None else [known]
+    known = None if loss is None else Thresholds.of("the privacy loss", loss, [first, second])
+    scores = learned(first, second) if loss is None else [] if known is None else [known]
     if not scores:
         raise ValueError("all outputs are the same: the mechanism adds no noise, or the data sets say nothing")
     guessed = [np.concatenate([score.hits(each) for score in scores]) for each in (first, second)]
     counted = [np.zeros(len(each), dtype=np.int64) for each in guessed]
-    learned_draws, judged_draws = done, 0
+    judged_draws = 0
 
     def so_far() -> Measured:
-        data_counts, neighbour_counts = (
-            Counts(guess, learned_draws, hits, judged_draws) for guess, hits in zip(guessed, counted, strict=True)
-        )
-        return Measured(tuple(scores), data_counts, neighbour_counts)
+        counts = (Counts(guess, done, hits, judged_draws) for guess, hits in zip(guessed, counted, strict=True))
+        return Measured(tuple(scores), *counts)
 
-    looks = 1 << 12
-    while judged_draws < draws - learned_draws and (judged_draws == 0 or time.monotonic() - started < seconds):
-        size = min(_BATCH, draws - learned_draws - judged_draws)
-        for i, each in enumerate((data, neighbour)):
+    look = _FIRST_LOOK
+    while done + judged_draws < budget.draws and (judged_draws == 0 or clock.share(0) < 1):
+        size = min(_BATCH, budget.draws - done - judged_draws)
+        for i, each in enumerate(both):
             outputs = mechanism(each, size)
             counted[i] += np.concatenate([score.hits(outputs) for score in scores])
         judged_draws += size
-        progress(min(1.0, max((learned_draws + judged_draws) / draws, (time.monotonic() - started) / seconds)))
-        if judged_draws >= looks:
-            looks *= 2
-            if so_far().log_evidence(claim) >= -math.log(false_alarm):
+        clock.told(done + judged_draws)
+        if judged_draws >= look:
+            look *= 2
+            if so_far().log_evidence(claim) >= -math.log(budget.false_alarm):
                 break
     return so_far()
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Which part of a budget is used up."""
+
+    budget: Budget
+    name: str
+    started: float = field(default_factory=time.monotonic)
+
+    def share(self, done: int) -> float:
+        """The part of the draws or of the time, whichever is larger."""
+        return max(done / self.budget.draws, (time.monotonic() - self.started) / self.budget.seconds)
+
+    def told(self, done: int) -> None:
+        """Tell it."""
+        self.budget.progress(self.name, min(1.0, self.share(done)))
 
 
 def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Check:
@@ -200,7 +196,7 @@ def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> C
     words += (
         " So few draws say little."
         if smaller is None
-        else f" Noise on a scale {_percent(smaller)} smaller would have been seen."
+        else f" Noise on a scale {_percent(smaller)} too small would have been seen."
     )
     return Check(name, words, (), false_alarm, details)
 

@@ -201,17 +201,17 @@ class Maker:
 
     def heavy(self, number: int, keys: Sequence[Row]) -> list[Row]:
         """A unit with as many rows in each of these groups as may count, and values at the upper ends."""
-        values = {
-            name: ends(self.columns[name], bounds)[1][0] for name, bounds in self.values.items() if name in self.columns
-        }
+        values = self._at_bounds(1)
         return [self._row(number, key | values) for key in keys for _ in range(self.query.groups.max_rows or 1)]
 
     def ordinary(self, number: int, key: Row) -> Row:
         """A row of another unit in a group."""
-        values = {
-            name: ends(self.columns[name], bounds)[0][0] for name, bounds in self.values.items() if name in self.columns
-        }
+        values = self._at_bounds(0)
         return self._row(number, key | values)
+
+    def _at_bounds(self, end: int) -> Row:
+        columns = ((name, bounds) for name, bounds in self.values.items() if name in self.columns)
+        return {name: ends(self.columns[name], bounds)[end][0] for name, bounds in columns}
 
     def _own_keys(self, most: int) -> list[Row]:
         return self._key_list[-most:]

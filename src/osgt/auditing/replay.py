@@ -6,7 +6,7 @@ grid, noise, SQL text or statement, and no table may be an error.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,15 +22,13 @@ from numpy.typing import NDArray
 from osgt.auditing.made_rows import Row, can_be_written, text_of
 from osgt.auditing.moves import ByGroup, beyond, moved, pieces
 from osgt.auditing.neighbours import Maker, Pair
-from osgt.auditing.result import Check, Finding
+from osgt.auditing.result import Check, Finding, Progress
 from osgt.calibration import Part
 from osgt.tables.bounding import UNIT, fresh_salt
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, compiled, fetched
 from osgt.tables.release import exact_numbers, finished, prepared, prepared_rows, with_noise
-
-Progress = Callable[[str, float], object]
 
 #: Real rows that are looked at, units of each kind, and rows where each is a unit.
 _MOST_REAL, _UNITS, _FEW = 2000, 3, 40

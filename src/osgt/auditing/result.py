@@ -1,8 +1,15 @@
 """What an audit found: its checks, and of each what was wrong, in words and in plain values."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from osgt.files import Target, written
+
+#: Called with what is being done and which part of it is done.
+Progress = Callable[[str, float], object]
 
 #: Findings of one check that are told in words; all of them are in its plain values.
 _TOLD = 5
@@ -17,6 +24,16 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a check may do, and how often it may be wrong about software without a fault."""
+
+    draws: int
+    seconds: float = math.inf
+    false_alarm: float = 1e-6
+    progress: Progress = lambda what, done: None
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,13 @@ class Audit:
             "seconds": round(self.seconds, 3),
             "checks": [check.to_dict() for check in self.checks],
         }
+
+    def report(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write one page of HTML: the verdict, every check, and pictures of what was measured. Needs Jinja2."""
+        from osgt.auditing.page import page  # noqa: PLC0415 - the extra "tables"
+
+        with written(Target(path, (".html",), overwrite)) as place:
+            place.write_text(page(self), encoding="utf-8")
 
     def __str__(self) -> str:
         return "\n".join([f"Audit of {self.subject}", *(str(check) for check in self.checks), self.verdict])

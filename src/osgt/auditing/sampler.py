@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.auditing.evidence import Counts, Floats, Integers, log_against, log_against_cells, log_mean, p_value
-from osgt.auditing.result import Check, Finding
+from osgt.auditing.result import Budget, Check, Finding
 from osgt.noise import IntegerLaw
 
 Sampler = Callable[[int], NDArray[np.int64]]
-Progress = Callable[[str, float], object]
 
 #: Cells in the middle, of equal probability; beyond them each is half as probable as the one before.
 _MIDDLE = 64
@@ -111,16 +110,7 @@ def _beyond(edges: Integers, cells: Integers) -> Integers:
     return np.array(found, dtype=np.int64)
 
 
-def sampler(
-    law: IntegerLaw,
-    draw: Sampler | None = None,
-    *,
-    draws: int = 4_000_000,
-    seconds: float = math.inf,
-    false_alarm: float = 1e-6,
-    name: str = "sampler",
-    progress: Progress = lambda what, done: None,
-) -> Check:
+def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
     """Judge a sampler by its draws against the distribution that it promises; by fewer if it fails before.
 
     Parameters
@@ -128,6 +118,7 @@ def sampler(
     draw
         The sampler: so many draws. That of the distribution if not given.
     """
+    draws, seconds, false_alarm = budget.draws, budget.seconds, budget.false_alarm
     drawn = (lambda size: np.asarray(law.sample(size), dtype=np.int64)) if draw is None else draw
     started, cells = time.monotonic(), Cells.of(law, draws)
     learned = cells.counted(drawn(max(1000, int(_LEARNED * draws))))
@@ -139,7 +130,7 @@ def sampler(
         for key, counts in cells.counted(drawn(size)).items():
             judged[key] += counts
         done += size
-        progress(name, max(done / draws, (time.monotonic() - started) / seconds))
+        budget.progress(name, max(done / draws, (time.monotonic() - started) / seconds))
         if done - total >= looks or done >= draws or time.monotonic() - started >= seconds:
             looks *= 2
             logs = cells.log_evidence(learned, judged)

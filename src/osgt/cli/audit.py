@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +12,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.shared import QueryPath, clear_errors, say, terminal
+from osgt.cli.shared import QueryPath, clear_errors, command_target, say, terminal
 from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.files import written
 from osgt.shown_text import printable
 
 if TYPE_CHECKING:
@@ -32,6 +34,15 @@ def audit(
     made_rows: Annotated[
         bool, typer.Option("--made-rows", help="Try made rows alone: no row of the data is read.")
     ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="Stop after so many minutes, with what was seen by then.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with pictures: .html.", rich_help_panel=OUTPUT)
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the page if it exists.", rich_help_panel=OUTPUT)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for a program to read.", rich_help_panel=OUTPUT)
     ] = False,
@@ -42,32 +53,73 @@ def audit(
 
     Exit codes: 0 nothing was found; 1 the promise is broken; 2 refused.
 
-    Example: osgt audit --query query.toml
+    Example: osgt audit --query query.toml --minutes 2 --report audit.html
+
+    Without a table, the noise alone: osgt audit --epsilon 1 --delta 1e-8 --max-groups 8
     """
     with clear_errors():
-        file = asked.query_file(query, budget={"epsilon": epsilon, "delta": delta})
-        budget = file.budget
-        for option, value in (("--epsilon", budget.epsilon), ("--delta", budget.delta)):
-            if value is None:
-                raise ValueError(f"{option} must be given, here or in the query file: the promise that is audited")
-        from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
+        target = None
+        if report is not None:
+            target = command_target("--report", report, overwrite=overwrite, suffixes=(".html",))
+            target.checked()
+        if query is not None or asked:
+            result = _of_table(asked, query, epsilon, delta, minutes, made_rows=made_rows)
+        else:
+            result = _of_noise(epsilon, delta, asked.parts["max_groups"], minutes)
+        if target is not None:
+            from osgt.auditing.page import page  # noqa: PLC0415 - the extra "tables"
 
-        found = file.query()
-        with closing(found.dataset), _watched() as progress:
-            result = audited(
-                found,
-                budget.epsilon,
-                budget.delta,
-                real_rows=not made_rows,
-                measure_left_out=file.output.measure_left_out,
-                progress=progress,
-            )
+            with written(target) as place:
+                place.write_text(page(result), encoding="utf-8")
         if as_json:
             typer.echo(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         else:
             _print(result)
+            if report is not None:
+                typer.echo(f"Page: {report}")
         if not result.passed:
             raise typer.Exit(1)
+
+
+def _of_table(
+    asked: Asked,
+    path: Path | None,
+    epsilon: float | None,
+    delta: float | None,
+    minutes: float | None,
+    *,
+    made_rows: bool,
+) -> "Audit":
+    """The audit of a query; options stand in for what the query file says."""
+    file = asked.query_file(path, budget={"epsilon": epsilon, "delta": delta})
+    for option, value in (("--epsilon", file.budget.epsilon), ("--delta", file.budget.delta)):
+        if value is None:
+            raise ValueError(f"{option} must be given, here or in the query file: the promise that is audited")
+    from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
+
+    query = file.query()
+    with closing(query.dataset), _watched() as progress:
+        return audited(
+            query,
+            file.budget.epsilon,
+            file.budget.delta,
+            minutes=minutes,
+            real_rows=not made_rows,
+            measure_left_out=file.output.measure_left_out,
+            progress=progress,
+        )
+
+
+def _of_noise(epsilon: float | None, delta: float | None, max_groups: int | None, minutes: float | None) -> "Audit":
+    """The audit of the noise that a budget leads to."""
+    for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--max-groups", max_groups)):
+        if value is None:
+            raise ValueError(f"{option} must be given, or --query")
+    from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
+    from osgt.mechanism import Mechanism  # noqa: PLC0415
+
+    with _watched() as progress:
+        return audited(Mechanism(epsilon, delta, coordinates=max_groups), minutes=minutes, progress=progress)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv
 
+from osgt.auditing.evidence import clopper_pearson
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
 from osgt.paper.picture import Floats
@@ -139,13 +139,6 @@ def averaged(first: Tally, epsilon: Floats, error: float) -> Estimate:
     square = np.array([np.sum(share * term**2) for term in terms])
     low, high = empirical_bernstein(mean, square, first.applications, np.ones(len(epsilon)), error / len(epsilon))
     return Estimate("averaged", first.applications, 1 - error, epsilon, mean, low, high)
-
-
-def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
-    """Limits of a probability, each wrong with probability at most `error`."""
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
-    high = np.where(hits < trials, betainccinv(hits + 1, np.maximum(trials - hits, 1), error), 1.0)
-    return low, high
 
 
 def empirical_bernstein(
