@@ -77,6 +77,14 @@ class TestAccuracy:
                 assert law.ppf(q) == k
                 assert law.isf(q) == -k
 
+    def test_quantiles_are_whole_numbers_to_the_last_bit(self):
+        """A step of 1 + 2⁻⁵² on the way there would leave -3.9999999999999996, and int() of it is -3."""
+        shares = np.concatenate([np.arange(1, 64) / 64, 10.0 ** -np.arange(2.0, 16.0)])
+        for scale in np.linspace(0.3, 40, 30):
+            for law in (DiscreteOSGT.laplace(scale), DiscreteOSGT(scale, scale)):
+                for quantiles in (law.ppf(shares), law.isf(shares)):
+                    assert np.array_equal(quantiles, np.rint(quantiles))
+
     def test_widest_interior_law(self):
         # 1e8 terms for the normaliser alone: the few figures that one pass over them gives.
         sigma = 1.2e7

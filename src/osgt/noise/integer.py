@@ -207,10 +207,10 @@ class IntegerLaw(SymmetricLaw):
         inside = np.isfinite(near)
         middle = np.rint(np.where(inside, near, 0.0))
         low = high = middle
-        width = 1.0 + np.spacing(np.abs(middle))
+        width = np.maximum(1.0, np.spacing(np.abs(middle)))
         while not np.all(enough := reached(high) | ~inside):
             high, width = np.where(enough, high, high + width), 2 * width
-        width = 1.0 + np.spacing(np.abs(middle))
+        width = np.maximum(1.0, np.spacing(np.abs(middle)))
         while np.any(too_high := reached(low) & inside):
             low, width = np.where(too_high, low - width, low), 2 * width
         # Beyond 2⁵³ neighbouring floats are more than 1 apart, and the search ends at them.
