@@ -432,7 +432,7 @@ def test_what_a_notebook_shows():
     release = publication.release(5, 1e-6)
     assert repr(publication) == "Publication(towns, months)"
     assert repr(release.plan) == "PublicationPlan(epsilon=5, delta=1e-06; towns, months)"
-    assert repr(release).startswith("PublicationRelease(epsilon=5, delta=1e-06; towns (3 groups), months (")
+    assert repr(release) == "PublicationRelease(towns, months; epsilon=5, delta=1e-06)"
     assert "NOT PRIVATE" in repr(publication.preview())
     for each in (publication, release.plan, release, publication.preview()):
         assert "towns" in each._repr_html_()

@@ -197,14 +197,14 @@ class Publication:
         return JointPlanning(tuple(each.planning for each in asked)).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
-        from osgt.tables.publication_cards import publication_line  # noqa: PLC0415 - it uses this class
+        from osgt.tables.publication_cards import several_line  # noqa: PLC0415 - it uses this class
 
-        return publication_line(self)
+        return several_line(self)
 
     def _repr_html_(self) -> str:
-        from osgt.tables.publication_cards import publication_card  # noqa: PLC0415 - it uses this class
+        from osgt.tables.publication_cards import several_card  # noqa: PLC0415 - it uses this class
 
-        return publication_card(self).html()
+        return several_card(self).html()
 
     def to_dict(self) -> dict[str, Any]:
         """The publication in plain values, as in a query file."""

@@ -1,26 +1,23 @@
-"""What a notebook shows of a publication, its plan and its release: the cards of its tables, one below the other."""
+"""What a notebook shows of a publication and its plan: those of its tables, one below the other."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from osgt.pages.cards import Card, CardTable, Cell
 from osgt.pages.numbers import counted
-from osgt.tables.about import About
-from osgt.tables.cards import plan_card, query_line, release_table
-from osgt.tables.report_summary import promise
+from osgt.tables.cards import plan_card, query_line
 
 if TYPE_CHECKING:
     from osgt.tables.publication import Publication
     from osgt.tables.publication_plan import PublicationPlan
-    from osgt.tables.publication_release import PublicationRelease
 
 
-def publication_line(publication: "Publication") -> str:
+def several_line(publication: "Publication") -> str:
     """The names of the tables in a line."""
     return f"Publication({', '.join(publication)})"
 
 
-def publication_card(publication: "Publication") -> Card:
+def several_card(publication: "Publication") -> Card:
     """What each table asks for. No data."""
     rows = [
         [Cell(name), Cell(query_line(query, "")[1:-1]), Cell(f"{publication.weights[name]:g}")]
@@ -33,12 +30,12 @@ def publication_card(publication: "Publication") -> Card:
     )
 
 
-def publication_plan_line(plan: "PublicationPlan") -> str:
+def several_plan_line(plan: "PublicationPlan") -> str:
     """The budget and the tables in a line."""
     return f"PublicationPlan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {', '.join(plan)})"
 
 
-def publication_plan_card(plan: "PublicationPlan") -> Card:
+def several_plan_card(plan: "PublicationPlan") -> Card:
     """The intervals of all tables, and what would be charged."""
     cards = {name: plan_card(table) for name, table in plan.tables.items()}
     shown = [f"{name}: {line}" for name, card in cards.items() for line in card.lines[1:]]
@@ -48,23 +45,4 @@ def publication_plan_card(plan: "PublicationPlan") -> Card:
         warnings=plan.warnings,
         tables=[replace(table, caption=name) for name, card in cards.items() for table in card.tables],
         lines=[plan.gains_in_words(), *shown],
-    )
-
-
-def publication_release_line(release: "PublicationRelease") -> str:
-    """The budget and the tables in a line."""
-    tables = ", ".join(f"{name} ({counted(len(table), 'group')})" for name, table in release.tables.items())
-    return f"PublicationRelease(epsilon={release.plan.epsilon:.15g}, delta={release.plan.delta:.15g}; {tables})"
-
-
-def publication_release_card(release: "PublicationRelease") -> Card:
-    """The first rows of each table, and the promise."""
-    return Card(
-        f"{counted(len(release), 'table')}, each number with its noise interval",
-        warnings=[*release.plan.warnings, *release.left_out_warnings],
-        tables=[
-            replace(release_table(table), caption=f"{name}, {counted(len(table), 'group')}")
-            for name, table in release.tables.items()
-        ],
-        promise=" ".join(promise(release, About())),
     )

@@ -120,14 +120,14 @@ class PublicationPlan:
         }
 
     def __repr__(self) -> str:
-        from osgt.tables.publication_cards import publication_plan_line  # noqa: PLC0415 - it uses this class
+        from osgt.tables.publication_cards import several_plan_line  # noqa: PLC0415 - it uses this class
 
-        return publication_plan_line(self)
+        return several_plan_line(self)
 
     def _repr_html_(self) -> str:
-        from osgt.tables.publication_cards import publication_plan_card  # noqa: PLC0415 - it uses this class
+        from osgt.tables.publication_cards import several_plan_card  # noqa: PLC0415 - it uses this class
 
-        return publication_plan_card(self).html()
+        return several_plan_card(self).html()
 
     def __str__(self) -> str:
         lines = [

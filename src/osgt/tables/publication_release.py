@@ -15,7 +15,6 @@ from osgt.tables.errors import NothingReleasedError
 from osgt.tables.left_out import LeftOut
 from osgt.tables.output import SUFFIXES, check_writable, out_key, used_files
 from osgt.tables.publication import Publication, check_name
-from osgt.tables.publication_cards import publication_release_card, publication_release_line
 from osgt.tables.publication_plan import PublicationPlan
 from osgt.tables.publication_report import page
 from osgt.tables.publication_statement import PublicationStatement, publication_statement
@@ -133,12 +132,6 @@ class PublicationRelease:
         folder = Path(os.path.abspath(targets["report"].path)).parent
         files = {name: targets[out_key(name)].path for name in self.tables if out_key(name) in targets}
         return {name: Path(file).name for name, file in files.items() if Path(os.path.abspath(file)).parent == folder}
-
-    def __repr__(self) -> str:
-        return publication_release_line(self)
-
-    def _repr_html_(self) -> str:
-        return publication_release_card(self).html()
 
     def settle(self, *files: str | Path, place: str | None = None) -> None:
         """Tell the ledger that the tables are out, and where; see `Release.settle`."""
