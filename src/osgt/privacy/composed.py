@@ -84,6 +84,30 @@ class Composed:
         return math.exp(min(log_excess - self.log_delta(epsilon), 300.0))
 
 
+@dataclass(frozen=True)
+class ComposedBelow:
+    """The tilted law of a composed loss that is dominated by the true one, and what it says about δ."""
+
+    law: GridLaw
+    theta: float
+    log_factor: float
+    loss_error: float
+
+    def delta(self, epsilon: float) -> float:
+        """Lower bound on δ(ε): 0 where nothing is known."""
+        law, theta = self.law, self.theta
+        epsilon += self.loss_error  # losses are exact to this: the true ones may be so much lower
+        first = min(max(math.floor(epsilon / law.step) + 1 - law.start, 0), len(law.masses))
+        u = np.maximum((law.start + np.arange(first, len(law.masses))) * law.step - epsilon, 0.0)
+        inside = dot(law.masses[first:], np.exp(-theta * u) * -np.expm1(-u)) * (1.0 - 1e-12)
+        total = inside - law.lost * largest_weight(theta)
+        if not total > 0:
+            return 0.0
+        log_total = math.log(total) + self.log_factor - theta * epsilon
+        log_total -= 8 * UNIT * (abs(self.log_factor) + theta * abs(epsilon) + 8.0)
+        return math.exp(min(log_total, 0.0))
+
+
 def largest_weight(theta: float) -> float:
     """max over u ≥ 0 of exp(-θu)(1 - exp(-u)) = θ^θ/(1 + θ)^(1 + θ)."""
     if theta == 0:

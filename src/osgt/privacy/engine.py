@@ -7,13 +7,15 @@ handed to the grid of twice the step, so that the cost grows with the logarithm 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise.mills import Floats
-from osgt.privacy.composed import TINY, Composed
+from osgt.privacy.composed import TINY, Composed, ComposedBelow
 from osgt.privacy.cumulant import Cumulant
+from osgt.privacy.gathered import cut_below, gathered_again
 from osgt.privacy.grid import GridLaw, coarsen, compose, cut
 from osgt.privacy.loss_cells import UNIT
 from osgt.privacy.pair import POSITION_ERROR, Pair
@@ -104,6 +106,33 @@ def composed(
 def _composed(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
+    grid = _grid(cumulant, pairs, coordinates, theta, slack)
+    law = on_grid(
+        pairs,
+        coordinates,
+        step=grid.step,
+        theta=grid.theta,
+        levels=grid.levels,
+        windows=grid.windows,
+        tolerance=grid.tolerance,
+    )
+    return law, grid.widest
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """On which grid a composition is to be made."""
+
+    step: float
+    theta: float
+    levels: Floats
+    windows: list[tuple[float, float]]
+    tolerance: float
+    widest: int
+
+
+def _grid(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float) -> _Grid:
+    """A grid that is fine enough for the slack, as far as its length allows."""
     _, _, variances = cumulant.tilted(theta)
     variances = np.maximum(variances, (1e-9 * cumulant.kinks) ** 2)  # a single atom has none
     counts = np.asarray(coordinates, dtype=np.float64)
@@ -124,10 +153,9 @@ def _composed(
     step *= max(widest / _most_cells(slack), 1.0)
     if theta * step > _STEEPEST:
         # Next to the largest of bounded losses: a tilt that the grid cannot follow. A smaller one serves as well.
-        return _composed(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
+        return _grid(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
     step = _aligned(step, cumulant, pairs, theta, counts * variances, levels)
-    law = on_grid(pairs, coordinates, step=step, theta=theta, levels=levels, windows=windows, tolerance=tolerance)
-    return law, int(widest)
+    return _Grid(step, theta, levels, windows, tolerance, int(widest))
 
 
 def on_grid(
@@ -154,10 +182,25 @@ def on_grid(
         log_beyond = float(np.logaddexp(log_beyond, math.log(n) + beyond))
         loss_error += n * POSITION_ERROR * (pair.kink + max(abs(low), abs(high)))
     for level in range(len(pools) - 1, 0, -1):
-        pools[level - 1] += _merged(pools[level], theta, tolerance)
+        pools[level - 1] += _merged(pools[level], theta, tolerance, coarsen)
     laws, copies = zip(*pools[0], strict=True)
     law = compose(list(laws), list(copies), outside)
     return Composed(law, theta, log_factor, log_beyond, loss_error)
+
+
+def _below(pairs: list[Pair], coordinates: list[int], grid: _Grid) -> ComposedBelow:
+    """The composed loss on a grid, dominated by the true one."""
+    pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(grid.levels)) + 1)]
+    log_factor, loss_error = 0.0, 0.0
+    for pair, n, level, (low, high) in zip(pairs, coordinates, grid.levels, grid.windows, strict=True):
+        law, factor, error = cut_below(pair, grid.step / 2.0**level, grid.theta, low, high)
+        pools[level].append((law, n))
+        log_factor += n * factor
+        loss_error += n * error
+    for level in range(len(pools) - 1, 0, -1):
+        pools[level - 1] += _merged(pools[level], grid.theta, grid.tolerance, gathered_again)
+    laws, copies = zip(*pools[0], strict=True)
+    return ComposedBelow(compose(list(laws), list(copies), _CUT_TOLERANCE), grid.theta, log_factor, loss_error)
 
 
 def _aligned(
@@ -191,14 +234,19 @@ def _aligned(
     return float(steps[int(np.argmin(added))])
 
 
-def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> list[tuple[GridLaw, int]]:
+def _merged(
+    pool: list[tuple[GridLaw, int]],
+    theta: float,
+    tolerance: float,
+    coarsened: Callable[[GridLaw, float], GridLaw],
+) -> list[tuple[GridLaw, int]]:
     """The laws of a pool, composed in fours and put on the grid of twice the step."""
     coarser: list[tuple[GridLaw, int]] = []
     rest: list[tuple[GridLaw, int]] = []
     for law, copies in pool:
         fours, ones = divmod(copies, _GROUP)
         if fours:
-            coarser.append((coarsen(compose([law], [_GROUP], tolerance), theta), fours))
+            coarser.append((coarsened(compose([law], [_GROUP], tolerance), theta), fours))
         if ones:
             rest.append((law, ones))
     while rest:
@@ -206,7 +254,7 @@ def _merged(pool: list[tuple[GridLaw, int]], theta: float, tolerance: float) -> 
         while rest and sum(n for _, n in group) < _GROUP:
             group.append(rest.pop())
         laws, copies_ = zip(*group, strict=True)
-        coarser.append((coarsen(compose(list(laws), list(copies_), tolerance), theta), 1))
+        coarser.append((coarsened(compose(list(laws), list(copies_), tolerance), theta), 1))
     return coarser
 
 
@@ -229,6 +277,22 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
             run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
         result[i] = least = min(run.delta(epsilon), least)  # δ falls with ε: a bound holds from its ε on
     return result
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def delta_below(pairs: list[Pair], coordinates: list[int], epsilon: float, slack: float, upper: float) -> float:
+    """Lower bound on δ(ε); on a finer grid where it is not as near to the upper bound as the slack asks."""
+    if _hopeless(pairs, coordinates):
+        return 0.0
+    cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
+    theta = cumulant.tilt_for_epsilon(epsilon)
+    best = 0.0
+    for fineness in (1.0, 1e-2):
+        grid = _grid(cumulant, pairs, coordinates, theta, slack * fineness)
+        best = max(best, _below(pairs, coordinates, grid).delta(epsilon))
+        if best >= upper * (1.0 - 2.0 * slack):
+            break
+    return best
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

@@ -126,6 +126,23 @@ class PrivacyProfile:
             result[open_] = np.maximum(result[open_], engine.TINY)
         return result.reshape(values.shape)[()]
 
+    def delta_interval(self, epsilon: float, *, slack: float = SLACK) -> tuple[float, float]:
+        """A lower and an upper bound on the least δ, both proved: the true one lies between them.
+
+        The upper bound is `delta`. Both are within about `slack` of each other, relative to δ, where the lower one is
+        computed on a grid that is long enough (docs/accounting.md).
+        """
+        at = float(arguments.epsilons(epsilon))
+        upper = float(self.delta(at, slack=slack))
+        pairs, counts = self.pairs()
+        if len(pairs) == 1 and counts[0] == 1:
+            lower = single.delta_below(pairs[0], at)
+        else:
+            pure = self._pure_loss()
+            done = pure is not None and Fraction(at) >= pure
+            lower = 0.0 if done else engine.delta_below(pairs, counts, at, slack, upper)
+        return min(lower, upper), upper
+
     def epsilon(self, delta: ArrayLike, *, slack: float = SLACK) -> Any:
         """Smallest ε for which (ε, δ)-differential privacy is proved.
 

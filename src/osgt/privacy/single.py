@@ -48,6 +48,12 @@ def delta(pair: Pair, epsilon: Floats) -> Floats:
     return np.minimum(result * (1.0 + _MARGIN), 1.0).reshape(shape)
 
 
+def delta_below(pair: Pair, epsilon: float) -> float:
+    """Lower bound on δ(ε): `delta` at an ε that is larger by the error of the losses, less its margin."""
+    upper = float(delta(pair, np.asarray(epsilon * (1.0 + 4 * _LOSS_ERROR))))
+    return max(upper * (1.0 - 3 * _MARGIN), 0.0)
+
+
 def _from_position(pair: Pair, epsilon: Floats, w: Floats) -> Floats:
     """δ(ε) given the w beyond which (strictly) the loss exceeds ε."""
     tail = pair.log_tails(w)
