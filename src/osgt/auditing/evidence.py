@@ -107,7 +107,7 @@ def log_mean(logs: Any) -> float:
 
 def p_value(log_evidence: float) -> float:
     """How likely as much evidence is at most, at any time, if the claim holds."""
-    return math.exp(-max(log_evidence, 0.0))
+    return math.exp(-min(max(log_evidence, 0.0), 700.0))  # never 0: that is no probability of anything
 
 
 def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
