@@ -27,6 +27,8 @@ def mills_ratio(x: Floats) -> Floats:
 
 def hazard(slope: Floats, curvature: float) -> Floats:
     """1 / ∫₀^∞ exp(-slope·x - curvature·x²/2) dx, for slope ≥ 0 and curvature ≥ 0, not both zero."""
+    if curvature == 0:
+        return np.asarray(slope, dtype=np.float64)
     root = math.sqrt(curvature)
     with np.errstate(divide="ignore", over="ignore"):
         x = slope / root

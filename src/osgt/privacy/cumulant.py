@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair
 
-_CELLS_PER_SIDE = 120
+_CELLS_PER_SIDE = 60
 _DEEPEST = 1000.0  # tails are followed down to exp(-1000)
 _LARGEST_LOG_TILT = 80.0
 
