@@ -58,6 +58,7 @@ $(VENV)/docs: $(VENV)/installed
 
 docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
 	$(BIN)/python -m osgt.tables.file_reference docs/reference
+	$(BIN)/python -m osgt.cli.command_reference docs/reference
 	$(BIN)/python examples/notebooks.py docs/notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
