@@ -18,7 +18,7 @@ _COUNTED = 1000
 
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="Path of the ledger, sqlite:///… or postgresql://…")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
-Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all releases together may give away.")]
+Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all releases together may use.")]
 BudgetDelta = Annotated[
     float, typer.Option(metavar="NUMBER", help="δ of all releases together; 0 allows pure noise only.")
 ]

@@ -93,7 +93,7 @@ def plan(
 
     Example: osgt plan --query query.toml
 
-    Without a table, what each noise costs in error: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
+    Without a table, the error of each noise: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
     """
     with clear_errors():
         numbers = {"--shift": shift, "--cells": cells, "--plot": plot}

@@ -1,4 +1,4 @@
-"""The plan of a noise alone: what each family costs in error at a budget, as a table or JSON."""
+"""The plan of a noise alone: the error of each family at a budget, as a table or JSON."""
 
 import math
 from typing import Any

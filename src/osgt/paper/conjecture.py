@@ -131,7 +131,7 @@ def threshold(shape: float, coordinates: int, variance: float = VARIANCE) -> tup
 
 
 def information_excess(shape: float) -> float:
-    """V·I - 1 ≥ 0, I the Fisher information: how much more the OSGT gives away than the Gaussian as k → ∞."""
+    """V·I - 1 ≥ 0, I the Fisher information: how much more privacy the OSGT loses than the Gaussian as k → ∞."""
     law = OSGT(shape, 1.0)
     return law.var() * law.fisher_information() - 1.0
 

@@ -1,4 +1,4 @@
-"""Figures 1 to 3 of the paper: the law itself."""
+"""Figures 1 to 3 of the paper: the distribution itself."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Figures 4 to 6 of the paper: what the law gives away."""
+"""Figures 4 to 6 of the paper: the privacy loss of the noise."""
 
 import math
 

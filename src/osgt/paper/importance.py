@@ -1,4 +1,4 @@
-"""Importance sampling for δ(ε) too small to be met by chance: exact draws from a shifted law, weighted back.
+"""Importance sampling for δ(ε) too small to be met by chance: exact draws from a shifted distribution, weighted back.
 
 Noise that gives the person away is negative in every coordinate. There the OSGT is a piece of a Gaussian with the same
 σ, so the proposal is that Gaussian on the integers, moved to -s: P/proposal is exp(-θ·L) times a constant with

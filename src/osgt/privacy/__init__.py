@@ -1,4 +1,4 @@
-"""What a law gives away: exact privacy accounting."""
+"""The privacy loss of noise: exact privacy accounting."""
 
 from osgt.privacy.charge import Charge
 from osgt.privacy.profile import NoisyPart, PrivacyProfile

@@ -11,7 +11,7 @@ from osgt.privacy.profile import SLACK, NoisyPart, PrivacyProfile
 
 @dataclass(frozen=True)
 class Charge:
-    """What a release gives away: the profile of its noise, and a chance that it gives away anything at all.
+    """The privacy loss of a release: the profile of its noise, and a chance that it reveals anything at all.
 
     `selection_delta` is the probability with which the choice of the groups that are shown may reveal a person; it
     adds to the δ of the noise, in compositions as well.

@@ -1,4 +1,4 @@
-"""The tilted law of a composed loss, and what it says about δ.
+"""The tilted distribution of a composed loss, and what it says about δ.
 
 With the tilted composed masses t(l), the factor exp(Λ) that was divided out, and u = l - ε,
 

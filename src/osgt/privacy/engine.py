@@ -1,4 +1,4 @@
-"""δ and ε of a composition: rigorous upper bounds from tilted laws of the privacy loss on a grid.
+"""δ and ε of a composition: rigorous upper bounds from tilted distributions of the privacy loss on a grid.
 
 The tilt θ is the saddle point at which losses near ε are typical, so that window and rounding errors are relative to δ
 itself, whatever its size. Coordinates that give little away are cut on a finer grid, composed four at a time and

@@ -1,6 +1,6 @@
-"""Laws of the privacy loss on a grid that give away no more than the true ones: for lower bounds on δ.
+"""Distributions of the privacy loss on a grid that lose no more than the true ones: for lower bounds on δ.
 
-Outcomes that are told apart no more ("gathered") give away less, and so does a mechanism that forgets some outcomes
+Outcomes that are told apart no more ("gathered") lose less, and so does a mechanism that forgets some outcomes
 altogether. An outcome of loss l may be cut into several of the same loss. So outcomes are gone through from the lowest
 loss up, and of the one at which a group's loss log(P/Q) would pass a grid point only such a part is taken that the
 group comes to lie on the point exactly. What a group spans is about a step, and δ falls by O(step²).

@@ -1,8 +1,8 @@
-"""Laws of the privacy loss on a grid, tilted: cut from a pair, composed, made coarser.
+"""Distributions of the privacy loss on a grid, tilted: cut from a pair, composed, made coarser.
 
-A law here is a row of P-masses at the losses (start + i)·step, each multiplied by exp(θ·loss) and divided by a common
-factor, so that the whole is near 1. Masses are never lost without a trace: what a step may have lost, or computed too
-small, is added up in `lost` as tilted mass. A tilted mass m counts at most m·C(θ) in the tilted δ, with
+A distribution here is a row of P-masses at the losses (start + i)·step, each multiplied by exp(θ·loss) and divided by a
+common factor, so that the whole is near 1. Masses are never lost without a trace: what a step may have lost, or
+computed too small, is added up in `lost` as tilted mass. A tilted mass m counts at most m·C(θ) in the tilted δ, with
 C(θ) = max over u ≥ 0 of exp(-θu)(1 - exp(-u)), wherever it lies.
 """
 

@@ -1,4 +1,4 @@
-"""What one coordinate gives away: the pair of laws that an observer has to tell apart.
+"""The privacy loss of one coordinate: the pair of distributions that an observer has to tell apart.
 
 Take the noise with its sign turned, W = -Y. Without the person W follows the law itself (P), with the person the law
 moved down by the shift (Q). The log-likelihood ratio, the privacy loss

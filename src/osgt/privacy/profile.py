@@ -1,4 +1,4 @@
-"""PrivacyProfile: what one or many releases give away about a person."""
+"""PrivacyProfile: the privacy loss of one or many releases."""
 
 import math
 from collections.abc import Iterable
@@ -40,11 +40,11 @@ class NoisyPart:
 
 @dataclass(frozen=True, init=False)
 class PrivacyProfile:
-    """What noise on `coordinates` numbers gives away when one person changes each of them by at most `shift`.
+    """The privacy loss of noise on `coordinates` numbers, if one person changes each of them by at most `shift`.
 
     All figures are upper bounds on the loss of privacy (lower bounds on errors of tests), and tight: for one coordinate
     exact, for more within `slack` (relative, in δ; docs/accounting.md names the exceptions). Smaller changes, and
-    changes of fewer coordinates, give away less.
+    changes of fewer coordinates, lose less.
     Profiles add up: `a + b` is the profile of publishing both.
 
     Parameters

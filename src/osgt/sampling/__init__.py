@@ -1,4 +1,4 @@
-"""Exact draws from the integer laws.
+"""Exact draws from the distributions on the integers.
 
 All of this layer is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
 """

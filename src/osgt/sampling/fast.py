@@ -1,4 +1,4 @@
-"""The fast sampler: exactly the integer law of a potential, in NumPy.
+"""The fast sampler: exactly the integer distribution of a potential, in NumPy.
 
 Small scales are drawn from a table of the integers themselves. For large scales the half line is cut into blocks of 2ᵇ
 integers. A block is drawn with the weight that its first integer gives to all of it, then a sign and b uniform bits

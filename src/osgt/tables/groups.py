@@ -64,7 +64,7 @@ class Groups:
         """How far one unit moves a measure, and in how many numbers: pairs (shift, coordinates).
 
         Exchanging a unit for another moves a measure by what the one takes away and the other brings: in twice as many
-        groups, or in the same groups twice as far. Twice as far in one group gives away at least as much as once in
+        groups, or in the same groups twice as far. Twice as far in one group loses at least as much privacy as once in
         two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
 
         `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.

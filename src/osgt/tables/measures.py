@@ -252,8 +252,8 @@ class Squares(CentredSum):
 class Bins(Measure):
     """The number of rows in each bin between edges: the lower edge belongs to a bin, the last bin has both.
 
-    A person's rows in a group may fall into several bins. Moving one number by k gives away at least as much as moving
-    several by k in all (docs/tables.md), so the bins of a group cost as much as one number.
+    A person's rows in a group may fall into several bins. Moving one number by k loses at least as much privacy as
+    moving several by k in all (docs/tables.md), so the bins of a group cost as much as one number.
     """
 
     column: str
