@@ -18,6 +18,8 @@ from osgt.calibration import Part
 from osgt.cli import app
 from osgt.tables import bounding, measures, release
 from osgt.tables.engines.duckdb import DuckDB
+from osgt.tables.levels import Level
+from osgt.tables.totals import Total
 
 RIDES = pa.table(
     {
@@ -178,6 +180,27 @@ def test_noise_for_half_the_coordinates_is_found():
     halved = {measure: dataclasses.replace(part, coordinates=1) for measure, part in plan.parts.items()}
     found = findings(query, dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, parts=halved)))
     assert "moved in 2 places" in found
+
+
+def with_totals(**options):
+    keys = {"city": ["Bern", "Rome"], "month": [1, 2, 3]}
+    grouped = rides(**options).group_by(
+        "city", "month", max_groups=1, max_rows_per_group=1, public_keys=keys, totals="cube"
+    )
+    return grouped.count()
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "change_one"])
+def test_every_total_of_a_level_is_compared(relation, monkeypatch):
+    """Honest totals pass; totals of which all but the first of a level move too far are found."""
+    query = with_totals(neighbours=relation)
+    plan = query.plan(1, 1e-6)
+    assert any(isinstance(measure, Total) and measure.level.by for measure in plan.parts)
+    assert replay(query, plan).passed
+    summed = Level.summed
+    factor = np.array([[1], [3], [3]])
+    monkeypatch.setattr(Level, "summed", lambda self, numbers: summed(self, numbers) * factor[: self.size])
+    assert not replay(query, plan).passed
 
 
 def test_what_is_left_out_is_played_too():

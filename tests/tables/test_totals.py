@@ -17,6 +17,7 @@ from spies import people
 from osgt import Dataset
 from osgt.tables.centred import CentredOnAll, UnitsInAny
 from osgt.tables.levels import OTHER, SUMMED_OVER, levels_of
+from osgt.tables.measures import Rows, Units
 from osgt.tables.rounding import nonnegative, rounded_together
 from osgt.tables.totals import Total, UnitsAt
 
@@ -387,8 +388,24 @@ class TestAddingUp:
         for name in ("count", "rides_sum"):
             assert total[name] == other[name] + sum(row[name] for row in groups)
         assert other["count_units"] is None
+        # Groups are chosen by their units, with noise that the counts of rows are not made from, or are.
+        chosen = any(isinstance(m, Units) for m in release.plan.noise.scheme.combined[Rows()])
+        assert (other["count_low"] is None) is chosen
         assert total["count_units_low"] <= 900 <= total["count_units_high"] + 60
         assert OTHER in str(release.statement)
+
+    def test_no_interval_for_what_is_left_beside_chosen_groups(self):
+        """A thousand groups just below the threshold: those that are shown are too large, the rest too small."""
+        sizes = [18] * 1000 + [400] * 5
+        cities = np.repeat(np.arange(len(sizes)), sizes)
+        table = pa.table({"user": np.arange(len(cities)), "city": cities})
+        query = Dataset(table, "user").group_by("city", max_groups=1, max_rows_per_group=1, totals=[()])
+        release = query.count().release(1, 1e-6)
+        other, total = release.to_arrow().to_pylist()[-2:]
+        assert other["count_low"] is None
+        assert other["count_high"] is None
+        assert total["count_low"] <= len(cities) + 60
+        assert "no interval" in str(release.statement)
 
     def test_a_large_roll_up(self):
         """A million groups: seconds, most of them for the noise and the table."""

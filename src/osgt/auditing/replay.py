@@ -25,10 +25,12 @@ from osgt.auditing.neighbours import Maker, Pair
 from osgt.auditing.result import Check, Finding, Progress
 from osgt.calibration import Part
 from osgt.tables.bounding import UNIT, fresh_salt
+from osgt.tables.measures import Measure
 from osgt.tables.plan import Plan
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, compiled, fetched
 from osgt.tables.release import exact_numbers, finished, prepared, prepared_rows, with_noise
+from osgt.tables.totals import Total, UnitsAt
 
 #: Real rows that are looked at, units of each kind, and rows where each is a unit.
 _MOST_REAL, _UNITS, _FEW = 2000, 3, 40
@@ -117,6 +119,18 @@ def _once(stage: "Stage", known: dict[tuple[int, ...], Played], table: tuple[Row
     return known[key]
 
 
+def _by_place(measure: Measure, names: Sequence[Any], numbers: Any) -> ByGroup:
+    """The numbers of a measure by what moves apart: groups; distinct units of a level; all other totals of it together.
+
+    All that a unit adds may fall on one of a level's totals, or on several: its part is for one.
+    """
+    if not measure.for_table:
+        return dict(zip(names, numbers, strict=True))
+    if isinstance(measure, Total) and isinstance(measure.base, UnitsAt):
+        return dict(enumerate(numbers))
+    return {(): numbers.ravel()}
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """Where tables are put and the query is played."""
@@ -143,10 +157,7 @@ class Stage:
             form["SQL text of what is left out"] = _plain_sql(ready.left_out)
         exact = exact_numbers(query, plan, ready)
         names = keys_of(exact.keys)
-        measures = {
-            measure.words: {(): numbers[0]} if measure.for_table else dict(zip(names, numbers, strict=True))
-            for measure, numbers in exact.numbers.items()
-        }
+        measures = {measure.words: _by_place(measure, names, numbers) for measure, numbers in exact.numbers.items()}
         release = finished(query, plan, with_noise(query, plan, exact), nonnegative=False)
         form["aggregates and their grids"] = repr(query.aggregates)
         form["noise"] = repr([*query.planning().complete, query.planning().neighbours, query.planning().errors])

@@ -93,6 +93,9 @@ def _table(made: "Release") -> Table:
             if value is None:
                 cells.append("[dim]not counted[/]")
                 continue
+            if low is None or high is None:
+                cells.append(f"[bold]{value:,}[/] [dim]no interval[/]")
+                continue
             digits = _digits(float(high) - float(low))
             if named[name].tells_nothing(float(low), float(high)):
                 cells.append(f"too small to tell [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")

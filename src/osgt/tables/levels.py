@@ -57,7 +57,7 @@ class Level:
     def summed(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of the finest groups added up for this level; sums beyond ±2⁶¹ count as that."""
         places = np.zeros(len(numbers), np.intp) if self.places is None else self.places
-        if np.abs(numbers.astype(np.float64)).sum() < LARGEST_SUM:
+        if np.abs(numbers.astype(np.float64)).sum() < LARGEST_SUM // 2:
             total = np.zeros((self.size, numbers.shape[1]), np.int64)
             np.add.at(total, places, numbers)
             return total

@@ -167,8 +167,10 @@ class Plan:
         return self._levels(self.noise)
 
     def _levels(self, noise: Noise) -> Reconciled | ChosenGroups:
-        of = ChosenGroups if self.groups.public is None else Reconciled
-        return of(self.groups, noise.scheme, noise.laws, asked_numbers(self.aggregates, noise.scheme))
+        asked = asked_numbers(self.aggregates, noise.scheme)
+        if self.groups.public is None:
+            return ChosenGroups(self.groups, noise.scheme, noise.laws, asked, self.selector)
+        return Reconciled(self.groups, noise.scheme, noise.laws, asked)
 
     def _columns(self, noise: Noise) -> tuple[Column, ...]:
         levels = self._levels(noise)
@@ -329,10 +331,11 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
     if any(table.left_out is not None for table in tables):
         parts = [{} if t.left_out is None else t.left_out.parts(t.planning.neighbours) for t in tables]
         noises, ends = with_left_out(noises, ends, parts, epsilon, noise_delta)
-    if not all(can_be_drawn(law.potential) for noise in noises for law in noise.laws.values()):
+    if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
+        beside = "" if all(noise.beside == {} for noise in noises) else " or measure_left_out=False"
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
-            "narrower bounds or a smaller max_rows_per_group"
+            f"narrower bounds, a smaller max_rows_per_group{beside}"
         )
     plans = []
     for i, table in enumerate(tables):

@@ -174,7 +174,8 @@ def about_totals(plan: Plan) -> list[str]:
     if plan.groups.public is None:
         return [
             "The total of all rows has noise of its own; what is left of it beside the published groups is shown as "
-            f"“{OTHER}”.{apart}"
+            f"“{OTHER}”. Groups are published where the noise happens to be upward, so that what is left comes out too "
+            f"small on average; it has no interval where it is made from the number of {plan.chosen_by}.{apart}"
         ]
     levels = ", ".join(level.words for level in plan.groups.levels)
     return [

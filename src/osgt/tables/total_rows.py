@@ -79,12 +79,18 @@ def _ranks(groups: Groups, level: Level | None, of_groups: Sequence[NDArray[np.i
 
 @dataclass(frozen=True, eq=False)
 class ChosenGroups:
-    """Groups that are chosen by their size: the total of all rows, and of those that are in no group that is shown."""
+    """Groups that are chosen by their size: the total of all rows, and of those that are in no group that is shown.
+
+    Groups are shown whose noise on the count that they are chosen by, the `selector`, was not too far down. So the
+    noise of what is left beside them is not zero on average, and by how much depends on the data: numbers that are made
+    from that count have no interval there.
+    """
 
     groups: Groups
     scheme: Scheme
     laws: Mapping[Measure, IntegerLaw]
     asked: tuple[Measure, ...]
+    selector: Measure | None
 
     @property
     def level(self) -> Level:
@@ -141,13 +147,20 @@ class ChosenGroups:
         found: list[dict[str, pa.Array]] = [{}, {}]
         for aggregate in aggregates:
             if aggregate.adds_up(self.groups):
-                found[0] |= aggregate.columns(other)
+                found[0] |= self._without_intervals(aggregate, aggregate.columns(other))
                 found[1] |= aggregate.columns(total)
             elif distinct is not None:
                 columns = aggregate.columns(distinct.at(np.zeros(1, np.intp), shown))
                 found[1] |= columns
                 found[0] |= {name: pa.nulls(1, array.type) for name, array in columns.items()}
         return found
+
+    def _without_intervals(self, aggregate: Aggregate, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The columns of an aggregate; if it is made from the count that groups are chosen by, the values alone."""
+        if not any(self.selector in self.scheme.combined[measure] for measure in aggregate.measures):
+            return dict(columns)
+        ends = {f"{name}_{end}" for name in aggregate.names for end in ("low", "high")}
+        return {name: pa.nulls(1, array.type) if name in ends else array for name, array in columns.items()}
 
     def _noisy(self, shown: Noisy, measured: Mapping[Measure, Integers], noises: LevelNoises) -> Noisy:
         values = {asked: self.scheme.values_of(asked, measured) for asked in self._added}
