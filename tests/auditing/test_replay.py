@@ -284,7 +284,7 @@ class TestCommand:
             "1",
             "--delta",
             "1e-6",
-            "--max-groups",
+            "--coordinates",
             "50",
             "--minutes",
             "0.02",

@@ -12,8 +12,8 @@ from osgt import PrivacyProfile
 from osgt.cli import app
 from osgt.noise import read
 
-PLAN = ["plan", "--delta", "1e-6", "--max-groups", "8"]
-NOISE = ["--column", "people", "--epsilon", "1", "--delta", "1e-6", "--max-groups", "2"]
+PLAN = ["plan", "--delta", "1e-6", "--coordinates", "8"]
+NOISE = ["--column", "people", "--epsilon", "1", "--delta", "1e-6", "--coordinates", "2"]
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ class TestPlan:
     def test_picture(self, run, tmp_path):
         pytest.importorskip("matplotlib")
         path = tmp_path / "plan.png"
-        result = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", path)
+        result = run("plan", "--epsilon", 1, "--delta", "1e-6", "--coordinates", 4, "--plot", path)
         assert result.exit_code == 0
         assert path.read_bytes().startswith(b"\x89PNG")
         path.write_text("precious")
-        again = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", path)
+        again = run("plan", "--epsilon", 1, "--delta", "1e-6", "--coordinates", 4, "--plot", path)
         assert again.exit_code == 2
         assert "--overwrite" in again.stderr
         assert path.read_text() == "precious"
-        bad = run("plan", "--epsilon", 1, "--delta", "1e-6", "--max-groups", 4, "--plot", tmp_path / "plan.xyz")
+        bad = run("plan", "--epsilon", 1, "--delta", "1e-6", "--coordinates", 4, "--plot", tmp_path / "plan.xyz")
         assert bad.exit_code == 2
         assert "--plot must end in .png, .svg or .pdf" in bad.stderr
 
@@ -81,7 +81,7 @@ class TestPlan:
         assert "Traceback" not in result.output
 
     def test_help(self, run):
-        assert "--max-groups" in run("plan", "--help").stdout
+        assert "--coordinates" in run("plan", "--help").stdout
         assert "Publish statistics" in run("--help").stdout
 
 
@@ -165,7 +165,7 @@ class TestNoise:
         """With noise that is practically always zero, the file comes out as it went in."""
         source, out = tmp_path / "in.csv", tmp_path / "out.csv"
         source.write_bytes(table.encode())
-        budget = ["--column", "people", "--epsilon", "1000", "--delta", "0", "--max-groups", "1"]
+        budget = ["--column", "people", "--epsilon", "1000", "--delta", "0", "--coordinates", "1"]
         assert run("noise", source, *budget, "--out", out).exit_code == 0
         assert out.read_bytes().decode() == table.replace('"6"', "6")
 

@@ -105,7 +105,7 @@ def test_files_are_not_replaced_unless_told_and_the_ledger_never(run, path, tmp_
 
 
 def test_remaining(run, path):
-    assert "fits with ε up to" in run("remaining", path, "flights", "--max-groups", 4).stdout
+    assert "fits with ε up to" in run("remaining", path, "flights", "--coordinates", 4).stdout
     answer = json.loads(run("remaining", path, "flights", "--json").stdout)
     assert 0 < answer["epsilon"] < 3
 

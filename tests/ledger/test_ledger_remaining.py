@@ -178,7 +178,7 @@ def test_the_command(book, run):
 
 @pytest.mark.parametrize("book", ["adaptive"], indirect=True)
 def test_the_command_refuses_what_cannot_be_answered(book, run):
-    assert "leave out --max-groups" in run("--max-groups", 3).stderr
+    assert "leave out --coordinates" in run("--coordinates", 3).stderr
     wrong = run(unit="driver")
     assert wrong.exit_code == 2
     assert "protects 'rider'" in wrong.stderr

@@ -215,7 +215,7 @@ class TestWarnings:
             assert result.exit_code == 0, result.output
             assert f"Warning: {warning}" in result.stderr
         if "empty" not in word:
-            command = ["plan", "--epsilon", budget[0], "--delta", budget[1], "--max-groups", 1]
+            command = ["plan", "--epsilon", budget[0], "--delta", budget[1], "--coordinates", 1]
             assert word in CliRunner(env={"COLUMNS": "400"}).invoke(app, [str(part) for part in command]).stderr
 
     def test_none_as_a_rule(self, rows):

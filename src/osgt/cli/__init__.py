@@ -21,7 +21,7 @@ _COMMANDS = {
 _LEDGER_COMMANDS = {
     "open": "ledger:open_",
     "show": "ledger_show:show",
-    "remaining": "ledger:remaining",
+    "remaining": "ledger_remaining:remaining",
     "report": "ledger_report:report",
     "settle": "ledger_settle:settle",
     "note": "ledger_settle:note",

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from osgt.cli.release_options import BUDGET, OUTPUT
 from osgt.cli.shared import QueryPath, clear_errors, command_target, say, terminal
-from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.cli.table_options import Asked, takes_a_table
 from osgt.files import written
 from osgt.shown_text import printable
 
@@ -30,6 +31,10 @@ def audit(
     ] = None,
     delta: Annotated[
         float | None, typer.Option(metavar="NUMBER", help="δ of the promise.", rich_help_panel=BUDGET)
+    ] = None,
+    coordinates: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Without a table: the most values that one person can change."),
     ] = None,
     made_rows: Annotated[
         bool, typer.Option("--made-rows", help="Try made rows alone: no row of the data is read.")
@@ -55,7 +60,7 @@ def audit(
 
     Example: osgt audit --query query.toml --minutes 2 --report audit.html
 
-    Without a table, the noise alone: osgt audit --epsilon 1 --delta 1e-8 --max-groups 8
+    Without a table, the noise alone: osgt audit --epsilon 1 --delta 1e-8 --coordinates 8
     """
     with clear_errors():
         target = None
@@ -65,7 +70,7 @@ def audit(
         if query is not None or asked:
             result = _of_table(asked, query, epsilon, delta, minutes, made_rows=made_rows)
         else:
-            result = _of_noise(epsilon, delta, asked.parts["max_groups"], minutes)
+            result = _of_noise(epsilon, delta, coordinates, minutes)
         if target is not None:
             from osgt.auditing.page import page  # noqa: PLC0415 - the extra "tables"
 
@@ -110,16 +115,16 @@ def _of_table(
         )
 
 
-def _of_noise(epsilon: float | None, delta: float | None, max_groups: int | None, minutes: float | None) -> "Audit":
+def _of_noise(epsilon: float | None, delta: float | None, coordinates: int | None, minutes: float | None) -> "Audit":
     """The audit of the noise that a budget leads to."""
-    for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--max-groups", max_groups)):
+    for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--coordinates", coordinates)):
         if value is None:
             raise ValueError(f"{option} must be given, or --query")
     from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
     from osgt.mechanism import Mechanism  # noqa: PLC0415
 
     with _watched() as progress:
-        return audited(Mechanism(epsilon, delta, coordinates=max_groups), minutes=minutes, progress=progress)  # type: ignore[arg-type]
+        return audited(Mechanism(epsilon, delta, coordinates=coordinates), minutes=minutes, progress=progress)  # type: ignore[arg-type]
 
 
 @contextmanager

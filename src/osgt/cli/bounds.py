@@ -12,10 +12,12 @@ import typer
 from rich.table import Table
 
 from osgt.cli import outcome
+from osgt.cli.pictures import PICTURES, check_matplotlib, new_figure
 from osgt.cli.progress import progress
 from osgt.cli.release import ledger_of
-from osgt.cli.shared import PICTURES, QueryPath, clear_errors, command_target, terminal, warn
-from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.cli.release_options import BUDGET, OUTPUT
+from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
+from osgt.cli.table_options import Asked, takes_a_table
 from osgt.files import Target, written_together
 
 if TYPE_CHECKING:
@@ -59,14 +61,6 @@ def bounds(
             rich_help_panel=BUDGET,
         ),
     ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(metavar="LEDGER", help="Ledger to charge: a file or a database URL.", rich_help_panel=BUDGET),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the data set in the ledger.", rich_help_panel=BUDGET),
-    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -76,10 +70,6 @@ def bounds(
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a picture of the curve: .png, .svg or .pdf.", rich_help_panel=OUTPUT),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
@@ -98,15 +88,12 @@ def bounds(
     with clear_errors():
         if epsilon is None:
             raise ValueError("--epsilon must be given: the budget of the suggestion, a tenth of the release's or less")
-        file = asked.query_file(
-            query,
-            data={"ledger": ledger, "dataset": dataset},
-            budget={"epsilon": release_epsilon, "delta": release_delta},
-            output={"confidence": confidence},
-        )
+        file = asked.query_file(query, budget={"epsilon": release_epsilon, "delta": release_delta})
         targets = _targets(file, query, save, plot, overwrite=overwrite)
         for target in targets.values():
             target.checked()
+        if plot is not None:
+            check_matplotlib()
         found = _suggested(file, targets, epsilon, delta)
         warn(found.recommendation.cautions)
         if as_json:
@@ -152,9 +139,7 @@ def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, de
         if "save" in places:
             places["save"].write_text(_text(file, found, Path(targets["save"].path).parent), encoding="utf-8")
         if "plot" in places:
-            from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
-
-            figure = Figure(figsize=(7, 4.2), layout="constrained")
+            figure = new_figure(7, 4.2)
             found.plot(figure.subplots())
             figure.savefig(places["plot"], format=Path(targets["plot"].path).suffix[1:].lower())
     return found
@@ -173,8 +158,7 @@ def _text(file: "QueryFile", found: "Suggestion", folder: Path) -> str:
         if aggregate.get("bounds") is None and aggregate.get("column") in found.bounds:
             aggregate["bounds"] = list(found.bounds[aggregate["column"]])
     plain["budget"] = {"epsilon": found.release_epsilon, "delta": found.release_delta} | plain.get("budget", {})
-    first = [part for part in ("data", "groups", "aggregates", "budget") if part in plain]
-    return query_file_text({part: plain[part] for part in dict.fromkeys([*first, *plain])}, folder or Path())
+    return query_file_text(plain, folder)
 
 
 def print_suggestion(found: "Suggestion") -> None:

@@ -1,20 +1,14 @@
-"""`osgt ledger`: budgets, whose they are and what still fits."""
+"""`osgt ledger`: budgets, and whose they are."""
 
-import json
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osgt.cli.shared import QueryPath, clear_errors
+from osgt.cli.shared import clear_errors
 from osgt.shown_text import one_line
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
-
-#: Releases like one are counted up to this.
-_COUNTED = 1000
 
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="Path of the ledger, sqlite:///… or postgresql://…")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
@@ -134,85 +128,6 @@ def table(
         book.change_tables(dataset, add=add or [], changed=changed or [], reason=reason)
         names = ", ".join(one_line(name or "a frame in memory") for name in book.spent(dataset).tables)
         typer.echo(f"{dataset}: {names}")
-
-
-def remaining(
-    location: Location,
-    dataset: DatasetName,
-    query: QueryPath = None,
-    max_groups: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER", help="Without --query: the most values that one person can change [default: 1]."
-        ),
-    ] = None,
-    shift: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER", help="Without --query: the most by which one person can change a value [default: 1]."
-        ),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="δ of that release; by default that of the query file, or of the budget."),
-    ] = None,
-    selection_share: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Without --query: share of δ for the choice of groups [default: 0]."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the largest ε that one more release may use. Spends nothing and reads no data.
-
-    Example: osgt ledger remaining budget.db flights --query query.toml
-    """
-    with clear_errors(), ledger_at(location) as book:
-        if query is None:
-            left = book.remaining(
-                dataset,
-                delta=delta,
-                coordinates=1 if max_groups is None else max_groups,
-                shift=1 if shift is None else shift,
-                selection_share=0.0 if selection_share is None else selection_share,
-            )
-            answer: dict[str, Any] = {"epsilon": left, "delta": delta}
-        elif (max_groups, shift, selection_share) != (None, None, None):
-            raise ValueError("--query has its own groups: leave out --max-groups, --shift and --selection-share")
-        else:
-            answer = _left_for(book, dataset, query, delta)
-        if answer["delta"] is None:
-            answer["delta"] = book.spent(dataset).budget_delta
-        if as_json:
-            typer.echo(json.dumps({"dataset": dataset, **answer}))
-        else:
-            typer.echo(f"{one_line(dataset)}: {_in_words(answer)}")
-
-
-def _left_for(book: "Ledger", dataset: str, path: Path, delta: float | None) -> dict[str, Any]:
-    """What is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
-    from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
-
-    file = read_query_file(path)
-    query = file.asked()
-    own = file.budget.given()
-    with closing(query.dataset):
-        at = own.get("delta") if delta is None else delta
-        answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
-        if {"epsilon", "delta"} <= set(own):
-            count = book.how_many(dataset, query.plan(**own, charged=True).charge, most=_COUNTED)
-            answer["own"] = {**own, "releases": count, "or_more": count == _COUNTED}
-    return answer
-
-
-def _in_words(answer: dict[str, Any]) -> str:
-    left = answer["epsilon"]
-    text = f"one more release fits with ε up to {left:.4g} at δ = {answer['delta']:g}" if left else "no release fits"
-    if "own" not in answer:
-        return text
-    own, count = answer["own"], answer["own"]["releases"]
-    many = f"{count:,} or more" if answer["own"]["or_more"] else f"{count:,}" if count else "none"
-    fit = "fits" if count == 1 else "fit"
-    return f"{text}. Of releases like it at its own ε = {own['epsilon']:g}, δ = {own['delta']:g}, {many} more {fit}"
 
 
 def grants(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from osgt.cli.ledger import AsJson, Location, ledger_at
-from osgt.cli.shared import PICTURES, Overwrite, clear_errors, command_target
+from osgt.cli.pictures import PICTURES, check_matplotlib
+from osgt.cli.shared import Overwrite, clear_errors, command_target
 from osgt.files import written
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def show(
         if plot is not None:
             target = command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES, apart=[location])
             target.checked()
+            check_matplotlib()
         overviews = [book.overview(name) for name in ([dataset] if dataset is not None else book.datasets())]
         if target is not None and plot is not None:
             from osgt.cli.ledger_picture import draw_spending  # noqa: PLC0415 - matplotlib is an extra

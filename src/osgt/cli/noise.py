@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from osgt.cli.shared import (
+    Coordinates,
     Delta,
-    MaxGroups,
     ObjectiveText,
     Overwrite,
     clear_errors,
@@ -33,7 +33,7 @@ def noise(
     column: Annotated[str, typer.Option(metavar="COLUMN", help="Name of the column of numbers.")],
     epsilon: Annotated[float, typer.Option(metavar="NUMBER", help="ε of the budget.")],
     delta: Delta,
-    max_groups: MaxGroups,
+    coordinates: Coordinates,
     shift: Annotated[
         float, typer.Option(metavar="NUMBER", help="The most by which one person can change a value.")
     ] = 1,
@@ -57,7 +57,7 @@ def noise(
 
     Everything else in the file stays as it is, byte for byte.
 
-    Example: osgt noise counts.csv --column people --epsilon 1 --delta 1e-8 --max-groups 8 --out noisy.csv
+    Example: osgt noise counts.csv --column people --epsilon 1 --delta 1e-8 --coordinates 8 --out noisy.csv
     """
     with clear_errors():
         target = None if out is None else command_target("--out", out, overwrite=overwrite, apart=[glob.escape(source)])
@@ -68,7 +68,7 @@ def noise(
         from osgt.privacy.cautions import budget_warnings  # noqa: PLC0415 - takes a while
 
         kind: Values = _kind(values)
-        mechanism = Mechanism(epsilon, delta, shift, max_groups, values=kind, objective=objective_of(objective))
+        mechanism = Mechanism(epsilon, delta, shift, coordinates, values=kind, objective=objective_of(objective))
         warn(budget_warnings(epsilon, delta))
         half_width = None if interval is None else mechanism.interval(interval)
         file = _read(_text_of(source))

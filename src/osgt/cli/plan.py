@@ -4,28 +4,20 @@ import json
 import math
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from osgt.calibration import calibrate_epsilon, compare
+from osgt.cli.pictures import PICTURES, check_matplotlib
 from osgt.cli.plan_noise import as_dict, print_noises
-from osgt.cli.shared import (
-    PICTURES,
-    QueryPath,
-    clear_errors,
-    command_target,
-    say,
-    terminal,
-    warn,
-)
-from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.cli.planned import plan_options, print_plan
+from osgt.cli.release_options import BUDGET, OUTPUT
+from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
+from osgt.cli.table_options import Asked, takes_a_table
 from osgt.files import written
 from osgt.noise.error import objective_of
 from osgt.privacy.cautions import budget_warnings
-from osgt.shown_text import printable
 
 _NUMBERS = "Numbers rather than a table"
 
@@ -34,17 +26,6 @@ _NUMBERS = "Numbers rather than a table"
 def plan(
     asked: Asked,
     query: QueryPath = None,
-    epsilon: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="ε of the budget. Or give --error.", rich_help_panel=BUDGET)
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="δ of the budget: far below one over the number of people; 0 for pure ε.",
-            rich_help_panel=BUDGET,
-        ),
-    ] = None,
     error: Annotated[
         float | None,
         typer.Option(
@@ -53,28 +34,19 @@ def plan(
             rich_help_panel=BUDGET,
         ),
     ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
-    ] = None,
     shift: Annotated[
         int | None,
         typer.Option(
             metavar="NUMBER", help="The most by which one person can change a number (1).", rich_help_panel=_NUMBERS
         ),
     ] = None,
+    coordinates: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="The most numbers that one person can change.", rich_help_panel=_NUMBERS),
+    ] = None,
     cells: Annotated[
         int | None,
         typer.Option(metavar="NUMBER", help="How many numbers there are (10,000).", min=1, rich_help_panel=_NUMBERS),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OBJECTIVE",
-            help="What to minimise: for tables interval (what is shown; the default), else variance (the default), "
-            "mean_abs, quantile:P (of the error) or max:N (largest of N).",
-            rich_help_panel=OUTPUT,
-        ),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -93,24 +65,30 @@ def plan(
 
     Example: osgt plan --query query.toml
 
+<<<<<<< HEAD
     Without a table, the error of each noise: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
+=======
+    Without a table, what each noise costs in error: osgt plan --epsilon 1 --delta 1e-8 --coordinates 8
+>>>>>>> be3cb12 (One list of options for every command on tables; release --dry-run and --save-query; --coordinates for numbers; pictures are refused before the charge)
     """
     with clear_errors():
-        numbers = {"--shift": shift, "--cells": cells, "--plot": plot}
+        numbers = {"--shift": shift, "--coordinates": coordinates, "--cells": cells, "--plot": plot}
         if query is not None or asked:
             if given := [option for option, value in numbers.items() if value is not None]:
                 raise ValueError(f"{given[0]} is for numbers rather than a table: leave it out")
-            _plan_table(asked, query, epsilon, delta, error, confidence, objective, as_json=as_json)
+            _plan_table(asked, query, error, as_json=as_json)
             return
-        max_groups = asked.parts["max_groups"]
-        if delta is None or max_groups is None:
-            raise ValueError(f"{'--delta' if delta is None else '--max-groups'} must be given, or --query")
+        epsilon, delta, confidence = (asked.release[name] for name in ("epsilon", "delta", "confidence"))
+        if delta is None or coordinates is None:
+            missing = "--delta" if delta is None else "--coordinates"
+            raise ValueError(f"{missing} must be given; or a table: a file or --query")
         if (epsilon is None) == (error is None):
             raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
         target = None if plot is None else command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES)
         if target is not None:
             target.checked()
-        each = {"shift": 1 if shift is None else shift, "coordinates": max_groups}
+            check_matplotlib()
+        each: dict[str, Any] = {"shift": 1 if shift is None else shift, "coordinates": coordinates}
         noise = None
         if epsilon is None:
             at = 0.95 if confidence is None else confidence
@@ -118,9 +96,9 @@ def plan(
             # A budget that people can write down, and the noise that was found for the error.
             epsilon, noise = math.ceil(found.epsilon * 1e6) / 1e6, found.noise
         cells = 10_000 if cells is None else cells
-        least = objective_of(objective or "variance")
+        least = objective_of(asked.release["objective"] or "variance")
         comparison = compare(epsilon, delta, **each, objective=least, cells=cells, noise=noise)
-        budget = {"epsilon": epsilon, "delta": delta, "max_groups": max_groups, "shift": each["shift"]}
+        budget = {"epsilon": epsilon, "delta": delta, **each}
         warn(budget_warnings(epsilon, delta))
         if target is not None:
             from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
@@ -135,54 +113,21 @@ def plan(
                 typer.echo(f"Picture: {plot}")
 
 
-def _plan_table(
-    asked: Asked,
-    path: Path | None,
-    epsilon: float | None,
-    delta: float | None,
-    error: float | None,
-    confidence: float | None,
-    objective: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json: bool) -> None:
     """The plan of a table release, or of several; options stand in for what the query file says."""
-    from osgt.tables.plan import Plan  # noqa: PLC0415 - the extra "tables"
-
-    budget = {"epsilon": epsilon, "delta": delta}
-    file = asked.query_file(path, budget=budget, output={"confidence": confidence, "objective": objective})
+    file = asked.query_file(path)
     given = file.budget.given()
     if error is not None:
+        if file.table:
+            raise ValueError("--error is for one table: give --epsilon for several")
+        if asked.release["epsilon"] is not None:
+            raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
         given = {"interval": error, "delta": given.get("delta")}
-    if error is not None and file.table:
-        raise ValueError("--error is for one table: give --epsilon for several")
     query = file.asked()
     with closing(query.dataset):
-        found = query.plan(
-            **given,
-            confidence=file.output.confidence,
-            objective=objective_of(file.output.objective),
-            measure_left_out=file.output.measure_left_out,
-            charged=file.data.ledger is not None,
-        )
+        found = query.plan(**given, **plan_options(file), charged=file.data.ledger is not None)
     if as_json:
         warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
-    console = terminal()
-    tables = {"": found} if isinstance(found, Plan) else found.tables
-    first = ["column"] if isinstance(found, Plan) else ["table", "column"]
-    table = Table(title=f"{100 * found.confidence:.10g} % noise intervals", title_justify="left")
-    for name in (*first, "used", *found.gains):
-        table.add_column(name, justify="left" if name in first else "right")
-    for title, one in tables.items():
-        for i, column in enumerate(one.columns):
-            others = [columns[i].width_in_words() for columns in one.alternatives.values()]
-            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
-            table.add_row(*named[-len(first) :], column.width_in_words(), *others)
-        for level, columns in one.totals.items():
-            for column in columns:
-                named = ["", escape(printable(f"{column.name} {level.words}"))]
-                table.add_row(*named[-len(first) :], column.width_in_words())
-    console.print(table)
-    say(console, found)
+    print_plan(terminal(), found)

@@ -13,6 +13,11 @@ from osgt.noise import Law
 _CHANCES = (0.5, 0.1, 0.01)
 
 
+def numbers(count: int) -> str:
+    """So many numbers, in words."""
+    return "1 number" if count == 1 else f"{count:,} numbers"
+
+
 def largest_of(law: Law, cells: int, chance: float) -> float:
     """The least x such that any of the cells is off by more than x with at most this probability."""
     return float(law.isf(-0.5 * math.expm1(math.log1p(-chance) / cells)))
@@ -34,8 +39,8 @@ def print_noises(comparison: Comparison, budget: dict[str, Any], cells: int) -> 
     console = terminal()
     best = comparison["osgt"]
     table = Table(
-        title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person in at most {budget['max_groups']:,} "
-        f"groups, each changed by at most {budget['shift']:,}",
+        title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person changes at most "
+        f"{numbers(budget['coordinates'])}, each by at most {budget['shift']:,}",
         title_justify="left",
     )
     for column in ("noise", "std", "mean error", "95 %", "99.9999 %", f"largest of {cells:,}", "OSGT saves"):

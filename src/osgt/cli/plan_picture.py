@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from osgt.calibration import Comparison, compare
+from osgt.cli.pictures import new_figure
+from osgt.cli.plan_noise import numbers
 
 _COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
 _LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}
@@ -13,12 +15,8 @@ _LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}
 
 def draw_plan(path: Path, suffix: str, comparison: Comparison, budget: dict[str, Any]) -> None:
     """Write the picture in the format of a suffix: .png, .svg or .pdf."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ImportError("a picture needs matplotlib: pip install 'osgt[plots]'") from None
     names = [name for name in _LABELS if any(row.name == name for row in comparison)]
-    figure = Figure(figsize=(12, 3.9), layout="constrained")
+    figure = new_figure(12, 3.9)
     density, tail, against = figure.subplots(1, 3)
     reach = max(comparison[name].interval_999999 for name in names)
     middle = int(max(comparison[name].std for name in names) * 3.5) + 1
@@ -38,8 +36,8 @@ def draw_plan(path: Path, suffix: str, comparison: Comparison, budget: dict[str,
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     figure.suptitle(
-        f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}, one person in at most {budget['max_groups']:,} groups, "
-        f"each changed by at most {budget['shift']:,}",
+        f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}, one person changes at most "
+        f"{numbers(budget['coordinates'])}, each by at most {budget['shift']:,}",
         fontsize=11,
     )
     figure.savefig(path, format=suffix[1:].lower(), dpi=160)
@@ -47,7 +45,7 @@ def draw_plan(path: Path, suffix: str, comparison: Comparison, budget: dict[str,
 
 def _draw_errors(axes: Any, names: list[str], budget: dict[str, Any]) -> None:
     """Standard deviation against the number of groups, relative to the better end of the family."""
-    groups = budget["max_groups"]
+    groups = budget["coordinates"]
     counts = sorted({max(1, round(groups * factor)) for factor in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)})
     rows = [
         compare(budget["epsilon"], budget["delta"], shift=budget["shift"], coordinates=count, cells=1)

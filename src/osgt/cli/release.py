@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osgt.cli import outcome
+from osgt.cli.dry_run import dry_run
+from osgt.cli.planned import plan_options
 from osgt.cli.progress import progress
+from osgt.cli.release_options import OUTPUT
 from osgt.cli.released import release_text
+from osgt.cli.saved_query import saved
 from osgt.cli.shared import QueryPath, clear_errors, command_target, warn
-from osgt.cli.table_options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.cli.table_options import Asked, takes_a_table
 from osgt.files import Target, written_together
-from osgt.noise.error import objective_of
 
 if TYPE_CHECKING:
     from osgt.tables.publication import Publication
@@ -29,64 +32,23 @@ if TYPE_CHECKING:
 def release(
     asked: Asked,
     query: QueryPath = None,
-    epsilon: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="ε of the release, in total.", rich_help_panel=BUDGET)
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="δ of the release, in total.", rich_help_panel=BUDGET)
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(metavar="LEDGER", help="Ledger to charge: a file or a database URL.", rich_help_panel=BUDGET),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the data set in the ledger.", rich_help_panel=BUDGET),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the table: .parquet, .csv or .xlsx.", rich_help_panel=OUTPUT),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page for people: .html.", rich_help_panel=OUTPUT)
-    ] = None,
-    title: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Title of the report. Publisher, labels, … are keys of [report] in a query file.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OBJECTIVE",
-            help="What to minimise: interval (the default), variance, mean_abs, quantile:P or max:N.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    measure_left_out: Annotated[
-        bool | None,
-        typer.Option(
-            "--measure-left-out/--no-measure-left-out",
-            help="Whether to measure what the bounds left out, and tell it, for 2 % of the variance.",
-            rich_help_panel=OUTPUT,
-            show_default=False,
-        ),
-    ] = None,
-    nonnegative: Annotated[
+    dry: Annotated[
         bool,
         typer.Option(
-            "--nonnegative",
-            help="Show no negative counts, which makes small groups too large on average; totals stay.",
+            "--dry-run",
+            help="Check everything and print the plan, what would be charged and what would be written; read no data, "
+            "charge and write nothing.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    save_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all that was asked for as a query file, to repeat it with --query: .toml.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=OUTPUT)
     ] = False,
@@ -104,28 +66,21 @@ def release(
     what to run).
     """
     with clear_errors():
-        file = asked.query_file(
-            query,
-            data={"ledger": ledger, "dataset": dataset},
-            budget={"epsilon": epsilon, "delta": delta},
-            output={
-                "out": None if out is None else os.fspath(out),
-                "report": None if report is None else os.fspath(report),
-                "confidence": confidence,
-                "objective": objective,
-                "nonnegative": nonnegative or None,
-                "measure_left_out": measure_left_out,
-            },
-            report={"title": title},
-        )
+        file = asked.query_file(query)
         targets = _targets(file, overwrite=overwrite, query_file=query)
-        made = _run(file, targets)
-        paths = [Path(target.path) for target in targets.values()]
-        outcome.finish(made, paths, lambda: release_text(made, file.output, as_json=as_json))
-        warn(made.left_out_warnings)
+        with saved(file, save_query, apart=_used(file, query), overwrite=overwrite):
+            made = _run(file, targets, dry=dry, as_json=as_json)
+        if made is not None:
+            paths = [Path(target.path) for target in targets.values()]
+            outcome.finish(made, paths, lambda: release_text(made, file.output, as_json=as_json))
+            warn(made.left_out_warnings)
+        if save_query is not None and not as_json:
+            typer.echo(f"Query file: {save_query}")
 
 
-def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release | PublicationRelease":
+def _run(
+    file: "QueryFile", targets: dict[str, Target], *, dry: bool, as_json: bool
+) -> "Release | PublicationRelease | None":
     """The release of a query file, written to its files. What can be checked is checked before data are read."""
     for name, value in (("epsilon", file.budget.epsilon), ("delta", file.budget.delta)):
         if value is None:
@@ -134,7 +89,7 @@ def _run(file: "QueryFile", targets: dict[str, Target]) -> "Release | Publicatio
         target.checked()
     query = file.asked(ledger_of(file))
     try:
-        return _released(file, query, targets)
+        return _released(file, query, targets, dry=dry, as_json=as_json)
     finally:
         with suppress(Exception):  # whatever it is, it says nothing about the release
             query.dataset.close()
@@ -145,11 +100,7 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
     from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.published import with_descriptions  # noqa: PLC0415 - the extra "tables"
 
-    keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
-    read = [file.data.source, file.data.ledger, *keys]
-    apart = [text for text in read if isinstance(text, str)]
-    if query_file is not None:
-        apart.append(glob.escape(os.fspath(query_file)))
+    apart = _used(file, query_file)
     out, report = file.output.out, file.output.report
     files: dict[str, str | Path] = {} if report is None else {"report": report}
     if out is not None:
@@ -159,6 +110,13 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
         for key, path in files.items()
     }
     return with_descriptions(targets)
+
+
+def _used(file: "QueryFile", query_file: Path | None) -> list[str]:
+    """What a release reads or charges."""
+    keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
+    found = [text for text in (file.data.source, file.data.ledger, *keys) if isinstance(text, str)]
+    return found if query_file is None else [*found, glob.escape(os.fspath(query_file))]
 
 
 def _table_files(file: "QueryFile", out: str) -> dict[str, Path]:
@@ -173,14 +131,9 @@ def _option(key: str) -> str:
 
 
 def _released(
-    file: "QueryFile", query: "Query | Publication", targets: dict[str, Target]
-) -> "Release | PublicationRelease":
-    budget, output = file.budget.given(), file.output
-    options: dict[str, Any] = {
-        "confidence": output.confidence,
-        "objective": objective_of(output.objective),
-        "measure_left_out": output.measure_left_out,
-    }
+    file: "QueryFile", query: "Query | Publication", targets: dict[str, Target], *, dry: bool, as_json: bool
+) -> "Release | PublicationRelease | None":
+    budget, options = file.budget.given(), plan_options(file)
     plan = query.plan(**budget, **options)
     engine = query.dataset.table.get_backend().name
     from osgt.tables.output import check_writable, out_key  # noqa: PLC0415 - the extra "tables"
@@ -190,6 +143,9 @@ def _released(
             check_writable(each, file.output.out)
     about = query.about(file.report.texts())
     warn(plan.warnings)
+    if dry:
+        dry_run(query, plan, targets, as_json=as_json)
+        return None
     show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
     # The files are begun first: what cannot be written is not charged.
     made = None
@@ -197,7 +153,7 @@ def _released(
         with written_together(targets) as places:
             title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
             with outcome.charging(show), progress(query, title):
-                made = query.release(**budget, **options, nonnegative=output.nonnegative)
+                made = query.release(**budget, **options, nonnegative=file.output.nonnegative)
             made.fill(targets, places, about)
     except (Exception, KeyboardInterrupt) as error:
         if made is None:

@@ -94,13 +94,15 @@ def _table(made: "Release") -> Table:
                 cells.append("[dim]not counted[/]")
                 continue
             if low is None or high is None:
-                cells.append(f"[bold]{value:,}[/] [dim]no interval[/]")
+                cells.append(f"[bold]{value:,}[/] [dim](no interval)[/]")
                 continue
-            digits = _digits(float(high) - float(low))
+            whole = all(isinstance(number, int) for number in (value, low, high))
+            digits = 0 if whole else _digits(float(high) - float(low))
+            interval = f"[dim]({low:,.{digits}f} to {high:,.{digits}f})[/]"
             if named[name].tells_nothing(float(low), float(high)):
-                cells.append(f"too small to tell [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
+                cells.append(f"too small to tell {interval}")
                 continue
-            cells.append(f"[bold]{value:,.{digits}f}[/] [dim]{low:,.{digits}f} to {high:,.{digits}f}[/]")
+            cells.append(f"[bold]{value:,.{digits}f}[/] {interval}")
         shown.add_row(*cells)
     return shown
 

@@ -12,13 +12,10 @@ from rich.markup import escape
 from osgt.files import Target, words_of
 from osgt.shown_text import printable
 
-#: Pictures that matplotlib can write and people can open.
-PICTURES = (".png", ".svg", ".pdf")
-
 _DELTA = typer.Option(metavar="NUMBER", help="δ of the budget: far below one over the number of people; 0 for pure ε.")
-_MAX_GROUPS = typer.Option(metavar="NUMBER", help="The most values that one person can change.")
+_COORDINATES = typer.Option(metavar="NUMBER", help="The most values that one person can change.")
 Delta = Annotated[float, _DELTA]
-MaxGroups = Annotated[int, _MAX_GROUPS]
+Coordinates = Annotated[int, _COORDINATES]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 QueryPath = Annotated[
     Path | None, typer.Option("--query", metavar="FILE", help="Query file in TOML: the whole release in one file.")

@@ -1,4 +1,4 @@
-"""Options that say which table is meant, the same for `plan`, `preview` and `release`: data, groups and aggregates."""
+"""Options that say which table is meant and what is released of it, the same for every command on tables."""
 
 import inspect
 import os
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from osgt.cli.release_options import release_parts
+
 if TYPE_CHECKING:
     from osgt.tables.aggregates import Kind
     from osgt.tables.query_file import QueryFile
 
-DATA, GROUPS, AGGREGATES, BUDGET, OUTPUT = "Data", "Groups and bounds", "Aggregates", "Budget", "Output"
+DATA, GROUPS, AGGREGATES = "Data", "Groups and bounds", "Aggregates"
 
 
 def _engine_names() -> str:
@@ -155,16 +157,15 @@ def _parts(
 
 @dataclass(frozen=True)
 class Asked:
-    """The table that options ask for, as they were typed."""
+    """The table that options ask for and what is to be released of it, as they were typed."""
 
-    parts: Mapping[str, Any]
+    table: Mapping[str, Any]
     aggregates: Mapping[str, Any]
+    release: Mapping[str, Any]
 
     def __bool__(self) -> bool:
-        """Whether more is said than how many groups one unit counts in."""
-        return any(value not in (None, [], False) for name, value in self.parts.items() if name != "max_groups") or any(
-            self.aggregates.values()
-        )
+        """Whether a table is asked for, rather than noise for numbers."""
+        return any(self.table.values()) or any(self.aggregates.values())
 
     def query_file(self, path: Path | None, **more: Mapping[str, Any]) -> "QueryFile":
         """The query file with what was typed in place of what it says; without a file, what was typed.
@@ -174,18 +175,18 @@ class Asked:
         from osgt.tables.query_file import query_file_of, read_query_file  # noqa: PLC0415 - the extra "tables"
 
         file: dict[str, Any] = {} if path is None else read_query_file(path).given()
-        typed = _parts(**self.parts)
-        for part in typed.keys() | more.keys():
-            given = {**typed.get(part, {}), **more.get(part, {})}
-            for key in ("types", "derive"):
-                if given.get(key):
-                    given[key] = {**file.get("data", {}).get(key, {}), **given[key]}
-            file[part] = {**file.get(part, {}), **{key: value for key, value in given.items() if _is_said(value)}}
+        for typed in (_parts(**self.table), release_parts(**self.release), more):
+            for part, given in typed.items():
+                said = {key: value for key, value in given.items() if _is_said(value)}
+                for key in said.keys() & {"types", "derive"}:
+                    said[key] = {**file.get("data", {}).get(key, {}), **said[key]}
+                if said:
+                    file[part] = {**file.get(part, {}), **said}
         for key, option in (
             ("source", "SOURCE (a file), --url or --query"),
             ("privacy_unit", "--unit (or --unit-row)"),
         ):
-            if key not in file["data"]:
+            if key not in file.get("data", {}):
                 raise ValueError(f"{option} must be given")
         aggregates = list(self._aggregates())
         if aggregates:
@@ -204,17 +205,23 @@ class Asked:
 
 
 def takes_a_table(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say which table is meant; it gets them together, as `asked`."""
-    shared = inspect.signature(_parts).parameters
-    own = inspect.signature(command).parameters
+    """The command with the options that say which table is meant and what is released of it, together as `asked`.
+
+    An option of the command's own stands in place of a shared one of the same name; its arguments come first.
+    """
+    own = {name: each for name, each in inspect.signature(command).parameters.items() if name != "asked"}
+    table = inspect.signature(_parts).parameters
+    release = {name: each for name, each in inspect.signature(release_parts).parameters.items() if name not in own}
     aggregates = {f"aggregate_{name}": _parameter(kind) for name, kind in kinds().items()}
 
     def run(**given: Any) -> None:
-        parts = {name: given.pop(name) for name in shared}
+        said = {name: given.pop(name) for name in table}
         typed = {name.removeprefix("aggregate_"): given.pop(name) for name in aggregates}
-        command(asked=Asked(parts, typed), **given)
+        command(asked=Asked(said, typed, {name: given.pop(name) for name in release}), **given)
 
-    parameters = [*shared.values(), *aggregates.values(), *(each for name, each in own.items() if name != "asked")]
+    first = [each for each in own.values() if each.default is inspect.Parameter.empty]
+    rest = [each for each in own.values() if each.default is not inspect.Parameter.empty]
+    parameters = [*first, *table.values(), *aggregates.values(), *release.values(), *rest]
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )

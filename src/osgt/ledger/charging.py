@@ -75,13 +75,27 @@ def reserve(accounts: Accounts, name: str, wish: Wish, actor: str | None) -> Res
             told = str(error) if error is lost else _may_stand(accounts, name, error)
             raise LostAnswerError(told, again=Again(reserved)) from error
         if sequence is None:
-            # The lock is released: what would fit is looked for at leisure.
-            factor = noise_factor(refused[-1], wish.charge)
-            message = refusal(name, refused[-1], wish.charge, factor)
-            raise BudgetExceeded(message, dataset=name, noise_factor=factor)
+            raise _exceeded(name, refused[-1], wish.charge)  # the lock is released
         return Reservation(name, sequence, wish.charge, secret, partial(end, accounts, name, sequence, actor))
 
     return reserved()
+
+
+def check(accounts: Accounts, name: str, charge: Charge, subject: Subject) -> None:
+    """Raise what `reserve` would raise now: BudgetExceeded or OtherSubjectError. Nothing is charged."""
+    with nothing_charged(), accounts.lock:
+        account = accounts.now(name)
+        account.owners.check(name, subject)
+        fits = account.charged(charge) is not None
+        left = Headroom.of(account)
+    if not fits:
+        raise _exceeded(name, left, charge)
+
+
+def _exceeded(name: str, left: Headroom, charge: Charge) -> BudgetExceeded:
+    """The refusal, with what would fit, which takes a while to find."""
+    factor = noise_factor(left, charge)
+    return BudgetExceeded(refusal(name, left, charge, factor), dataset=name, noise_factor=factor)
 
 
 def end(accounts: Accounts, name: str, sequence: int, actor: str | None, kind: str, values: dict[str, Any]) -> bool:

@@ -212,6 +212,18 @@ class Ledger:
         )
         return charging.reserve(self._accounts, name, wish, actor)
 
+    def check(
+        self,
+        dataset: str,
+        charge: Charge,
+        *,
+        unit: str | None = None,
+        neighbours: str | None = None,
+        table: str | Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Raise what `reserve` would raise now, if it would refuse this charge. Nothing is charged or kept free."""
+        charging.check(self._accounts, name_of(dataset), charge, Subject.of(unit, neighbours, table))
+
     def settle(
         self,
         dataset: str,

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from osgt.tables.engines import engine_named
+
 #: The keys that may hold paths, by part.
 _PATHS = {"data": ("source", "ledger"), "groups": ("public_keys",), "output": ("out", "report")}
+
+
+#: The parts that come first, in this order.
+_FIRST = ("data", "groups", "aggregates", "table", "budget")
 
 
 def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
     """The text of a query file that is to stand in a folder: paths are written relative to it."""
     lines: list[str] = []
-    for part, values in plain.items():
+    for part in dict.fromkeys([*(part for part in _FIRST if part in plain), *plain]):
+        values = plain[part]
         if part == "aggregates":
             for aggregate in values:
                 lines += _table("[[aggregates]]", aggregate)
@@ -40,11 +47,16 @@ def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[st
     found = dict(values)
     for key in _PATHS.get(part, ()):
         value = found.get(key)
-        if not isinstance(value, str) or "://" in value:
-            continue
-        if part == "output" or os.path.splitext(value)[1]:
+        if isinstance(value, str) and "://" not in value and _is_path(part, key, value, values.get("engine")):
             found[key] = os.path.relpath(value, os.fspath(folder))
     return found
+
+
+def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:
+    """Whether it is the path of a file, rather than the name of a table or "all"."""
+    if key == "source" and engine is not None:
+        return engine_named(engine).is_path(value)
+    return part == "output" or key == "ledger" or bool(os.path.splitext(value)[1])
 
 
 def _part(part: str, values: Mapping[str, Any]) -> list[str]:

@@ -175,6 +175,12 @@ class Publication:
         )
         return make_publication(self, plan, nonnegative=nonnegative)
 
+    def check_release(self, plan: PublicationPlan) -> None:
+        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
+        from osgt.tables.publication_release import check_publication  # noqa: PLC0415 - it uses this class
+
+        check_publication(self, plan)
+
     def preview(self) -> "PublicationPreview":
         """What the bounds of each table cut off, exactly and so **not private**: for whoever may see the data."""
         from osgt.tables.publication_preview import make_previews  # noqa: PLC0415 - it uses this class

@@ -20,7 +20,7 @@ from osgt.tables.publication_report import page
 from osgt.tables.publication_statement import PublicationStatement, publication_statement
 from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
-from osgt.tables.release import Release, measured, prepared, reserved, table_of, title_of
+from osgt.tables.release import Release, check_charge, measured, prepared, reserved, table_of, title_of
 from osgt.tables.settling import settle
 from osgt.tables.statement import Made
 
@@ -169,6 +169,13 @@ def table_files(names: list[str], out: str | Path) -> dict[str, Path]:
             f"{Path(pattern).suffix}', or be a folder; got {pattern!r}"
         )
     return {name: Path(pattern.replace(TABLE, name)) for name in names}
+
+
+def check_publication(publication: Publication, plan: PublicationPlan) -> None:
+    """Refuse all that a release of this plan would refuse now. No row is read and nothing is charged."""
+    for block, one in zip(publication.blocks, plan.blocks, strict=True):
+        prepared(block.query, one)
+    check_charge(publication.dataset, plan)
 
 
 def make_publication(publication: Publication, plan: PublicationPlan, *, nonnegative: bool) -> PublicationRelease:

@@ -146,6 +146,12 @@ class Query(Methods):
         )
         return make_release(self, plan, nonnegative=nonnegative)
 
+    def check_release(self, plan: Plan) -> None:
+        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
+        from osgt.tables.release import check_release  # noqa: PLC0415 - it uses this class
+
+        check_release(self, plan)
+
     def suggest_bounds(
         self,
         epsilon: float,

@@ -214,6 +214,12 @@ def make_release(query: Query, plan: Plan, *, nonnegative: bool) -> Release:
         raise NothingReleasedError(charged=reservation is not None) from error
 
 
+def check_release(query: Query, plan: Plan) -> None:
+    """Refuse all that a release of this plan would refuse now. No row is read and nothing is charged."""
+    prepared(query, plan)
+    check_charge(query.dataset, plan)
+
+
 def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = None, *, nonnegative: bool) -> Release:
     """The release of what was measured."""
     table = table_of(query, plan, answer, nonnegative=nonnegative)
@@ -431,6 +437,14 @@ def reserved(data: "Dataset", plan: Charged, title: str, query: Mapping[str, Any
         epsilon=plan.epsilon,
         delta=plan.delta,
     )
+
+
+def check_charge(data: "Dataset", plan: Charged) -> None:
+    """Raise what `reserved` would raise now, if the ledger of the data set would refuse the charge."""
+    if data.ledger is not None:
+        data.ledger.check(
+            data.dataset, plan.charge, unit=data.privacy_unit, neighbours=data.neighbours, table=data.identity
+        )
 
 
 def title_of(query: Query) -> str:
