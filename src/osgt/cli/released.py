@@ -98,13 +98,18 @@ def _table(made: "Release") -> Table:
                 continue
             whole = all(isinstance(number, int) for number in (value, low, high))
             digits = 0 if whole else _digits(float(high) - float(low))
-            interval = f"[dim]({low:,.{digits}f} to {high:,.{digits}f})[/]"
+            interval = f"[dim]({_number(low, digits)} to {_number(high, digits)})[/]"
             if named[name].tells_nothing(float(low), float(high)):
                 cells.append(f"too small to tell {interval}")
                 continue
-            cells.append(f"[bold]{value:,.{digits}f}[/] {interval}")
+            cells.append(f"[bold]{_number(value, digits)}[/] {interval}")
         shown.add_row(*cells)
     return shown
+
+
+def _number(value: float, digits: int) -> str:
+    """A number with so many digits after the point; what is rounded to nothing has no sign."""
+    return f"{round(value, digits) + 0:,.{digits}f}"
 
 
 def _digits(length: float) -> int:
