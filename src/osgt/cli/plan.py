@@ -65,11 +65,7 @@ def plan(
 
     Example: osgt plan --query query.toml
 
-<<<<<<< HEAD
-    Without a table, the error of each noise: osgt plan --epsilon 1 --delta 1e-8 --max-groups 8
-=======
-    Without a table, what each noise costs in error: osgt plan --epsilon 1 --delta 1e-8 --coordinates 8
->>>>>>> be3cb12 (One list of options for every command on tables; release --dry-run and --save-query; --coordinates for numbers; pictures are refused before the charge)
+    Without a table, the error of each noise: osgt plan --epsilon 1 --delta 1e-8 --coordinates 8
     """
     with clear_errors():
         numbers = {"--shift": shift, "--coordinates": coordinates, "--cells": cells, "--plot": plot}
