@@ -97,7 +97,8 @@ class TestAnotherAggregate:
         assert [column["name"] for column in found["plan"]["columns"]] == ["fare_present"]
         assert found["plan"]["columns"][0]["half_width"] == 0  # at ε = 1000
         assert "range of fare: values below 3 or above 5 are not counted" in found["words"]
-        assert found["preview"]["values"] == {"fare": {"missing": 25, "below 3": 20, "above 5": 20}}
+        assert found["preview"]["missing_values"] == {"fare": 25}
+        assert [cut["lost"] for cut in found["preview"]["bounds"]["fare"] if cut["given"]] == [40]
         assert [(row["city"], row["fare_present"]) for row in found["rows"]] == [("Bern", 30), ("Rome", 25)]
         assert found["query"] == [
             {"kind": "present_within", "column": "fare", "range": [3, 5], "name": "fare_present", "weight": 2}
@@ -118,7 +119,8 @@ class TestAnotherAggregate:
             assert [column["name"] for column in plan["columns"]] == ["fare_present"]
             assert "range of fare" in run("-c", COMMAND, "plan", *given, *budget)
             preview = json.loads(run("-c", COMMAND, "preview", *given, "--json"))
-            assert preview["values"] == {"fare": {"missing": 25, "below 3": 20, "above 5": 20}}
+            assert preview["missing_values"] == {"fare": 25}
+            assert [cut["lost"] for cut in preview["bounds"]["fare"] if cut["given"]] == [40]
             made = json.loads(run("-c", COMMAND, "release", *given, *budget, "--json"))
             assert [(row["city"], row["fare_present"]) for row in made["table"]] == [("Bern", 30), ("Rome", 25)]
         assert "--present-within" in run("-c", COMMAND, "release", "--help")

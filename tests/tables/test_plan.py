@@ -180,7 +180,7 @@ class TestBudget:
     @pytest.mark.parametrize("name", QUERIES)
     def test_the_budget_is_met_and_used(self, name, neighbours):
         """Recomputed by another library, which brackets δ from both sides."""
-        plan = QUERIES[name](neighbours=neighbours).plan(1, 1e-6, charged=True)
+        plan = QUERIES[name](neighbours=neighbours).plan(1, 1e-6, charged=True, measure_left_out=False)
         assert plan.charge.delta(1.0) <= 1e-6
         assert delta_by_enumeration(plan, pessimistic=False) <= plan.noise_delta
         if any(law.curvature > 0 for law in plan.laws.values()):  # pure Laplace noise may need no δ at all
@@ -189,7 +189,7 @@ class TestBudget:
     @pytest.mark.parametrize("name", QUERIES)
     def test_never_worse_than_dividing_the_budget_among_the_columns(self, name):
         """Against each number measured as it is, with an equal share of the budget for each."""
-        plan = QUERIES[name]().plan(1, 1e-6, objective="variance")
+        plan = QUERIES[name]().plan(1, 1e-6, objective="variance", measure_left_out=False)
         scheme, groups = plan.planning.alternatives.directly(), plan.groups
         share = len(scheme.measured)
         alone = {}
@@ -262,7 +262,8 @@ class TestBudget:
 
     def test_pure_privacy(self):
         """δ = 0 leaves the Laplace law: scale = (total shift)/ε, and ε is all that is charged."""
-        plan = people().group_by("city", max_groups=2, max_rows_per_group=3, public_keys=FIVE).count().plan(0.5, 0)
+        query = people().group_by("city", max_groups=2, max_rows_per_group=3, public_keys=FIVE).count()
+        plan = query.plan(0.5, 0, measure_left_out=False)
         law = plan.laws[Rows()]
         assert law.curvature == 0
         assert 1 / law.slope == pytest.approx(3 * 2 / 0.5)

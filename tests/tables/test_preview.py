@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset
-from osgt.tables.preview import WARNING
+from osgt.tables.preview import WARNING, percent
 
 MAX_GROUPS, MAX_ROWS = 2, 3
 LOW, HIGH = 0, 50
@@ -29,22 +29,26 @@ def table():
     return pa.table({"user": users, "city": cities, "fare": fares, "rides": rng.integers(-3, 12, n)})
 
 
-def counted(rows):
-    """The same figures in plain Python, from (user, city, fare, rides) of the rows with a user."""
-    pairs = Counter((row["user"], row["city"]) for row in rows)
-    groups = Counter(user for user, _ in pairs)
-    sizes = Counter()
-    for (user, _), size in pairs.items():
-        sizes[user] += size
-    return {
-        "lost": sum(sizes[u] * (1 - MAX_GROUPS / g) for u, g in groups.items() if g > MAX_GROUPS),
-        "beyond": sum(size - MAX_ROWS for size in pairs.values() if size > MAX_ROWS),
-        "units": len(groups),
-        "over": sum(g > MAX_GROUPS for g in groups.values()),
-        "crowded": len({user for (user, _), size in pairs.items() if size > MAX_ROWS}),
-        "groups": list(groups.values()),
-        "sizes": list(pairs.values()),
-    }
+class Plain:
+    """The same figures in plain Python, from the rows with a user."""
+
+    def __init__(self, rows):
+        self.pairs = Counter((row["user"], row["city"]) for row in rows)
+        self.groups = Counter(user for user, _ in self.pairs)
+
+    def lost_to_groups(self, limit):
+        return sum(size * max(1 - limit / self.groups[user], 0) for (user, _), size in self.pairs.items())
+
+    def lost_to_rows(self, limit, max_groups):
+        return sum(
+            max(size - limit, 0) * min(max_groups / self.groups[user], 1) for (user, _), size in self.pairs.items()
+        )
+
+    def units_beyond_groups(self, limit):
+        return sum(n > limit for n in self.groups.values())
+
+    def units_beyond_rows(self, limit):
+        return len({user for (user, _), size in self.pairs.items() if size > limit})
 
 
 @pytest.mark.parametrize("public", [None, ["city 1", "city 2", "city 3", "city 4", "nowhere"]])
@@ -55,51 +59,65 @@ def test_figures(table, public):
     left = [row for row in table.to_pylist() if row["rides"] >= 0]
     known = [row for row in left if public is None or row["city"] in public]
     with_unit = [row for row in known if row["user"] is not None]
-    expected = counted(with_unit)
-    assert preview.rows["in_the_table"] == table.num_rows
-    assert preview.rows["after_where"] == len(left)
-    assert preview.rows["without_unit"] == sum(row["user"] is None for row in left)
-    assert preview.rows["with_a_unit" if public is None else "with_public_keys_and_a_unit"] == len(with_unit)
-    assert preview.rows["dropped_by_max_groups_about"] == round(expected["lost"])
-    assert preview.rows["beyond_max_rows_per_group"] == expected["beyond"]
-    assert preview.units == {
-        "in_all": expected["units"],
-        "in_more_than_max_groups": expected["over"],
-        "with_more_than_max_rows_in_a_group": expected["crowded"],
+    plain = Plain(with_unit)
+    assert preview.rows == {
+        "in_the_table": table.num_rows,
+        "after_where": len(left),
+        "without_a_unit": sum(row["user"] is None for row in left),
+        "with_a_unit" if public is None else "with_public_keys_and_a_unit": len(with_unit),
     }
-    assert preview.groups_per_unit["most"] == max(expected["groups"])
-    assert preview.rows_per_group["most"] == max(expected["sizes"])
-    for q, name in ((0.5, "50%"), (0.9, "90%"), (0.99, "99%")):
-        assert preview.groups_per_unit[name] == pytest.approx(np.quantile(expected["groups"], q), abs=1)
-        assert preview.rows_per_group[name] == pytest.approx(np.quantile(expected["sizes"], q), abs=1)
+    assert preview.units == len(plain.groups)
+    for cut in preview.max_groups:
+        assert cut.number == pytest.approx(plain.lost_to_groups(cut.limit), abs=1e-2)
+        assert cut.share == pytest.approx(cut.number / len(with_unit), abs=1e-5)
+        assert cut.units == plain.units_beyond_groups(cut.limit)
+        assert cut.given == (cut.limit == MAX_GROUPS)
+    for cut in preview.max_rows_per_group:
+        assert cut.number == pytest.approx(plain.lost_to_rows(cut.limit, MAX_GROUPS), abs=1e-2)
+        assert cut.units == plain.units_beyond_rows(cut.limit)
+        assert cut.given == (cut.limit == MAX_ROWS)
+    assert preview.max_groups[-1].number == preview.max_rows_per_group[-1].number == 0
     fares = [row["fare"] for row in with_unit]
     there = [fare for fare in fares if fare is not None and not math.isnan(fare)]
-    assert preview.values["fare"] == {
-        "missing": len(fares) - len(there),
-        "below 0": sum(fare < LOW for fare in there),
-        "above 50": sum(fare > HIGH for fare in there),
-    }
-    assert preview.values["rides"] == {
-        "missing": 0,
-        "below 2": sum(row["rides"] < 2 for row in with_unit),
-        "above 8": sum(row["rides"] > 8 for row in with_unit),
-    }
+    assert preview.missing == {"fare": len(fares) - len(there), "rides": 0}
+    for cut in preview.bounds["fare"]:
+        low, high = cut.limit
+        assert cut.number == sum(not low <= fare <= high for fare in there)
+        assert cut.share == pytest.approx(cut.number / len(there))
+    assert [cut.limit for cut in preview.bounds["fare"] if cut.given] == [(LOW, HIGH)]
+    assert len(preview.bounds["fare"]) > 3
+    [edges] = [cut for cut in preview.bounds["rides"] if cut.given]
+    assert edges.number == sum(not 2 <= row["rides"] <= 8 for row in with_unit)
+
+
+def test_bounds_need_not_be_given(table):
+    preview = Dataset(table, "user").group_by("city").count().mean("fare").preview()
+    assert [cut.given for cut in preview.max_groups] == [False] * 9
+    assert [cut.limit for cut in preview.max_groups] == list(range(1, 10))
+    assert not any(cut.given for cut in preview.bounds["fare"])
+    plain = Plain([row for row in table.to_pylist() if row["user"] is not None])
+    for cut in preview.max_rows_per_group:
+        assert cut.number == pytest.approx(plain.lost_to_rows(cut.limit, 9), abs=1e-2)
+    with pytest.raises(ValueError, match="must ask for something"):
+        Dataset(table, "user").group_by("city").preview()
 
 
 def test_without_groups_and_without_rows(table):
     preview = Dataset(table, "user").group_by(max_rows_per_group=MAX_ROWS).count().preview()
-    assert preview.groups_per_unit == {}
-    assert "dropped_by_max_groups_about" not in preview.rows
+    assert preview.max_groups == ()
     empty = Dataset(table.slice(0, 0), "user").group_by("city", max_groups=1, max_rows_per_group=1)
-    plain = empty.count().sum("fare", (0, 1)).preview().to_dict()
-    assert set(plain["rows"].values()) == {0}
-    assert set(plain["units"].values()) == {0}
+    preview = empty.count().sum("fare", (0, 1)).preview()
+    assert set(preview.rows.values()) == {0}
+    assert preview.units == 0
+    assert all(cut.share == 0 for cut in (*preview.max_groups, *preview.max_rows_per_group, *preview.bounds["fare"]))
 
 
 def test_units_alone_have_no_rows_to_bound(table):
     preview = Dataset(table, "user").group_by("city", max_groups=1).count_units().preview()
-    assert "beyond_max_rows_per_group" not in preview.rows
-    assert set(preview.units) == {"in_all", "in_more_than_max_groups"}
+    assert preview.max_rows_per_group == ()
+    assert preview.counted == "units in groups"
+    groups = Plain([row for row in table.to_pylist() if row["user"] is not None]).groups
+    assert preview.max_groups[0].number == sum(groups.values()) - len(groups)
 
 
 def test_it_says_that_it_is_not_private(table):
@@ -107,6 +125,34 @@ def test_it_says_that_it_is_not_private(table):
     assert WARNING.startswith("NOT PRIVATE")
     assert str(preview).startswith(WARNING)
     assert json.loads(json.dumps(preview.to_dict()))["warning"] == WARNING
+
+
+def test_words(table):
+    query = Dataset(table, "user").group_by("city", max_groups=2, max_rows_per_group=3).count().sum("fare", (LOW, HIGH))
+    preview = query.preview()
+    [given] = [cut for cut in preview.max_groups if cut.given]
+    text = str(preview)
+    assert f"{given.number:,.0f} rows ({percent(given.share)}) lost to max_groups = 2." in text
+    assert "2 *" in text
+    assert " values of fare (" in text
+    assert ") outside 0 to 50." in text
+    assert [percent(share) for share in (0, 0.00001, 0.0004, 0.013, 0.37)] == [
+        "0 %",
+        "< 0.01 %",
+        "0.04 %",
+        "1.3 %",
+        "37 %",
+    ]
+
+
+def test_figures_on_every_engine(engine, table):
+    """Each engine counts as DuckDB does."""
+    plain = table.select(["user", "city", "fare"]).append_column("row", pa.array(range(table.num_rows)))
+    found, expected = (
+        data.group_by("city", max_groups=2, max_rows_per_group=3).count().sum("fare", (LOW, HIGH)).preview().to_dict()
+        for data in (engine.put(plain.rename_columns(["person", "city", "fare", "row"])), Dataset(plain, "user"))
+    )
+    assert found == expected
 
 
 def test_nothing_of_it_is_in_a_release(table, tmp_path):

@@ -71,19 +71,25 @@ class TestPage:
         assert "by at most a factor of 2.2 (e^ε with ε = 0.75), except with a probability of about δ = 1e-06" in short
         assert "was not charged to a ledger" in short
         assert f"count ±{release.plan.columns[0].half_width:g}" in short
-        assert "How much the limits left out was not measured" in short
-        assert "Each passenger in more than 2 groups is counted in 2 of them, chosen at random." in short
+        assert "This was measured with noise of its own" in short
 
     def test_what_was_left_out_is_told_where_it_was_measured(self, tmp_path):
         rows = pa.table({"user": np.arange(4000) // 2, "city": ["a", "b"] * 2000})
         query = Dataset(rows, "user").group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a", "b"])
-        release = query.count().release(1, 1e-6, measure_left_out=True)
+        release = query.count().release(20, 1e-6)
         _, page = written(release, tmp_path, labels={"user": "passenger"})
         told = page.words.partition("What was left out.")[2].partition("What is promised")[0]
-        assert len(release.left_out.sentences) == 2
+        assert len(release.left_out.sentences) == 3
         for sentence in release.left_out.sentences:
             assert sentence.replace("a user", "a passenger") in told
         assert "was not measured" not in page.words
+        release = query.count().release(1, 1e-6, measure_left_out=False)
+        _, page = written(release, tmp_path, labels={"user": "passenger"})
+        assert "How much the limits left out was not measured" in page.words
+        assert "Each passenger in more than 1 group is counted in 1 of them, chosen at random." in page.words
+        query = Dataset(rows, "user").group_by("city", max_groups=2, public_keys=["a", "b"])
+        _, page = written(query.count_units().release(1, 1e-6), tmp_path)
+        assert "The limits could leave nothing out of what was counted." in page.words
 
     def test_the_files_inside_are_the_release(self, release, tmp_path):
         _, page = written(release, tmp_path)

@@ -61,6 +61,15 @@ def bounds(
             rich_help_panel=BUDGET,
         ),
     ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="What the bounds are for: error (the least one), or coverage (noise intervals also hold the numbers "
+            "that nothing was cut off from).",
+            rich_help_panel=BUDGET,
+        ),
+    ] = "error",
     save: Annotated[
         Path | None,
         typer.Option(
@@ -94,7 +103,7 @@ def bounds(
             target.checked()
         if plot is not None:
             check_matplotlib()
-        found = _suggested(file, targets, epsilon, delta)
+        found = _suggested(file, targets, epsilon, delta, objective)
         warn(found.recommendation.cautions)
         if as_json:
             typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
@@ -121,7 +130,9 @@ def _targets(
     }
 
 
-def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, delta: float) -> "Suggestion":
+def _suggested(
+    file: "QueryFile", targets: dict[str, Target], epsilon: float, delta: float, objective: str
+) -> "Suggestion":
     budget = file.budget
     query: Any = file.query(ledger_of(file))
     show = None
@@ -134,6 +145,7 @@ def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, de
                 delta,
                 release_epsilon=budget.epsilon,
                 release_delta=budget.delta,
+                objective=objective,
                 confidence=file.output.confidence,
             )
         if "save" in places:

@@ -64,7 +64,7 @@ def release_parts(
         bool | None,
         typer.Option(
             "--measure-left-out/--no-measure-left-out",
-            help="Whether to measure what the bounds left out, and tell it, for 2 % of the variance.",
+            help="Whether to measure what the bounds left out, and tell it, for 2 % of the variance (it does).",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),

@@ -73,8 +73,7 @@ def _table(made: "Release") -> Table:
     from osgt.tables.levels import key_words  # noqa: PLC0415 - the extra "tables"
 
     keys = made.query.groups.by
-    named = {name: aggregate for aggregate in made.plan.aggregates for name in aggregate.names}
-    names = list(named)
+    names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     levels = made.query.groups.levels
     what = "rows with totals" if levels else "groups"
     shown = Table(
@@ -90,7 +89,7 @@ def _table(made: "Release") -> Table:
         cells = [escape(printable(key_words(row, key, missing="(null)"))) for key in keys]
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
-            if value is None:
+            if value is None and low is None:
                 cells.append("[dim]not counted[/]")
                 continue
             if low is None or high is None:
@@ -99,10 +98,8 @@ def _table(made: "Release") -> Table:
             whole = all(isinstance(number, int) for number in (value, low, high))
             digits = 0 if whole else _digits(float(high) - float(low))
             interval = f"[dim]({_number(low, digits)} to {_number(high, digits)})[/]"
-            if named[name].tells_nothing(float(low), float(high)):
-                cells.append(f"too small to tell {interval}")
-                continue
-            cells.append(f"[bold]{_number(value, digits)}[/] {interval}")
+            told = "too small to tell" if value is None else f"[bold]{_number(value, digits)}[/]"
+            cells.append(f"{told} {interval}")
         shown.add_row(*cells)
     return shown
 

@@ -140,13 +140,7 @@ def plan_card(plan: "Plan") -> Card:
 
 def preview_card(preview: "Preview", warning: str) -> Card:
     """Exact figures under a red bar."""
-    tables = []
-    for title, counts in preview.to_dict().items():
-        for name, each in counts.items() if title == "values" else [("", counts)] if title != "warning" else []:
-            if each:
-                caption = f"{title.replace('_', ' ').capitalize()}{f' of {name}' if name else ''}"
-                rows = [[Cell(key.replace("_", " ")), Cell(f"{number:,.10g}")] for key, number in each.items()]
-                tables.append(CardTable(["Figure", "Exactly"], rows, caption=caption))
+    tables = [CardTable(list(head), [[Cell(text) for text in row] for row in rows]) for head, rows in preview.curves()]
     return Card("What the bounds cut off", alarm=warning, tables=tables)
 
 

@@ -21,7 +21,7 @@ from osgt.privacy.cautions import budget_warnings
 from osgt.tables.aggregates.base import Aggregate, Column, Noisy
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.joint_planning import JointPlanning
-from osgt.tables.left_out import LeftOutMeasures
+from osgt.tables.left_out_measures import LeftOutMeasures
 from osgt.tables.levels import Level
 from osgt.tables.measures import Measure
 from osgt.tables.planning import Noise, Planning, profile_of_all, profile_of_pairs
@@ -279,7 +279,8 @@ class Plan:
                 f"group of {self.shown_size:,} is published {100 * SHOWN:g} % of the time. {self.choice_in_words()}"
             )
         if self.left_out is not None:
-            lines.append(f"What the bounds leave out is measured as well, for {LEFT_OUT_SHARE:.0%} of the variance.")
+            share = f"{100 * LEFT_OUT_SHARE:g} %"
+            lines.append(f"What the bounds leave out is measured as well, for {share} of the variance.")
         return [*lines, *self.cuts]
 
 
@@ -328,9 +329,14 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
     apart = choosing > 1 or (charged and choosing == 1)
     noise_delta = delta * (1.0 - SELECTION_SHARE) if apart else delta
     noises, ends = JointPlanning(tuple(table.planning for table in tables)).best(epsilon, noise_delta)
-    if any(table.left_out is not None for table in tables):
+    told = [table.left_out for table in tables]
+    if any(left_out is not None for left_out in told):
         parts = [{} if t.left_out is None else t.left_out.parts(t.planning.neighbours) for t in tables]
-        noises, ends = with_left_out(noises, ends, parts, epsilon, noise_delta)
+        shared = with_left_out(noises, ends, parts, epsilon, noise_delta)
+        if shared is None:
+            told = [None] * len(tables)
+        else:
+            noises, ends = shared
     if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
         beside = "" if all(noise.beside == {} for noise in noises) else " or measure_left_out=False"
         raise ValueError(
@@ -358,7 +364,7 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
                 planning=planning,
                 noise=noises[i],
                 ends={name: each[i] for name, each in ends.items()},
-                left_out=table.left_out,
+                left_out=told[i],
                 selection=_selection(planning, noises[i], chance, apart=apart),
                 cuts=table.cuts,
             )

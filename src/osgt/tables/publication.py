@@ -138,7 +138,7 @@ class Publication:
         objective: Objective = "interval",
         family: str | Family = "osgt",
         charged: bool | None = None,
-        measure_left_out: bool = False,
+        measure_left_out: bool = True,
     ) -> PublicationPlan:
         """The noise of all tables and what would be charged at a budget. Reads no data; arguments as for a query."""
         apart = self.dataset.ledger is not None if charged is None else charged
@@ -160,7 +160,7 @@ class Publication:
         nonnegative: bool = False,
         objective: Objective = "interval",
         family: str | Family = "osgt",
-        measure_left_out: bool = False,
+        measure_left_out: bool = True,
     ) -> "PublicationRelease":
         """Charge the budget once, read the data and add the planned noise to all tables; arguments as for a query."""
         from osgt.tables.publication_release import make_publication  # noqa: PLC0415 - it uses this class

@@ -6,7 +6,7 @@ from typing import Any
 
 from osgt.pages.cards import Card
 from osgt.tables.cards import preview_card
-from osgt.tables.preview import WARNING, Preview, make_preview
+from osgt.tables.preview import WARNING, Preview
 from osgt.tables.publication import Publication
 
 
@@ -50,4 +50,4 @@ class PublicationPreview:
 
 def make_previews(publication: Publication) -> PublicationPreview:
     """Run the counting queries of all tables."""
-    return PublicationPreview({name: make_preview(query) for name, query in publication.tables.items()})
+    return PublicationPreview({name: query.preview() for name, query in publication.tables.items()})

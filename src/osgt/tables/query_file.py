@@ -194,7 +194,7 @@ class OutputTable(FileTable):
         "totals, the other groups of the same total are lowered for it, so that totals stay.",
     )
     measure_left_out: YesNo = Field(
-        default=False,
+        default=True,
         description="Measure in the release what its bounds left out, and tell it, for 2 % of the variance.",
     )
 

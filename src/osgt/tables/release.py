@@ -269,8 +269,8 @@ def prepared(query: Query, plan: Plan, salt: int | None = None, order: str | Non
     check_query(sums)
     left_out = None
     if plan.left_out is not None:
-        rows, keys, values = prepared_rows(query, [Values(column) for column in plan.left_out.columns])
-        left_out = compiled(plan.left_out.numbers(rows, keys, values, salt))
+        looked_at: list[Measure] = [Values(column) for column in plan.left_out.columns]
+        left_out = compiled(plan.left_out.numbers(*prepared_rows(query, looked_at, numbered=False)))
         check_query(left_out)
     return Prepared(sums, left_out)
 

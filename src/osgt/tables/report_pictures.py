@@ -120,6 +120,6 @@ def _rows(release: "Release", at: Any, columns: list[str] | None = None) -> list
 
 def _point(row: dict[str, Any], name: str, label: str) -> Point:
     numbers = [row[name + end] for end in ("", "_low", "_high")]
-    low, high = (float(number) for number in numbers[1:])
+    low, high = (float(number or 0) for number in numbers[1:])
     value = (low + high) / 2 if numbers[0] is None else float(numbers[0])
     return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))

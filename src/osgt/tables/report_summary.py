@@ -7,6 +7,7 @@ import numpy as np
 
 from osgt.pages.numbers import counted, factor, half_width, listed, misses, percent
 from osgt.tables.about import About
+from osgt.tables.left_out_measures import left_out_measures
 from osgt.tables.plan import SHOWN
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def left_out(release: "Release", about: About) -> list[str]:
     if release.left_out is not None:
         first = "This was measured with noise of its own; intervals in brackets:"
         return [first, *replace(release.left_out, unit=unit).sentences, *published_from(release)]
+    if left_out_measures(release.query.groups, release.plan.aggregates) is None:
+        return ["The limits could leave nothing out of what was counted.", *published_from(release)]
     first = "How much the limits left out was not measured. They work like this:"
     return [first, *limits_in_words(release, unit), *published_from(release)]
 

@@ -77,8 +77,8 @@ def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]
     for name, aggregate in columns.items():
         numbers = [row[name + end] for end in ("", "_low", "_high")]
         shown, weak = with_interval(*numbers), is_weak(aggregate, *numbers)
-        if None not in numbers[1:] and aggregate.tells_nothing(float(numbers[1]), float(numbers[2])):
-            shown, weak = replace(shown, value="too small to tell"), False
+        if numbers[0] is None and numbers[1] is not None:
+            shown = replace(shown, value="too small to tell")
         cells.append(Cell(shown, weak))
     return Row(tuple(key_text(row, [key]) for key in own) or ("all rows",), tuple(cells))
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from osgt.calibration import Part
-from osgt.noise import on_integers, scaled
+from osgt.limits import can_be_drawn
+from osgt.noise import IntegerLaw, on_integers, scaled
 from osgt.tables.joint_planning import Noises
 from osgt.tables.planning import Noise, profile_of_all
 
@@ -18,10 +19,10 @@ _CLOSE = 0.02
 
 def with_left_out(
     noises: Noises, ends: Mapping[str, Noises], parts: Sequence[Mapping[str, Part]], epsilon: float, delta: float
-) -> tuple[Noises, dict[str, Noises]]:
+) -> tuple[Noises, dict[str, Noises]] | None:
     """The noise of tables a little larger, and the least noise for other parts with which all of it is (ε, δ).
 
-    Each table has a mapping of such parts, which may be empty.
+    Each table has a mapping of such parts, which may be empty. None if that would be more noise than can be drawn.
     """
     larger = {name: tuple(_larger(noise) for noise in end) for name, end in ends.items()}
     found = [_larger(noise) for noise in noises]
@@ -32,8 +33,12 @@ def with_left_out(
 
     def beside(log_factor: float) -> Noises:
         factor = math.exp(log_factor) / shift
+
+        def law(part: Part) -> IntegerLaw:
+            return on_integers(scaled(model, factor * part.shift / math.sqrt(part.weight)))
+
         return tuple(
-            replace(noise, beside={name: (on_integers(scaled(model, factor * p.shift)), p) for name, p in own.items()})
+            replace(noise, beside={name: (law(part), part) for name, part in own.items()})
             for noise, own in zip(found, parts, strict=True)
         )
 
@@ -41,7 +46,13 @@ def with_left_out(
         profile = profile_of_all(beside(log_factor))
         return profile.epsilon(0.0) <= epsilon if delta == 0 else float(profile.delta(epsilon, slack=1e-3)) <= delta
 
-    return beside(_least(fits, math.log(10.0))), larger
+    least = _least(fits, math.log(10.0))
+    if least is None:
+        return None
+    shared = beside(least)
+    if not all(can_be_drawn(law.potential) for noise in shared for law, _ in noise.beside.values()):
+        return None
+    return shared, larger
 
 
 def _larger(noise: Noise) -> Noise:
@@ -50,13 +61,13 @@ def _larger(noise: Noise) -> Noise:
     return replace(noise, laws=laws, error=noise.error * (1.0 + LEFT_OUT_SHARE))
 
 
-def _least(fits: Callable[[float], bool], start: float) -> float:
-    """The least number, to within a small distance, that fits; all larger ones do."""
+def _least(fits: Callable[[float], bool], start: float) -> float | None:
+    """The least number, to within a small distance, that fits; all larger ones do. None if it is very large."""
     low, high = start, start
     while not fits(high):
         low, high = high, high + 1.0
         if high > math.log(1e9):
-            raise ValueError("the budget is too small to measure what is left out: use measure_left_out=False")
+            return None
     while low == high or fits(low):
         low, high = low - 1.0, low
     while high - low > _CLOSE:

@@ -10,6 +10,7 @@ from osgt.noise.error import Objective, objective_text
 from osgt.privacy import Charge
 from osgt.tables.columns import columns_of
 from osgt.tables.left_out import LeftOut
+from osgt.tables.left_out_measures import left_out_measures
 from osgt.tables.levels import OTHER
 from osgt.tables.plan import SHOWN, Plan
 
@@ -155,6 +156,14 @@ def measured_values(plan: Plan) -> dict[str, Any]:
                 "noise": written(plan.laws[measure]),
             }
             for measure, part in plan.parts.items()
+        ]
+        + [
+            {
+                "measure": f"what is left out: {name}",
+                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
+                "noise": written(law),
+            }
+            for name, (law, part) in plan.noise.beside.items()
         ],
         "numbers": plan.noise.scheme.in_words(),
     }
@@ -232,6 +241,8 @@ def about_groups(query: "Query", plan: Plan, left_out: LeftOut | None) -> list[s
         sentences.append(f"Columns were computed from each row by itself: {made}.")
     if left_out is not None:
         sentences += left_out.sentences
+    elif left_out_measures(query.groups, query.aggregates) is None:
+        sentences.append("The bounds could leave nothing out of what was counted.")
     if plan.threshold is not None:
         sentences.append(
             f"A group is published if its noisy number of {plan.chosen_by} is at least {plan.threshold:,}. A group of "

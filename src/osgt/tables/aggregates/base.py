@@ -176,12 +176,11 @@ class Aggregate:
         """What decides the errors of its columns: noise is shared out among measures so that these are small."""
         raise NotImplementedError
 
-    def tells_nothing(self, low: float, high: float) -> bool:
-        """Whether an interval is all that the bounds allow, so that the group is too small to say anything."""
-        return False
-
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
-        """Its columns: for each name the value and both ends of the noise interval."""
+        """Its columns: for each name the value and both ends of the noise interval.
+
+        A value is null where the interval is all that the bounds allow: the group is too small to tell.
+        """
         raise NotImplementedError
 
     def planned(self, noisy: Noisy) -> list[Column]:
@@ -202,10 +201,10 @@ class Aggregate:
         column = self.arguments().get("column")
         return self.kind if column is None else f"{self.kind}({column})"
 
-    def with_interval(self, value: Any, low: Any, high: Any) -> dict[str, pa.Array]:
-        """A column and the ends of its interval, under their names."""
-        named = {self.name: value, f"{self.name}_low": low, f"{self.name}_high": high}
-        return {name: pa.array(array) for name, array in named.items()}
+    def with_interval(self, value: Any, low: Any, high: Any, *, unknown: Any = None) -> dict[str, pa.Array]:
+        """A column and the ends of its interval, under their names; the value is null where it is unknown."""
+        named = {f"{self.name}_low": low, f"{self.name}_high": high}
+        return {self.name: pa.array(value, mask=unknown)} | {name: pa.array(end) for name, end in named.items()}
 
     def planned_by_size(self, noisy: Noisy) -> list[Column]:
         """For ratios: half the length of the interval in groups of several sizes.

@@ -40,16 +40,13 @@ class Mean(Aggregate):
         count, total = self.measures
         return (Error({total: 1.0, count: self.grid.width / 2}, groups.most_of(total), self.weight),)
 
-    def tells_nothing(self, low: float, high: float) -> bool:
-        least, most = (float(end * self.grid.step) for end in (self.grid.low, self.grid.high))
-        return low <= least and high >= most
-
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total = (noisy.number(measure) for measure in self.measures)
         low, high = ratio_interval(total, count, self.grid.width, noisy.confidence)
         value = np.clip(total.floats / np.maximum(count.floats, 1), low, high)
         centre, unit = float(self.grid.centre), float(self.grid.step) / 2
-        return self.with_interval(*(centre + unit * array for array in (value, low, high)))
+        unknown = (low <= -self.grid.width) & (high >= self.grid.width)
+        return self.with_interval(*(centre + unit * array for array in (value, low, high)), unknown=unknown)
 
     def planned(self, noisy: Noisy) -> list[Column]:
         return self.planned_by_size(noisy)

@@ -62,16 +62,12 @@ class Proportion(Aggregate):
         """The noise of balance - ratio·count, for a share of a quarter or of three quarters."""
         return (Error({self.balance: 1.0, self.count: 0.5}, groups.most_of(self.balance), self.weight),)
 
-    def tells_nothing(self, low: float, high: float) -> bool:
-        return low <= 0 and high >= 1
-
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, balance = (noisy.number(measure) for measure in self.measures)
         low, high = ratio_interval(balance, count, 1, noisy.confidence)
         value = np.clip(balance.floats / np.maximum(count.floats, 1), low, high)
-        # Where the interval is from 0 to 1, the value says nothing.
-        shown = pa.array((1.0 + value) / 2, mask=(low <= -1) & (high >= 1))
-        return self.with_interval(shown, (1.0 + low) / 2, (1.0 + high) / 2)
+        unknown = (low <= -1.0) & (high >= 1.0)
+        return self.with_interval(*((1.0 + array) / 2 for array in (value, low, high)), unknown=unknown)
 
     def planned(self, noisy: Noisy) -> list[Column]:
         return self.planned_by_size(noisy)

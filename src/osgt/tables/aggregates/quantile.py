@@ -56,10 +56,6 @@ class Quantile(Aggregate):
         unit = groups.most_of(self.leaves) * least_rank_error(self.leaves)
         return (Error({self.leaves: 1.0}, unit, self.weight),)
 
-    def tells_nothing(self, low: float, high: float) -> bool:
-        grid = self.leaves.grid
-        return low <= float(grid.low * grid.step) and high >= float(grid.high * grid.step)
-
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
         grid = self.leaves.grid

@@ -46,7 +46,8 @@ class Variance(Aggregate):
         mean = np.clip(total.floats / at_least_one, -width, width)
         value = np.clip((squares.floats / at_least_one + largest) / 2 - mean**2, 0.0, largest)
         unit = (float(self.grid.step) / 2) ** 2
-        return self.with_interval(*(unit * array for array in (np.clip(value, low, high), low, high)))
+        unknown = (low <= 0.0) & (high >= largest)
+        return self.with_interval(*(unit * array for array in (np.clip(value, low, high), low, high)), unknown=unknown)
 
     def planned(self, noisy: Noisy) -> list[Column]:
         return self.planned_by_size(noisy)

@@ -6,6 +6,8 @@ together are SCALE, in whole numbers. Moving one number by SCALE reveals at leas
 all (docs/dominance.md), so a histogram is one number that one unit moves by SCALE.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,6 +19,9 @@ _DIGITS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 
 #: As close as makes a difference to the error.
 _FINE_DIGITS = (1.0, 1.2, 1.5, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0)
+
+#: Limits that a table shows, around the one that was chosen.
+_SHOWN = 9
 
 #: More rows or groups than that count as so many: a unit with a million rows is one of its own kind.
 MOST_COUNTED = 1_000_000
@@ -47,6 +52,18 @@ def limits_up_to(most: int) -> list[int]:
     decades = range(len(str(most)))
     numbers = (digit * 10**decade for decade in decades for digit in _FINE_DIGITS)
     return sorted({int(number) for number in numbers if number.is_integer() and number < most} | {most})
+
+
+def limits_around(limits: Sequence[int], chosen: int | None) -> list[int]:
+    """Up to nine limits with the chosen one among them, spread over all of them and close to it."""
+    if len(limits) <= _SHOWN:
+        return list(limits)
+    if chosen is None:
+        return [limits[round(place)] for place in np.linspace(0, len(limits) - 1, _SHOWN)]
+    at = limits.index(chosen) if chosen in limits else 0
+    steps = (-9, -6, -3, -1, 0, 1, 3, 6, 9)
+    places = {min(max(at + step, 0), len(limits) - 1) for step in steps}
+    return [limits[place] for place in sorted(places)]
 
 
 def value_edges(smallest: float = SMALLEST_VALUE, largest: float = LARGEST_VALUE) -> tuple[float, ...]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osgt.noise import IntegerLaw
 from osgt.tables.bounds.curve import Model, Weighted
-from osgt.tables.bounds.edges import SCALE
+from osgt.tables.bounds.edges import SCALE, count_edges
 from osgt.tables.bounds.histogram import Histogram, pooled
 from osgt.tables.bounds.share import Share
 from osgt.tables.bounds.skew import USUAL, Sizes
@@ -18,6 +18,9 @@ Floats = NDArray[np.float64]
 
 #: Units of which it takes so many standard deviations to count as much as all the others together.
 _AS_MUCH = 4.0
+
+#: Confidence of intervals whose upper ends stand for what limits may cut off.
+_LIKELY = 0.68
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +125,18 @@ class Evidence:
             share=share,
             skew=self.skew,
             noise=noise,
+            most_lost=cache(self._most_lost),
         )
+
+    def _most_lost(self, max_groups: int, max_rows: int | None) -> float:
+        """What limits cut off at most: no more than smaller ones do, whose intervals have less noise in them."""
+
+        def most(beyond: Callable[[int, float], Share], limit: int) -> float:
+            limits = {limit, *(edge for edge in count_edges() if edge < limit)}
+            return min(beyond(each, _LIKELY).high for each in limits)
+
+        pairs = most(self.pairs_lost, max_groups)
+        return pairs if max_rows is None else 1.0 - (1.0 - pairs) * (1.0 - most(self.rows_beyond, max_rows))
 
     def pairs_lost(self, max_groups: int, confidence: float) -> Share:
         """The share of (unit, group) pairs that `max_groups` cuts off."""

@@ -23,6 +23,9 @@ _NEVER = 1e-4
 #: Bins that may be missing before the histogram goes on.
 _GAP = 1
 
+#: The same where there may be gaps; more may be missing before bins that are beyond doubt.
+_NEAR = 4
+
 #: Numbers of neighbouring bins that are looked at together: many units may be spread over bins with few in each.
 _WINDOWS = (1, 2, 4, 8, 16)
 
@@ -79,18 +82,23 @@ class Histogram:
     def _further(self, counts: Floats) -> int:
         """How many of the bins beyond an end belong to the histogram as well."""
         total = 0
-        latest = len(counts) if self.gaps else _GAP
-        while (found := self._window(counts[total:], latest)) is not None:
+        while (found := self._next(counts[total:])) is not None:
             total += found[1] + 1
         return total
 
-    def _window(self, counts: Floats, latest: int) -> tuple[int, int] | None:
+    def _next(self, counts: Floats) -> tuple[int, int] | None:
+        """The next bins that are clearly there: beyond a gap, those that are beyond doubt."""
+        if not self.gaps:
+            return self._window(counts, _GAP)
+        return self._window(counts, _NEAR) or self._window(counts, len(counts), _NEVER)
+
+    def _window(self, counts: Floats, latest: int, false_alarm: float = _FALSE_ALARM) -> tuple[int, int] | None:
         """The first bins that are clearly there together, as few of them as suffice; they begin at the latest there."""
         cumulated = np.append(0.0, np.cumsum(counts))
         for length in _WINDOWS:
             if length > len(counts):
                 break
-            clear = np.flatnonzero(cumulated[length:] - cumulated[:-length] > self._enough(length))
+            clear = np.flatnonzero(cumulated[length:] - cumulated[:-length] > self._enough(length, false_alarm))
             clear = clear[clear <= latest]
             if len(clear):
                 start = int(clear[-1])
@@ -102,6 +110,11 @@ class Histogram:
         """What noise alone reaches in any window of this length with a small probability."""
         tail = false_alarm / (len(_WINDOWS) * len(self.edges))
         return _upper(self.noise, length * self.layers, tail) / SCALE
+
+    @property
+    def least_seen(self) -> float:
+        """How many units it takes in one bin to be told from noise."""
+        return self._enough(1)
 
     def around(self, low: float, high: float) -> slice:
         """The bins that are clearly there and all between two values, and one more on either side."""

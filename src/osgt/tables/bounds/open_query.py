@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from osgt.tables.aggregates import Aggregate, Methods
+from osgt.tables.aggregates.base import Limits
 from osgt.tables.bounds.curve import Bounds, Wanted
 from osgt.tables.bounds.recommendation import Open
 from osgt.tables.cards import StillOpen, query_card, query_line
@@ -12,6 +13,7 @@ from osgt.tables.query import Query
 
 if TYPE_CHECKING:
     from osgt.tables.bounds.suggestion import Suggestion
+    from osgt.tables.preview import Preview
 
 #: What each open bound is, for messages.
 _MEANINGS = {
@@ -90,6 +92,16 @@ class OpenQuery(Methods):
         )
 
     @property
+    def given_limits(self) -> list[Limits]:
+        """The values that the bounds which were given cut off."""
+        settled = [
+            aggregate
+            for aggregate, plain in zip(self.aggregates, self.asked, strict=True)
+            if "bounds" in plain or "bounds" not in aggregate.arguments()
+        ]
+        return [limits for aggregate in settled for limits in aggregate.limits]
+
+    @property
     def missing(self) -> list[str]:
         """The bounds that are open, in words."""
         wanted = self.wanted
@@ -134,7 +146,15 @@ class OpenQuery(Methods):
             raise ValueError(f"{where}the query must ask for something: count(), count_units(), sum(…), mean(…), …")
         raise ValueError(f"{where}{self.missing[0]}. `suggest_bounds` in Python, or `osgt bounds`, recommends one")
 
-    release = preview = to_dict = plan
+    release = to_dict = plan
+
+    def preview(self) -> "Preview":
+        """See `Query.preview`; bounds need not be given."""
+        from osgt.tables.preview import make_preview  # noqa: PLC0415 - it uses this class
+
+        if not self.asked:
+            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+        return make_preview(self)
 
 
 def _pair(bounds: Any) -> Bounds | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osgt.tables.bounds.curve import Bounds, Choice, Model, Wanted, best
+from osgt.tables.bounds.curve import Bounds, Choice, Model, Objective, Wanted, best
 from osgt.tables.bounds.edges import limits_up_to
 from osgt.tables.bounds.evidence import Evidence
 from osgt.tables.bounds.histogram import Histogram
@@ -59,29 +59,34 @@ class Recommendation:
         return "clear" if factor <= _CLEAR else "fair" if factor <= _FAIR else "weak"
 
 
-def limits_tried(evidence: Evidence, asked: Open) -> tuple[list[int], list[int]]:
-    """The limits of groups and of rows among which the best is looked for: up to the last edge that is there."""
-    groups = [asked.max_groups] if asked.max_groups is not None else _limits(evidence.groups, evidence.known)
+def limits_tried(evidence: Evidence, asked: Open, objective: Objective = "error") -> tuple[list[int], list[int]]:
+    """The limits of groups and of rows among which the best is looked for: up to the first edge where nobody is seen.
+
+    For coverage up to the one after that, where a few might hide.
+    """
+    more = 2 if objective == "coverage" else 1
+    groups = [asked.max_groups] if asked.max_groups is not None else _limits(evidence.groups, evidence.known, more)
     if not asked.needs_rows:
         return groups, [1]
     rows = [asked.max_rows] if asked.max_rows is not None else [1]
     if asked.max_rows is None and evidence.rows is not None:
-        rows = _limits((evidence.settled or evidence.rows).all_units(), None)
+        rows = _limits((evidence.settled or evidence.rows).all_units(), None, more)
     return groups, rows
 
 
-def _limits(histogram: Histogram | None, most: int | None) -> list[int]:
+def _limits(histogram: Histogram | None, most: int | None, more: int) -> list[int]:
     if histogram is None:
         return [1]
-    last = int(histogram.edges[min((histogram.ends or (0, 0))[1] + 1, len(histogram.edges) - 1)])
+    last = int(histogram.edges[min((histogram.ends or (0, 0))[1] + more, len(histogram.edges) - 1)])
     return limits_up_to(last if most is None else min(last, most))
 
 
-def bounds_tried(histogram: Histogram) -> list[Bounds]:
-    """Pairs of edges between which most values lie; where no value is below zero, from zero on."""
+def bounds_tried(histogram: Histogram, more: int = 0) -> list[Bounds]:
+    """Pairs of edges between which most values lie, or `more` edges on; where no value is below zero, from zero on."""
     places = histogram.places
     zero = int(np.searchsorted(places, 0.0))
     first, last = histogram.ends or (zero, zero + 1)
+    first, last = max(first - more, 0) if first < zero else first, min(last + more, len(places) - 1)
     if first >= zero:
         return [(0.0, float(places[high])) for high in range(max(first, zero + 1), max(last, zero + 1) + 1)]
     if last <= zero:
@@ -90,13 +95,15 @@ def bounds_tried(histogram: Histogram) -> list[Bounds]:
     return [(float(places[low]), float(places[high])) for low, high in itertools.combinations(at, 2) if low <= zero]
 
 
-def recommend(evidence: Evidence, asked: Open, noise: Callable[[int], float]) -> Recommendation:
+def recommend(
+    evidence: Evidence, asked: Open, noise: Callable[[int], float], objective: Objective = "error"
+) -> Recommendation:
     """The best choice, and what it would have been with other noise of the same kind."""
-    choice = _best(evidence, asked, evidence.model(noise))
+    choice = _best(evidence, asked, evidence.model(noise), objective)
     others = [choice]
     if asked.max_groups is None or (asked.max_rows is None and asked.needs_rows):
         for again in evidence.again(_TRIALS):
-            others.append(_best(again, asked, again.model(noise), bounds=choice.bounds))
+            others.append(_best(again, asked, again.model(noise), objective, bounds=choice.bounds))
     return Recommendation(
         choice,
         _range([each.max_groups for each in others]),
@@ -105,18 +112,24 @@ def recommend(evidence: Evidence, asked: Open, noise: Callable[[int], float]) ->
     )
 
 
-def _best(evidence: Evidence, asked: Open, model: Model, bounds: Mapping[str, Bounds] | None = None) -> Choice:
-    groups, rows = limits_tried(evidence, asked)
+def _best(
+    evidence: Evidence,
+    asked: Open,
+    model: Model,
+    objective: Objective,
+    bounds: Mapping[str, Bounds] | None = None,
+) -> Choice:
+    groups, rows = limits_tried(evidence, asked, objective)
     tried: dict[str, list[Bounds]] = {}
     first: dict[str, Bounds] = {}
     for column, given in asked.bounds.items():
         settled = given if bounds is None else bounds[column]
         if settled is None:
-            tried[column] = bounds_tried(evidence.values[column])
+            tried[column] = bounds_tried(evidence.values[column], more=1 if objective == "coverage" else 0)
             first[column] = max(tried[column], key=lambda pair: pair[1] - pair[0])
         else:
             first[column] = settled
-    return best(model, asked.wanted, Choice(groups[-1], rows[-1], first), groups, rows, tried)
+    return best(model, asked.wanted, Choice(groups[-1], rows[-1], first), groups, rows, tried, objective)
 
 
 def _range(limits: Sequence[int]) -> tuple[int, int]:

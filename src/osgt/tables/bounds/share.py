@@ -71,8 +71,9 @@ def _factor(noise: Law, confidence: float) -> float:
 
     A sum is nearer to the normal distribution than its terms: the larger of both serves, whatever the weights are.
     """
-    alone = Combination(((1.0, noise),))
-    return max(alone.half_width(confidence) / alone.std(), float(ndtri((1.0 + confidence) / 2)))
+    alone, normal = Combination(((1.0, noise),)), float(ndtri((1.0 + confidence) / 2))
+    # At a huge budget there is no noise at all.
+    return max(alone.half_width(confidence) / alone.std(), normal) if alone.std() > 0 else normal
 
 
 def _fieller(counts: Floats, part: Floats, whole: Floats, variances: Floats, factor: float) -> tuple[float, float]:

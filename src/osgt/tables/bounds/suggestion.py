@@ -3,13 +3,13 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from osgt.tables.bounds.budget import NoisePlan
-from osgt.tables.bounds.curve import Choice, Model
+from osgt.tables.bounds.curve import Choice, Model, Objective
+from osgt.tables.bounds.edges import limits_around
 from osgt.tables.bounds.evidence import Evidence
 from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.bounds.picture import draw
@@ -17,12 +17,6 @@ from osgt.tables.bounds.recommendation import Recommendation, limits_tried
 from osgt.tables.bounds.share import Share
 from osgt.tables.cards import suggestion_card, suggestion_line
 from osgt.tables.query import Query
-
-#: Choices that a table shows, around the recommended one.
-_SHOWN = 9
-
-#: Small and large groups: those that nine of ten groups are larger, or smaller, than.
-_NINE_OF_TEN = 1.2816
 
 
 @dataclass(frozen=True)
@@ -65,6 +59,7 @@ class Suggestion:
     noise_plan: NoisePlan
     release_epsilon: float
     release_delta: float
+    objective: Objective
     confidence: float
     date: str
     software: str
@@ -96,9 +91,9 @@ class Suggestion:
     def choices(self) -> tuple[Outcome, ...]:
         """What limits of groups around the recommended one lead to, with the recommended limit of rows."""
         best = self.recommendation.choice
-        limits, _ = limits_tried(self.evidence, self.query.wanted)
+        limits, _ = limits_tried(self.evidence, self.query.wanted, self.objective)
         return tuple(
-            self._outcome(Choice(limit, best.max_rows, best.bounds)) for limit in _around(limits, best.max_groups)
+            self._outcome(Choice(limit, best.max_rows, best.bounds)) for limit in limits_around(limits, best.max_groups)
         )
 
     @cached_property
@@ -107,19 +102,15 @@ class Suggestion:
         if self.max_rows_per_group is None:
             return ()
         best = self.recommendation.choice
-        _, limits = limits_tried(self.evidence, self.query.wanted)
+        _, limits = limits_tried(self.evidence, self.query.wanted, self.objective)
         return tuple(
-            self._outcome(Choice(best.max_groups, limit, best.bounds)) for limit in _around(limits, best.max_rows)
+            self._outcome(Choice(best.max_groups, limit, best.bounds)) for limit in limits_around(limits, best.max_rows)
         )
 
     def _outcome(self, choice: Choice) -> Outcome:
         model, first = self.model, self.query.wanted.wanted[0]
         lost, noise = model.lost(first, choice), model.noise_of(first, choice)
-        mean = model.size(first, choice.max_groups)
-        # Sizes as of a log-normal distribution with this skew.
-        spread = math.sqrt(math.log(max(model.skew, 1.0)))
-        sizes = [mean * math.exp(-0.5 * spread**2 + z * spread) for z in (-_NINE_OF_TEN, 0.0, _NINE_OF_TEN)]
-        small, typical, large = (math.hypot(lost * size, noise) for size in sizes)
+        small, typical, large = (math.hypot(lost * size, noise) for size in model.sizes(first, choice.max_groups))
         return Outcome(
             choice.max_groups,
             choice.max_rows,
@@ -179,6 +170,7 @@ class Suggestion:
                 "max_rows_per_group": self.max_rows_per_group,
                 "bounds": {name: list(pair) for name, pair in self.bounds.items()},
             },
+            "objective": self.objective,
             "sure": self.recommendation.sure,
             "how_sure": self.sure,
             "cautions": list(self.recommendation.cautions),
@@ -225,13 +217,3 @@ class Suggestion:
 def _plain(number: float) -> float:
     """Whole numbers without a point, as people write them."""
     return int(number) if float(number).is_integer() else number
-
-
-def _around(limits: Sequence[int], chosen: int) -> list[int]:
-    """Up to nine limits with the chosen one among them, spread over all of them and close to it."""
-    if len(limits) <= _SHOWN:
-        return list(limits)
-    at = limits.index(chosen) if chosen in limits else 0
-    steps = (-9, -6, -3, -1, 0, 1, 3, 6, 9)
-    places = {min(max(at + step, 0), len(limits) - 1) for step in steps}
-    return [limits[place] for place in sorted(places)]

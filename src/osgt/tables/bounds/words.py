@@ -11,9 +11,9 @@ def in_words(suggestion: "Suggestion") -> str:
     """The recommendation, what other choices would lead to, how sure it is, and what was charged."""
     lines = [recommended(suggestion)]
     if len(suggestion.choices) > 1:
-        lines += ["", *_lined(groups_table(suggestion))]
+        lines += ["", *lined(groups_table(suggestion))]
     if len(suggestion.row_choices) > 1:
-        lines += ["", *_lined(rows_table(suggestion))]
+        lines += ["", *lined(rows_table(suggestion))]
     for name, share in suggestion.values_beyond.items():
         low, high = suggestion.bounds[name]
         lines += ["", f"About {share} of the values of {name} are outside {low:,.10g} to {high:,.10g}."]
@@ -76,7 +76,8 @@ def _numbers(outcome: "Outcome") -> tuple[str, ...]:
     return tuple(f"±{number:,.3g}" for number in (outcome.noise, outcome.small, outcome.typical, outcome.large))
 
 
-def _lined(table: Table) -> Sequence[str]:
+def lined(table: Table) -> Sequence[str]:
+    """The table in lines, its columns below each other."""
     head, rows = table
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
