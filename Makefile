@@ -29,7 +29,7 @@ $(VENV)/demo: pyproject.toml
 
 demo: $(VENV)/demo  ## the main job: a private table of real flights, and its report
 	@$(BIN)/python examples/flights.py
-	@$(BIN)/osgt bounds --query examples/flights.toml --epsilon 0.4 --objective coverage --save build/demo/bounded.toml --overwrite
+	@$(BIN)/osgt bounds --query examples/flights.toml --epsilon 0.4 --aim coverage --save build/demo/bounded.toml --overwrite
 	@$(BIN)/osgt plan --query build/demo/bounded.toml
 	@$(BIN)/osgt release --query build/demo/bounded.toml --overwrite
 	@$(BIN)/python examples/flights_truth.py

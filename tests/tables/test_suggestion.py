@@ -135,20 +135,20 @@ def test_it_can_be_read_by_people_and_programs(by_month, tmp_path):
 def test_bounds_for_coverage_cut_off_little(by_month):
     """With much budget for the histograms and little for the release: the least error cuts off more than the noise."""
     query, budget = by_month.count(), {"release_epsilon": 0.3, "release_delta": 1e-6}
-    made = {name: query.suggest_bounds(50, 0, objective=name, **budget) for name in ("error", "coverage")}
+    made = {name: query.suggest_bounds(50, 0, aim=name, **budget) for name in ("error", "coverage")}
     [count] = query.wanted.wanted
     strains = {name: each.model.strain(count, each.recommendation.choice) for name, each in made.items()}
     assert strains["coverage"] <= 0.5 < strains["error"]
     assert made["coverage"].max_groups >= made["error"].max_groups
-    assert made["coverage"].to_dict()["objective"] == "coverage"
-    with pytest.raises(ValueError, match='objective must be "error" or "coverage"'):
-        query.suggest_bounds(1, objective="interval")
+    assert made["coverage"].to_dict()["aim"] == "coverage"
+    with pytest.raises(ValueError, match='aim must be "error" or "coverage"'):
+        query.suggest_bounds(1, aim="interval")
 
 
 def test_far_values_that_are_noise_are_not_recommended(by_month):
     """Among hundreds of empty bins some look full by chance: far from the others, they must be beyond doubt."""
     far = 0
     for _ in range(12):
-        low, high = by_month.mean("fare").suggest_bounds(1, 0, objective="coverage", release_delta=1e-6).bounds["fare"]
+        low, high = by_month.mean("fare").suggest_bounds(1, 0, aim="coverage", release_delta=1e-6).bounds["fare"]
         far += low < -1000 or high > 10_000
     assert far <= 1

@@ -61,10 +61,10 @@ def bounds(
             rich_help_panel=BUDGET,
         ),
     ] = None,
-    objective: Annotated[
+    aim: Annotated[
         str,
         typer.Option(
-            metavar="OBJECTIVE",
+            metavar="AIM",
             help="What the bounds are for: error (the least one), or coverage (noise intervals also hold the numbers "
             "that nothing was cut off from).",
             rich_help_panel=BUDGET,
@@ -103,7 +103,7 @@ def bounds(
             target.checked()
         if plot is not None:
             check_matplotlib()
-        found = _suggested(file, targets, epsilon, delta, objective)
+        found = _suggested(file, targets, epsilon, delta, aim)
         warn(found.recommendation.cautions)
         if as_json:
             typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
@@ -130,9 +130,7 @@ def _targets(
     }
 
 
-def _suggested(
-    file: "QueryFile", targets: dict[str, Target], epsilon: float, delta: float, objective: str
-) -> "Suggestion":
+def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, delta: float, aim: str) -> "Suggestion":
     budget = file.budget
     query: Any = file.query(ledger_of(file))
     show = None
@@ -145,7 +143,7 @@ def _suggested(
                 delta,
                 release_epsilon=budget.epsilon,
                 release_delta=budget.delta,
-                objective=objective,
+                aim=aim,
                 confidence=file.output.confidence,
             )
         if "save" in places:

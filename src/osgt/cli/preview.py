@@ -1,10 +1,8 @@
 """`osgt preview`: what bounds cut off, exactly. Not private."""
 
-import inspect
 import json
-from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from osgt.cli.progress import progress
-from osgt.cli.release import release
 from osgt.cli.shared import QueryPath, clear_errors, say, terminal
 from osgt.cli.table_options import Asked, takes_a_table
 from osgt.shown_text import printable
@@ -22,32 +19,6 @@ if TYPE_CHECKING:
     from osgt.tables.publication_preview import PublicationPreview
 
 
-def _ignores_options_of(other: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take all options of another one, so that one word of a command line can be exchanged."""
-
-    def extended(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command).parameters
-        more = {name: each for name, each in inspect.signature(other).parameters.items() if name not in own}
-
-        def run(**given: Any) -> None:
-            command(**{name: value for name, value in given.items() if name in own})
-
-        hidden = [each.replace(annotation=_hidden(each.annotation)) for each in more.values()]
-        run.__signature__ = inspect.Signature([*own.values(), *hidden])  # type: ignore[attr-defined]
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        return run
-
-    return extended
-
-
-def _hidden(annotation: Any) -> Any:
-    """The same option, but not in the help."""
-    kind, option = annotation.__origin__, annotation.__metadata__[0]
-    names = option.param_decls or ()
-    return Annotated[kind, typer.Option(*names, metavar=option.metavar, hidden=True)]
-
-
-@_ignores_options_of(release)
 @takes_a_table
 def preview(
     asked: Asked,
@@ -57,9 +28,6 @@ def preview(
     """Show what bounds cut off: those that are given, and others. NOT PRIVATE: for whoever may see the data.
 
     Example: osgt preview --query query.toml
-
-    Takes the options of `osgt release` as well, so that one word of a command can be exchanged; budget and files make
-    no difference here.
     """
     with clear_errors():
         found = asked.query_file(query).asked()

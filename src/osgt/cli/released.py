@@ -95,11 +95,13 @@ def _table(made: "Release") -> Table:
             if low is None or high is None:
                 cells.append(f"[bold]{value:,}[/] [dim](no interval)[/]")
                 continue
-            whole = all(isinstance(number, int) for number in (value, low, high))
+            whole = all(isinstance(number, int) for number in (low, high))
             digits = 0 if whole else _digits(float(high) - float(low))
             interval = f"[dim]({_number(low, digits)} to {_number(high, digits)})[/]"
-            told = "too small to tell" if value is None else f"[bold]{_number(value, digits)}[/]"
-            cells.append(f"{told} {interval}")
+            if value is None:
+                cells.append(f"too small to tell {interval}")
+                continue
+            cells.append(f"[bold]{_number(value, digits)}[/] {interval}")
         shown.add_row(*cells)
     return shown
 

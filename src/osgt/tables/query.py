@@ -10,7 +10,7 @@ from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates import Aggregate, Column, Methods
-from osgt.tables.bounds.curve import Objective as BoundsObjective
+from osgt.tables.bounds.curve import Aim
 from osgt.tables.joint_planning import JointPlanning
 from osgt.tables.left_out_measures import left_out_measures
 from osgt.tables.plan import Asked, Plan, epsilon_for, make_plans
@@ -161,7 +161,7 @@ class Query(Methods):
         *,
         release_epsilon: float | None = None,
         release_delta: float | None = None,
-        objective: BoundsObjective = "error",
+        aim: Aim = "error",
         confidence: float = 0.95,
     ) -> "Suggestion":
         """Recommend the bounds that are not given, from noisy histograms over units. Private, and charged.
@@ -173,7 +173,7 @@ class Query(Methods):
             or less, is enough; δ is of use only where groups are not public.
         release_epsilon, release_delta
             The budget that the release will have; ten times that of the suggestion if not given.
-        objective
+        aim
             What the bounds are for: "error", the least root mean square error; or "coverage", the least among bounds
             that cut off so little that noise intervals also hold the numbers that nothing was cut off from: in nine of
             ten groups no more than half a standard deviation of the noise, as far as the histograms tell.
@@ -183,7 +183,7 @@ class Query(Methods):
             delta,
             release_epsilon=release_epsilon,
             release_delta=release_delta,
-            objective=objective,
+            aim=aim,
             confidence=confidence,
         )
 

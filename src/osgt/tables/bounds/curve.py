@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 
 #: What bounds are recommended for: the least error, or noise intervals that hold what nothing was cut off from.
-Objective = Literal["error", "coverage"]
+Aim = Literal["error", "coverage"]
 
 #: For coverage, what is cut off a number is at most this part of its noise: a 95 % interval then holds it in 92 %.
 _STRAIN = 0.5
@@ -236,13 +236,13 @@ def best(
     max_groups: Sequence[int],
     max_rows: Sequence[int],
     bounds: Mapping[str, Sequence[Bounds]],
-    objective: Objective = "error",
+    aim: Aim = "error",
     rounds: int = 4,
 ) -> Choice:
     """The choice of least error: the limits of groups and of rows, and the bounds of each column, in turn."""
 
     def least(wanted: Sequence[Wanted], choices: Sequence[Choice]) -> Choice:
-        if objective == "coverage":
+        if aim == "coverage":
             strains = [max(model.strain(each, choice) for each in wanted) for choice in choices]
             most = max(_STRAIN, min(strains))
             choices = [choice for choice, strain in zip(choices, strains, strict=True) if strain <= most]

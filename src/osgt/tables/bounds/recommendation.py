@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osgt.tables.bounds.curve import Bounds, Choice, Model, Objective, Wanted, best
+from osgt.tables.bounds.curve import Aim, Bounds, Choice, Model, Wanted, best
 from osgt.tables.bounds.edges import limits_up_to
 from osgt.tables.bounds.evidence import Evidence
 from osgt.tables.bounds.histogram import Histogram
@@ -59,12 +59,12 @@ class Recommendation:
         return "clear" if factor <= _CLEAR else "fair" if factor <= _FAIR else "weak"
 
 
-def limits_tried(evidence: Evidence, asked: Open, objective: Objective = "error") -> tuple[list[int], list[int]]:
+def limits_tried(evidence: Evidence, asked: Open, aim: Aim = "error") -> tuple[list[int], list[int]]:
     """The limits of groups and of rows among which the best is looked for: up to the first edge where nobody is seen.
 
     For coverage up to the one after that, where a few might hide.
     """
-    more = 2 if objective == "coverage" else 1
+    more = 2 if aim == "coverage" else 1
     groups = [asked.max_groups] if asked.max_groups is not None else _limits(evidence.groups, evidence.known, more)
     if not asked.needs_rows:
         return groups, [1]
@@ -95,15 +95,13 @@ def bounds_tried(histogram: Histogram, more: int = 0) -> list[Bounds]:
     return [(float(places[low]), float(places[high])) for low, high in itertools.combinations(at, 2) if low <= zero]
 
 
-def recommend(
-    evidence: Evidence, asked: Open, noise: Callable[[int], float], objective: Objective = "error"
-) -> Recommendation:
+def recommend(evidence: Evidence, asked: Open, noise: Callable[[int], float], aim: Aim = "error") -> Recommendation:
     """The best choice, and what it would have been with other noise of the same kind."""
-    choice = _best(evidence, asked, evidence.model(noise), objective)
+    choice = _best(evidence, asked, evidence.model(noise), aim)
     others = [choice]
     if asked.max_groups is None or (asked.max_rows is None and asked.needs_rows):
         for again in evidence.again(_TRIALS):
-            others.append(_best(again, asked, again.model(noise), objective, bounds=choice.bounds))
+            others.append(_best(again, asked, again.model(noise), aim, bounds=choice.bounds))
     return Recommendation(
         choice,
         _range([each.max_groups for each in others]),
@@ -116,20 +114,20 @@ def _best(
     evidence: Evidence,
     asked: Open,
     model: Model,
-    objective: Objective,
+    aim: Aim,
     bounds: Mapping[str, Bounds] | None = None,
 ) -> Choice:
-    groups, rows = limits_tried(evidence, asked, objective)
+    groups, rows = limits_tried(evidence, asked, aim)
     tried: dict[str, list[Bounds]] = {}
     first: dict[str, Bounds] = {}
     for column, given in asked.bounds.items():
         settled = given if bounds is None else bounds[column]
         if settled is None:
-            tried[column] = bounds_tried(evidence.values[column], more=1 if objective == "coverage" else 0)
+            tried[column] = bounds_tried(evidence.values[column], more=1 if aim == "coverage" else 0)
             first[column] = max(tried[column], key=lambda pair: pair[1] - pair[0])
         else:
             first[column] = settled
-    return best(model, asked.wanted, Choice(groups[-1], rows[-1], first), groups, rows, tried, objective)
+    return best(model, asked.wanted, Choice(groups[-1], rows[-1], first), groups, rows, tried, aim)
 
 
 def _range(limits: Sequence[int]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from osgt.calibration.rough import calibrate_roughly
 from osgt.mechanism import Mechanism
 from osgt.tables.bounding import fresh_salt
 from osgt.tables.bounds.budget import NoisePlan, noise_plan, sizes_can_be_measured
-from osgt.tables.bounds.curve import Objective
+from osgt.tables.bounds.curve import Aim
 from osgt.tables.bounds.edges import SMALLEST_VALUE, count_edges, value_edges
 from osgt.tables.bounds.evidence import Evidence, RowsHistogram
 from osgt.tables.bounds.histogram import Histogram
@@ -50,14 +50,14 @@ def suggest(
     *,
     release_epsilon: float | None = None,
     release_delta: float | None = None,
-    objective: Objective = "error",
+    aim: Aim = "error",
     confidence: float = 0.95,
 ) -> Suggestion:
     """The suggestion for a query: see `Query.suggest_bounds`."""
     if not query.asked:
         raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
-    if objective not in get_args(Objective):
-        raise ValueError(f'objective must be "error" or "coverage", got {objective!r}')
+    if aim not in get_args(Aim):
+        raise ValueError(f'aim must be "error" or "coverage", got {aim!r}')
     epsilon, delta = budget(epsilon, delta)
     if probability("confidence", confidence) == 0:
         raise ValueError("confidence must be above 0 and below 1, got 0")
@@ -83,7 +83,7 @@ def suggest(
         reservation.reading()
     try:
         evidence = _noisy(exact_numbers(fetched(asked), layout, _public(query.groups)), layout, plan, query.groups)
-        recommendation = recommend(evidence, query.wanted, noise, objective)
+        recommendation = recommend(evidence, query.wanted, noise, aim)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
     made = Suggestion(
@@ -94,7 +94,7 @@ def suggest(
         noise_plan=plan,
         release_epsilon=planned[0],
         release_delta=planned[1],
-        objective=objective,
+        aim=aim,
         confidence=confidence,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         software=f"osgt {version('osgt')}",

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from osgt.tables.bounds.budget import NoisePlan
-from osgt.tables.bounds.curve import Choice, Model, Objective
+from osgt.tables.bounds.curve import Aim, Choice, Model
 from osgt.tables.bounds.edges import limits_around
 from osgt.tables.bounds.evidence import Evidence
 from osgt.tables.bounds.open_query import OpenQuery
@@ -59,7 +59,7 @@ class Suggestion:
     noise_plan: NoisePlan
     release_epsilon: float
     release_delta: float
-    objective: Objective
+    aim: Aim
     confidence: float
     date: str
     software: str
@@ -91,7 +91,7 @@ class Suggestion:
     def choices(self) -> tuple[Outcome, ...]:
         """What limits of groups around the recommended one lead to, with the recommended limit of rows."""
         best = self.recommendation.choice
-        limits, _ = limits_tried(self.evidence, self.query.wanted, self.objective)
+        limits, _ = limits_tried(self.evidence, self.query.wanted, self.aim)
         return tuple(
             self._outcome(Choice(limit, best.max_rows, best.bounds)) for limit in limits_around(limits, best.max_groups)
         )
@@ -102,7 +102,7 @@ class Suggestion:
         if self.max_rows_per_group is None:
             return ()
         best = self.recommendation.choice
-        _, limits = limits_tried(self.evidence, self.query.wanted, self.objective)
+        _, limits = limits_tried(self.evidence, self.query.wanted, self.aim)
         return tuple(
             self._outcome(Choice(best.max_groups, limit, best.bounds)) for limit in limits_around(limits, best.max_rows)
         )
@@ -170,7 +170,7 @@ class Suggestion:
                 "max_rows_per_group": self.max_rows_per_group,
                 "bounds": {name: list(pair) for name, pair in self.bounds.items()},
             },
-            "objective": self.objective,
+            "aim": self.aim,
             "sure": self.recommendation.sure,
             "how_sure": self.sure,
             "cautions": list(self.recommendation.cautions),
