@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.pages.numbers import counted, day, factor, half_width, listed, misses, percent, with_interval
+from osgt.pages.numbers import counted, day, factor, half_width, listed, misses, percent, with_article, with_interval
 
 
 def number(text):
@@ -80,3 +80,12 @@ def test_words():
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert counted(1, "entry", "entries") == "1 entry"
     assert counted(2000, "entry", "entries") == "2,000 entries"
+
+
+def test_articles():
+    assert [with_article(noun) for noun in ("person", "aircraft", "user", "Einwohner")] == [
+        "a person",
+        "an aircraft",
+        "a user",
+        "an Einwohner",
+    ]

@@ -105,6 +105,11 @@ def day(time: datetime) -> str:
     return f"{time.day} {_MONTHS[time.month - 1]} {time.year}"
 
 
+def with_article(noun: str) -> str:
+    """A noun after its article: "a person", "an aircraft"; before a u it is mostly "a", as in "a user"."""
+    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
+
+
 def listed(texts: Sequence[str]) -> str:
     """Texts in one phrase: "a, b and c"."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

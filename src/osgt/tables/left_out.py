@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.noise import IntegerLaw
-from osgt.pages.numbers import counted
+from osgt.pages.numbers import counted, with_article
 from osgt.tables.aggregates.base import Limits
 from osgt.tables.bounds.edges import SCALE
 from osgt.tables.bounds.histogram import Histogram
@@ -76,7 +76,7 @@ class LeftOut:
     @property
     def rows_in_words(self) -> str:
         """What is counted."""
-        return "rows" if self.groups.max_rows is not None else f"appearances of a {self.unit} in a group"
+        return "rows" if self.groups.max_rows is not None else f"appearances of {with_article(self.unit)} in a group"
 
     @property
     def _told(self) -> list[tuple[Share, str, str]]:
@@ -87,7 +87,7 @@ class LeftOut:
             found.append(
                 (
                     self.by_max_groups,
-                    f"of the {self.rows_in_words} were left out because a {self.unit} appears in more than "
+                    f"of the {self.rows_in_words} were left out because {with_article(self.unit)} appears in more than "
                     f"{counted(groups.max_groups, 'group')}",
                     "a larger max_groups or coarser groups",
                 )
@@ -97,7 +97,8 @@ class LeftOut:
             found.append(
                 (
                     self.by_max_rows_per_group,
-                    f"of the rows were left out because a {self.unit} has more than {counted(rows, 'row')} {where}",
+                    f"of the rows were left out because {with_article(self.unit)} has more than "
+                    f"{counted(rows, 'row')} {where}",
                     "a larger max_rows_per_group",
                 )
             )

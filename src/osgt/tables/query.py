@@ -8,6 +8,7 @@ from osgt.calibration import Part
 from osgt.noise import Family, family_of
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
+from osgt.pages.numbers import with_article
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates import Aggregate, Column, Methods
 from osgt.tables.bounds.curve import Aim
@@ -266,16 +267,17 @@ class Query(Methods):
     def cuts(self) -> list[str]:
         """What each bound can cut off, in words."""
         unit, cuts = self.dataset.privacy_unit, []
+        one = with_article(unit)
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
         if self.groups.by and not self.groups.each_row:
             cuts.append(
-                f"max_groups = {self.groups.max_groups:,}: a {unit} in more groups than that is counted in so many "
+                f"max_groups = {self.groups.max_groups:,}: {one} in more groups than that is counted in so many "
                 "of them, chosen at random; counts and sums come out too small where that is common"
             )
         if self.groups.max_rows is not None and not self.groups.each_row:
             cuts.append(
-                f"max_rows_per_group = {self.groups.max_rows:,}: a {unit} with more rows in a group than that is "
+                f"max_rows_per_group = {self.groups.max_rows:,}: {one} with more rows in a group than that is "
                 "counted with so many of them, chosen at random"
             )
         cuts += [limits.words for aggregate in self.aggregates for limits in aggregate.limits]
@@ -284,7 +286,7 @@ class Query(Methods):
         elif self.groups.by:
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
         if not self.groups.each_row:
-            cuts.append(f"rows without a {unit} are ignored")
+            cuts.append(f"rows without {one} are ignored")
         return list(dict.fromkeys(cuts))
 
 
