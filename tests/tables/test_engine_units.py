@@ -138,11 +138,11 @@ def test_the_rest_of_a_query_knows_such_units(engine):
         return
     for asked, units in ((query, len({row["unit"] for row in pairs(rows)} - {None})), (survey, len(rows))):
         preview = asked.preview()
-        assert preview.units["in_all"] == units
-        assert preview.rows["in_the_table"] - preview.rows["without_unit"] == sum(
+        assert preview.units == units
+        assert preview.rows["in_the_table"] - preview.rows["without_a_unit"] == sum(
             asked is survey or row["unit"] is not None for row in pairs(rows)
         )
-        release = asked.release(epsilon=50, delta=1e-6, measure_left_out=True)
+        release = asked.release(epsilon=50, delta=1e-6)
         assert len(release) == 3
     assert sum(survey.release(50, 1e-6).to_arrow()["count"].to_pylist()) == pytest.approx(len(rows), abs=5)
     suggestion = each.group_by("town", public_keys=["x", "y", "z"]).sum("place").suggest_bounds(5)

@@ -55,7 +55,9 @@ def test_what_is_charged_is_released(request, data_of, tmp_path):
 
         with fetched_queries() as fetched, ThreadPoolExecutor(THREADS) as pool:
             made = list(pool.map(released, range(rounds)))
-        assert len(made) == len(fetched) == rounds
+        # The sums of each, and what its bounds left out.
+        assert len(made) == len(fetched) / 2 == rounds
+        fetched = [found for found in fetched if "sum_0_0" in found.column_names]
         assert ledger.spent("people").releases == rounds
         # Each query had its own answer.
         values = [row["value"] for row in TABLE.to_pylist()]
