@@ -73,7 +73,13 @@ def _limit(limit: int, outcome: "Outcome") -> str:
 
 
 def _numbers(outcome: "Outcome") -> tuple[str, ...]:
-    return tuple(f"±{number:,.3g}" for number in (outcome.noise, outcome.small, outcome.typical, outcome.large))
+    return tuple(_error(number) for number in (outcome.noise, outcome.small, outcome.typical, outcome.large))
+
+
+def _error(number: float) -> str:
+    """Three digits, as people write them."""
+    rounded = float(f"{number:.3g}")
+    return f"±{rounded:,.0f}" if rounded >= 100 else f"±{rounded:,.3g}"
 
 
 def lined(table: Table) -> Sequence[str]:
