@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -119,6 +120,13 @@ class TestRights:
 
 
 class TestFrozen:
+    @staticmethod
+    def signalled(processes, number):
+        """Signal processes, of which some may have ended."""
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def test_a_client_that_freezes_loses_its_lock(self, opened, postgres_database):
         command = [sys.executable, "-c", FROZEN, postgres_database]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
@@ -148,19 +156,14 @@ class TestFrozen:
             postmaster = int(Path(f"/proc/{own}/stat").read_text().split(")")[1].split()[1])
             query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
             frozen = [postmaster, *(pid for (pid,) in connection.execute(query).fetchall())]
-        for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
         try:
+            self.signalled(frozen, signal.SIGSTOP)
             start = time.monotonic()
             for ledger in (opened, Ledger(postgres_database)):
                 with pytest.raises(LedgerError, match="cannot be reached, or stopped answering"):
                     ledger.reserve("flights", laplace(0.1), query="q")
             assert time.monotonic() - start < 20
         finally:
-            for pid in frozen:
-                try:
-                    os.kill(pid, signal.SIGCONT)
-                except ProcessLookupError:
-                    continue
+            self.signalled(frozen, signal.SIGCONT)
         opened.reserve("flights", laplace(0.1), query="q")
         assert opened.verify().ok
