@@ -45,9 +45,9 @@ class TestHalfWidth:
         half = noise.half_width(confidence)
         assert inside[math.floor(half)] >= confidence
         # As close as a whole number can be to an interval that is shorter by one percent of the standard deviation, and
-        # less likely to hold the noise by a tenth of what is left.
+        # less likely to hold the noise by half of what is left.
         shorter = math.floor(half - 0.01 * noise.std() - 1e-9)
-        allowed = confidence + 0.1 * (1.0 - confidence)
+        allowed = confidence + 0.5 * (1.0 - confidence)
         assert shorter < 0 or inside[shorter] < allowed
 
     @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999, 1 - 1e-6])

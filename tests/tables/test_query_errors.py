@@ -387,7 +387,7 @@ class TestConditions:
     def test_another_table(self, data):
         """A column of another table, even of one made from this one, might depend on more than one row."""
         for other in (people().table.mutate(x=1), data.table.mutate(x=ibis.row_number())):
-            with pytest.raises(ValueError, match="where: the condition must look at one row alone"):
+            with pytest.raises(ValueError, match="where: it must look at one row alone"):
                 data.where(other.x > 0)
 
 

@@ -140,7 +140,14 @@ def plan_card(plan: "Plan") -> Card:
 
 def preview_card(preview: "Preview", warning: str) -> Card:
     """Exact figures under a red bar."""
-    tables = [CardTable(list(head), [[Cell(text) for text in row] for row in rows]) for head, rows in preview.curves()]
+    tables = [
+        CardTable(
+            [text or "in percent" for text in head],
+            [[Cell(text) for text in row] for row in rows],
+            caption=f"What {head[0]} cuts off; * is what was given",
+        )
+        for head, rows in preview.curves()
+    ]
     return Card("What the bounds cut off", alarm=warning, tables=tables)
 
 
