@@ -24,7 +24,7 @@ from osgt.noise.mills import Floats
 ManyTerm = tuple[Coefficient, Law, int]
 
 #: Degree of the polynomials.
-_DEGREE = 2048
+_DEGREE = 3072
 
 #: Probability beyond which the far ends of a noise count as outside.
 _FAR = 1e-17
