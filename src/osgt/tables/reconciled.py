@@ -5,10 +5,10 @@ small corrections, which are the same least squares of how far the totals are fr
 is rounded so that it still adds up; intervals are around the estimates before that.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from osgt.tables.levels import Level, is_nested
 from osgt.tables.measures import Integers, Measure
 from osgt.tables.quantiles import NoisyTree
 from osgt.tables.rounding import nonnegative, rounded_together
-from osgt.tables.schemes import Scheme
+from osgt.tables.schemes import Combined, Scheme
 from osgt.tables.structure import LeastSquares, Structure
 from osgt.tables.totals import Total, UnitsAt
 
@@ -47,6 +47,20 @@ class LevelNoises:
 
     numbers: Mapping[Measure, NoiseSum]
     trees: Mapping[Measure, NoisyTree]
+
+    @classmethod
+    def of(cls, scheme: Scheme, asked: Iterable[Measure], noise: Callable[[Combined], NoiseSum]) -> "LevelNoises":
+        """The noise of what is asked for, given that of any combination of measured numbers."""
+        numbers = {each: noise(scheme.combined[each]) for each in asked}
+        trees = {
+            each: NoisyTree(
+                layout,
+                tuple(noise({level: Fraction(1)}) for level in layout.levels),
+                None if layout.total is None else numbers[layout.total],
+            )
+            for each, layout in scheme.layouts.items()
+        }
+        return cls(numbers, trees)
 
 
 @dataclass(frozen=True)
@@ -118,21 +132,11 @@ class Reconciled:
             worst = {m: int(places[np.argmax(each[places])]) for m, each in variances.items()}
             terms = {m: self._terms(m, at, place) for m, place in worst.items()}
             cells = int(self.structure.cells[at][places].max())
-            numbers = {asked: self._noise(self.scheme.combined[asked], terms, cells) for asked in self.asked}
-            trees = {
-                asked: NoisyTree(
-                    layout,
-                    tuple(self._noise({each: Fraction(1)}, terms, cells) for each in layout.levels),
-                    None if layout.total is None else numbers[layout.total],
-                )
-                for asked, layout in self.scheme.layouts.items()
-            }
-            found.append(AlikeGroups(places, LevelNoises(numbers, trees)))
+            noise = partial(self._noise, terms=terms, cells=cells)
+            found.append(AlikeGroups(places, LevelNoises.of(self.scheme, self.asked, noise)))
         return found
 
-    def _noise(
-        self, parts: Mapping[Measure, Fraction], terms: Mapping[Measure, list[ManyTerm]], cells: int
-    ) -> NoiseSum:
+    def _noise(self, parts: Combined, terms: Mapping[Measure, list[ManyTerm]], cells: int) -> NoiseSum:
         every: list[ManyTerm] = []
         for measure, part in parts.items():
             if measure.for_table:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,8 @@ from osgt.tables.aggregates.base import Aggregate, Noisy
 from osgt.tables.groups import Groups
 from osgt.tables.levels import OTHER, SUMMED_OVER, Level, codes
 from osgt.tables.measures import Integers, Measure
-from osgt.tables.quantiles import NoisyTree
 from osgt.tables.reconciled import LevelNoises, LevelRows, distinct_noise, distinct_units
-from osgt.tables.schemes import Scheme
+from osgt.tables.schemes import Combined, Scheme
 from osgt.tables.totals import Total
 
 
@@ -105,21 +103,12 @@ class ChosenGroups:
     def _noises(self, groups: int) -> LevelNoises:
         """The noise of the total less so many groups."""
 
-        def noise(parts: Mapping[Measure, Fraction]) -> NoiseSum:
+        def noise(parts: Combined) -> NoiseSum:
             terms = [(part, self.laws[Total(m, self.level)], 1) for m, part in parts.items()]
             terms += [(part, self.laws[m], groups) for m, part in parts.items() if groups]
             return ManySum(tuple(terms)) if groups else Combination(tuple((c, law) for c, law, _ in terms))
 
-        numbers = {asked: noise(self.scheme.combined[asked]) for asked in self._added}
-        trees = {
-            asked: NoisyTree(
-                layout,
-                tuple(noise({each: Fraction(1)}) for each in layout.levels),
-                None if layout.total is None else numbers[layout.total],
-            )
-            for asked, layout in self.scheme.layouts.items()
-        }
-        return LevelNoises(numbers, trees)
+        return LevelNoises.of(self.scheme, self._added, noise)
 
     @property
     def _added(self) -> list[Measure]:
