@@ -72,7 +72,7 @@ def release(
             made = _run(file, targets, dry=dry, as_json=as_json)
         if made is not None:
             paths = [Path(target.path) for target in targets.values()]
-            outcome.finish(made, paths, lambda: release_text(made, file.output, as_json=as_json))
+            outcome.finish(made, paths, lambda: release_text(made, file, as_json=as_json))
             warn(made.left_out_warnings)
         if save_query is not None and not as_json:
             typer.echo(f"Query file: {save_query}")

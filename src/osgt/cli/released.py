@@ -12,15 +12,16 @@ from osgt.cli.shared import say, terminal
 from osgt.shown_text import printable
 
 if TYPE_CHECKING:
+    from osgt.tables.about import About
     from osgt.tables.publication_release import PublicationRelease
-    from osgt.tables.query_file import OutputTable
+    from osgt.tables.query_file import QueryFile
     from osgt.tables.release import Release
 
 #: Most rows that are printed.
 _PRINTED = 20
 
 
-def release_text(made: "Release | PublicationRelease", output: "OutputTable", *, as_json: bool) -> str:
+def release_text(made: "Release | PublicationRelease", file: "QueryFile", *, as_json: bool) -> str:
     """What is printed of a release."""
     if as_json:
         rows = {name: table.rows(len(table)) for name, table in made.tables.items()}
@@ -28,18 +29,19 @@ def release_text(made: "Release | PublicationRelease", output: "OutputTable", *,
         return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"
     console = terminal()
     with console.capture() as captured:
-        _show(console, made, output)
+        _show(console, made, file)
     return captured.get()
 
 
-def _show(console: Console, made: "Release | PublicationRelease", output: "OutputTable") -> None:
+def _show(console: Console, made: "Release | PublicationRelease", file: "QueryFile") -> None:
     from osgt.tables.csvw import SUFFIX  # noqa: PLC0415 - the extra "tables"
     from osgt.tables.output import has_escaped_text  # noqa: PLC0415 - the extra "tables"
 
+    output, about = file.output, made.query.about(file.report.texts())
     for name, table in made.tables.items():
         if name:
             say(console, f"{name}:")
-        _show_table(console, table)
+        _show_table(console, table, about)
     say(console, made.statement)
     for what, path in (("Table" if "" in made.tables else "Tables", output.out), ("Report", output.report)):
         if path is not None:
@@ -55,8 +57,8 @@ def _show(console: Console, made: "Release | PublicationRelease", output: "Outpu
         )
 
 
-def _show_table(console: Console, made: "Release") -> None:
-    console.print(_table(made))
+def _show_table(console: Console, made: "Release", about: "About") -> None:
+    console.print(_table(made, about))
     if len(made) == 0:
         console.print(
             f"No group reached the threshold of {made.plan.threshold:,} {made.plan.chosen_by}: use coarser groups, "
@@ -68,10 +70,8 @@ def _show_table(console: Console, made: "Release") -> None:
         console.print(f"… and {len(made) - _PRINTED:,} more rows.", highlight=False)
 
 
-def _table(made: "Release") -> Table:
+def _table(made: "Release", about: "About") -> Table:
     """The first rows for the terminal, with no more digits than the noise leaves."""
-    from osgt.tables.levels import key_words  # noqa: PLC0415 - the extra "tables"
-
     keys = made.query.groups.by
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     levels = made.query.groups.levels
@@ -80,13 +80,13 @@ def _table(made: "Release") -> Table:
         title=f"{len(made):,} {what}, {100 * made.plan.confidence:.10g} % noise intervals", title_justify="left"
     )
     for key in keys:
-        shown.add_column(escape(printable(key)), overflow="fold")
+        shown.add_column(escape(printable(about.labels.get(key, key))), overflow="fold")
     for name in names:
         shown.add_column(
-            escape(printable(name)), justify="right", overflow="fold"
+            escape(printable(about.labels.get(name, name))), justify="right", overflow="fold"
         )  # a number that is cut off is another number
     for row in made.rows(_PRINTED):
-        cells = [escape(printable(key_words(row, key, missing="(null)"))) for key in keys]
+        cells = [escape(printable(about.key_words(row, key, missing="(null)"))) for key in keys]
         for name in names:
             value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
             if value is None and low is None:

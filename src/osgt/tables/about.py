@@ -1,11 +1,14 @@
 """What a report says beside the numbers: title, publisher, …, and names and units of measurement that people know."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from osgt.pages.numbers import listed
+from osgt.tables.levels import key_words, value_words
+from osgt.tables.plain_rows import plain_rows
 
 if TYPE_CHECKING:
     from osgt.tables.query import Query
@@ -23,11 +26,16 @@ class ReportTexts(TypedDict, total=False):
     licence: str | None
     labels: Mapping[str, str] | None
     units: Mapping[str, str] | None
+    values: Mapping[str, Mapping[Any, str]] | None
 
 
 @dataclass(frozen=True)
 class About:
-    """The texts of a report. Labels and units are by the name of a key or column; the privacy unit can have a label."""
+    """The texts of a report.
+
+    Labels and units are by the name of a key or column; the privacy unit can have a label. `values` are labels of
+    single values of a key, by the text that the value has in the table.
+    """
 
     title: str | None = None
     subtitle: str | None = None
@@ -38,18 +46,19 @@ class About:
     licence: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, query: "Query", texts: ReportTexts) -> "About":
-        """The texts, checked: each is text, and labels and units are of what the query publishes."""
-        names = published_names(query)
-        return cls.checked(texts, units=names, labels=[*names, query.dataset.privacy_unit])
+    def of(cls, queries: "Iterable[Query]", texts: ReportTexts, titles: Iterable[str] = ()) -> "About":
+        """The texts, if each is text, and labels and units are of what the queries publish.
 
-    @classmethod
-    def checked(cls, texts: ReportTexts, *, units: list[str], labels: list[str]) -> "About":
-        """The texts, if each is text and names that have units or labels are known."""
+        `titles` are further names that may have a label.
+        """
+        queries = list(queries)
+        published = list(dict.fromkeys(name for query in queries for name in published_names(query)))
+        labelled = [*published, *titles, *(query.dataset.privacy_unit for query in queries)]
+        names = {"units": published, "labels": list(dict.fromkeys(labelled))}
         known = {each.name for each in fields(cls)}
-        names = {"units": units, "labels": labels}
         found: dict[str, Any] = {}
         for key, value in texts.items():
             if key not in known:
@@ -58,6 +67,8 @@ class About:
                 continue
             if key in names:
                 found[key] = _by_name(key, value, names[key])
+            elif key == "values":
+                found[key] = _by_value(value, queries)
             elif isinstance(value, str):
                 found[key] = value
             else:
@@ -81,6 +92,11 @@ class About:
         """The label with the unit of measurement, if there is one."""
         return f"{self.label(name)} ({self.units[name]})" if name in self.units else self.label(name)
 
+    def key_words(self, row: Mapping[str, Any], key: str, *, missing: str) -> str:
+        """A key of a released row as people read it: its label, if it has one."""
+        words = key_words(row, key, missing=missing)
+        return words if row[key] is None else self.values.get(key, {}).get(words, words)
+
 
 def published_names(query: "Query") -> list[str]:
     """The keys and columns of a table."""
@@ -92,6 +108,45 @@ def default_title(query: "Query", about: About) -> str:
     columns = listed([about.label(name) for aggregate in query.aggregates for name in aggregate.names[:1]])
     title = f"{columns} by {listed([about.label(key) for key in query.groups.by])}" if query.groups.by else columns
     return title[:1].upper() + title[1:]
+
+
+def _by_value(labels: object, queries: "Sequence[Query]") -> dict[str, dict[str, str]]:
+    """Labels of the values of keys, by the text of each value."""
+    keys = list(dict.fromkeys(key for query in queries for key in query.groups.by))
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"values must be a table of keys, each with its values and their labels, got {labels!r}")
+    found: dict[str, dict[str, str]] = {}
+    for key, texts in labels.items():
+        if key not in keys:
+            raise ValueError(f"values: {key!r} is no key of the table; its keys are {listed(keys) or 'none'}")
+        if not isinstance(texts, Mapping):
+            raise TypeError(f"values: {key} must be a table of values and their labels, got {texts!r}")
+        found[key] = {value_words(value): text for value, text in texts.items()}
+        _check_values(key, found[key], [query for query in queries if key in query.groups.by])
+    return found
+
+
+def _check_values(key: str, labels: Mapping[str, object], queries: "Sequence[Query]") -> None:
+    """Raise unless each label is a text of its own, of a value that can occur as far as that is known."""
+    for value, text in labels.items():
+        if not isinstance(text, str):
+            raise TypeError(f"values: {key}: the label of {value!r} must be text, got {text!r}")
+        if not text.strip():
+            raise ValueError(f"values: {key}: the label of {value!r} must not be empty")
+    public = [plain_rows(query.groups.public.select([key])) for query in queries if query.groups.public is not None]
+    known = list(dict.fromkeys(value_words(row[key]) for rows in public for row in rows if row[key] is not None))
+    if len(public) == len(queries):
+        for value in labels:
+            if value not in known:
+                raise ValueError(f"values: {value!r} is none of the public keys of {key}: {_some(known)}")
+    shown = Counter(labels.get(value, value) for value in dict.fromkeys([*labels, *known]))
+    for text, times in shown.items():
+        if times > 1:
+            raise ValueError(f"values: {times} values of {key} would all be shown as {text!r}; give each its own label")
+
+
+def _some(values: list[str]) -> str:
+    return listed([repr(value) for value in values[:8]]) + (f" and {len(values) - 8:,} more" if len(values) > 8 else "")
 
 
 def _by_name(key: str, texts: object, known: list[str]) -> dict[str, str]:

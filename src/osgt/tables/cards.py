@@ -237,10 +237,9 @@ def release_table(release: "Release", caption: str = "") -> CardTable:
     """The first rows of a release."""
     keys = release.query.groups.by
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
-    rows = [
-        [*(Cell(shortened(key_text(row, [key]), _LONGEST)) for key in keys), *(_number(row, name) for name in names)]
-        for row in release.rows(_ROWS)
-    ]
+    shown = release.rows(_ROWS)
+    texts = [[Cell(shortened(key_text(row, [key], About()), _LONGEST)) for key in keys] for row in shown]
+    rows = [[*keyed, *(_number(row, name) for name in names)] for keyed, row in zip(texts, shown, strict=True)]
     return CardTable([*keys, *names], rows, keys=len(keys), caption=caption)
 
 

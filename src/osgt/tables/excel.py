@@ -8,7 +8,7 @@ does not know, are written as text too.
 import datetime
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from osgt.pages.numbers import percent
 from osgt.shown_text import FORMULA
 from osgt.tables.about import About
 from osgt.tables.columns import ColumnNote, notes
+from osgt.tables.levels import value_words
 from osgt.tables.output import check_sheet
 from osgt.tables.statement import Statement
 
@@ -51,7 +52,7 @@ def write_excel(table: pa.Table, statement: Statement, about: About, path: Path)
     check_sheet(table.num_rows)
     told = notes(statement.to_dict(), about)
     workbook = xlsxwriter.Workbook(path, {"in_memory": True})
-    _write_table(_Sheet(workbook, "Table"), table, told)
+    _write_table(_Sheet(workbook, "Table"), table, told, about)
     _write_notes(_Sheet(workbook, "Notes"), statement, about, told)
     workbook.set_properties({"title": about.title or "", "company": about.publisher or ""})
     workbook.close()
@@ -101,14 +102,15 @@ def _is_kept(number: float | Decimal) -> bool:
     return isinstance(number, float) or len(Decimal(number).as_tuple().digits) <= _DIGITS
 
 
-def _write_table(sheet: _Sheet, table: pa.Table, told: list[ColumnNote]) -> None:
+def _write_table(sheet: _Sheet, table: pa.Table, told: list[ColumnNote], about: About) -> None:
     sheet.sheet.freeze_panes(1, sum(note.is_key for note in told))
     for at, name in enumerate(table.column_names):
         sheet.sheet.set_column(at, at, min(max(len(name) + 2, _NARROW), _WIDE))
     sheet.write(table.column_names, "head")
     forms = [_form(field.type, note) for field, note in zip(table.schema, told, strict=True)]
     for batch in table.to_batches(max_chunksize=10_000):
-        for row in zip(*(_cells(column) for column in batch.columns), strict=True):
+        named = zip(batch.schema.names, batch.columns, strict=True)
+        for row in zip(*(_labelled(_cells(column), about.values.get(name)) for name, column in named), strict=True):
             for at, (value, form) in enumerate(zip(row, forms, strict=True)):
                 sheet.cell(at, value, form)
             sheet.row += 1
@@ -138,6 +140,13 @@ def _cells(column: pa.Array) -> list[Any]:
     else:
         return list(texts)
     return [_moment(each, text) for each, text in zip(thousandths, texts, strict=True)]
+
+
+def _labelled(cells: list[Any], labels: Mapping[str, str] | None) -> list[Any]:
+    """The cells of a key with the labels of its values."""
+    if labels is None:
+        return cells
+    return [cell if cell is None else labels.get(value_words(cell), cell) for cell in cells]
 
 
 def _moment(thousandths: tuple[int, int] | None, text: str | None) -> datetime.datetime | str | None:
@@ -180,6 +189,13 @@ def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: list[C
     sheet.write(["Name", "Label", "Unit", "What it is"], "head")
     for note in told:
         sheet.write([note.name, note.label, note.unit, note.words], "wrapped")
+    if about.values:
+        sheet.row += 1
+        sheet.write(["Values that are shown by a label"], "title")
+        sheet.write(["Column", "Label", "Value"], "head")
+        for key, labels in about.values.items():
+            for value, label in labels.items():
+                sheet.write([key, label, value], "wrapped")
 
 
 def _sentences(words: str) -> list[str]:

@@ -61,10 +61,10 @@ def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:
 
 def _part(part: str, values: Mapping[str, Any]) -> list[str]:
     plain = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
-    lines = _table(f"[{part}]", plain)
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            lines += _table(f"[{part}.{key}]", value)
+    inner = {key: value for key, value in values.items() if isinstance(value, Mapping)}
+    lines = _table(f"[{part}]", plain) if plain or not inner else []
+    for key, value in inner.items():
+        lines += _part(f"{part}.{_key(key)}", value)
     return lines
 
 

@@ -127,10 +127,15 @@ def key_words(row: Mapping[str, Any], key: str, *, missing: str) -> str:
     """A key of a released row in words: what it is, "Total" where it was summed over, or the word for none."""
     over = row.get(SUMMED_OVER)
     if row[key] is not None:
-        return str(row[key])
+        return value_words(row[key])
     if over == OTHER:
         return OTHER
     return "Total" if over is not None and key in over.split(", ") else missing
+
+
+def value_words(value: Any) -> str:
+    """A value of a key as text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def is_nested(levels: Sequence[Sequence[str]]) -> bool:

@@ -10,7 +10,7 @@ as it is.
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,15 +80,6 @@ def write_parquet(table: pa.Table, statement: "Statement", about: About, path: P
     said = {b"osgt": json.dumps(statement.to_dict()).encode(), b"osgt.texts": about.to_json().encode()}
     metadata = {**(table.schema.metadata or {}), **said}
     pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
-
-
-def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows in plain values; dates as text, since Python knows no years beyond 9999."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_temporal(field.type):
-            table = table.set_column(i, field.name, table[i].cast(pa.string()))
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
 
 
 def has_escaped_text(table: pa.Table) -> bool:

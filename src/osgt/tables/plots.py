@@ -7,6 +7,8 @@ import numpy as np
 from osgt.pages.numbers import counted
 from osgt.pages.plots import COLOURS, INK, axes_for
 from osgt.shown_text import shortened
+from osgt.tables.about import About
+from osgt.tables.plain_rows import plain_rows
 from osgt.tables.report_pictures import places
 from osgt.tables.report_table import key_text
 
@@ -45,7 +47,7 @@ def _half_width(column: Any) -> float:
     return float(max(column.by_size.items())[1] if column.half_width is None else column.half_width)
 
 
-def plot_release(release: "Release", column: str | None, axes: Any) -> Any:
+def plot_release(release: "Release", about: About, column: str | None, axes: Any) -> Any:
     """A column with its intervals: over the key where that is one with an order, else a line for each group."""
     names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
     name = names[0] if column is None else column
@@ -58,16 +60,31 @@ def plot_release(release: "Release", column: str | None, axes: Any) -> Any:
         axes = axes_for(axes)
         axes.fill_between(order, low, high, color=COLOURS["gaussian"], alpha=0.25, linewidth=0)
         axes.plot(order, value, color=INK, marker="o", markersize=4)
-        axes.set(xlabel=keys[0], ylabel=name)
-        return axes
+        axes.set_xlabel(about.heading(keys[0]), parse_math=False)
+        axes.set_ylabel(about.heading(name), parse_math=False)
+        if keys[0] in about.values:
+            axes.set_xticks(order, [shortened(text, _LONGEST) for text in _texts(release, about)], parse_math=False)
+            axes.tick_params(axis="x", rotation=45)
+        return _titled(axes, about)
     drawn = np.sort(np.argsort(-np.abs(np.nan_to_num(value)), kind="stable")[:_GROUPS])
     axes = axes_for(axes, height=1.0 + 0.28 * max(len(drawn), 4))
-    rows = release.table.take(drawn).to_pylist() if keys else []
-    labels = [shortened(key_text(row, keys), _LONGEST) for row in rows] or ["all rows"]
+    labels = [shortened(text, _LONGEST) for text in _texts(release, about, drawn)] if keys else ["all rows"]
     axes.hlines(range(len(drawn)), low[drawn], high[drawn], color=COLOURS["gaussian"], alpha=0.5, linewidth=6)
     axes.plot(value[drawn], range(len(drawn)), "o", color=INK, markersize=4)
     axes.set_yticks(range(len(drawn)), labels[: len(drawn)], parse_math=False)
     axes.invert_yaxis()
     which = f", the {len(drawn)} largest of {counted(len(release), 'group')}" if len(drawn) < len(release) else ""
-    axes.set_xlabel(f"{name}{which}", parse_math=False)
+    axes.set_xlabel(f"{about.heading(name)}{which}", parse_math=False)
+    return _titled(axes, about)
+
+
+def _texts(release: "Release", about: About, at: Any = None) -> list[str]:
+    """The keys of the rows in words: of all, or of some."""
+    table = release.table if at is None else release.table.take(at)
+    return [key_text(row, release.query.groups.by, about) for row in plain_rows(table)]
+
+
+def _titled(axes: Any, about: About) -> Any:
+    if about.title:
+        axes.set_title(about.title, fontsize=11, parse_math=False)
     return axes

@@ -11,7 +11,7 @@ from osgt.calibration import Part
 from osgt.noise import Family
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
-from osgt.tables.about import About, ReportTexts, published_names
+from osgt.tables.about import About, ReportTexts
 from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.joint_planning import JointPlanning
 from osgt.tables.plan import Asked, make_plans
@@ -189,8 +189,7 @@ class Publication:
 
     def about(self, texts: ReportTexts) -> About:
         """The texts of a report on all tables, checked: labels and units are of what they publish."""
-        names = list(dict.fromkeys(name for query in self.tables.values() for name in published_names(query)))
-        return About.checked(texts, units=names, labels=[*names, *self.tables, self.dataset.privacy_unit])
+        return About.of(self.tables.values(), texts, titles=self.tables)
 
     @property
     def shows_all(self) -> bool:

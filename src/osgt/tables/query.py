@@ -202,7 +202,7 @@ class Query(Methods):
 
     def about(self, texts: ReportTexts) -> About:
         """The texts of a report on this query, checked."""
-        return About.of(self, texts)
+        return About.of([self], texts)
 
     @property
     def shows_all(self) -> bool:

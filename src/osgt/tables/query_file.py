@@ -42,6 +42,9 @@ dest = "Airport"
 
 [report.units]
 distance_sum = "miles"
+
+[report.values.dest]
+ATL = "Atlanta"
 ```
 
 In place of [groups] and [[aggregates]] there may be several tables, which are released together:
@@ -200,6 +203,7 @@ class OutputTable(FileTable):
 
 
 _Names = Annotated[dict[str, str], Words("a table of names and texts")]
+_Values = Annotated[dict[str, dict[str, str]], Words("a table for each key, of values and their labels")]
 
 
 class ReportTable(FileTable):
@@ -220,6 +224,12 @@ class ReportTable(FileTable):
     )
     units: _Names | None = Field(
         default=None, description='What keys and columns of the release are measured in, as "minutes".'
+    )
+
+    values: _Values | None = Field(
+        default=None,
+        description='What people call single values of a key, in a table for each key: `EWR = "Newark"` under '
+        "`[report.values.origin]`. CSV and Parquet files keep the values themselves.",
     )
 
     def texts(self) -> ReportTexts:

@@ -32,7 +32,8 @@ from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
 from osgt.tables.levels import SUMMED_OVER
 from osgt.tables.measures import Measure, Values
-from osgt.tables.output import SUFFIXES, check_writable, plain_rows, used_files
+from osgt.tables.output import SUFFIXES, check_writable, used_files
+from osgt.tables.plain_rows import plain_rows
 from osgt.tables.plan import Plan
 from osgt.tables.plots import plot_release
 from osgt.tables.published import Published, with_descriptions
@@ -127,6 +128,9 @@ class Release(Interchange):
             What people call keys and columns, and what they are measured in, by their names in the table:
             `labels={"dest": "Airport", "count": "Flights"}, units={"delay_mean": "minutes"}`. The privacy unit can
             have a label too.
+        values
+            What people call single values of a key: `values={"origin": {"EWR": "Newark", "LGA": "La Guardia"}}`.
+            Shown wherever people read; CSV and Parquet files keep the values themselves.
         """
         self._write({"report": Target(path, SUFFIXES["report"], overwrite, used_files(self.query))}, texts)
 
@@ -147,7 +151,7 @@ class Release(Interchange):
         self._write({name: Target(path, SUFFIXES[name], overwrite, used, name) for name, path in paths.items()}, texts)
 
     def _write(self, targets: Mapping[str, Target], texts: ReportTexts | None = None) -> None:
-        about, files = About.of(self.query, texts or {}), with_descriptions(targets)
+        about, files = self.query.about(texts or {}), with_descriptions(targets)
         with written_together(files) as places:
             self.fill(files, places, about)
         if files:
@@ -161,9 +165,12 @@ class Release(Interchange):
             check_writable(self.query, targets["out"].path)
             Published(self.statement, about, self.table).write("out", targets, places)
 
-    def plot(self, column: str | None = None, axes: Any = None) -> Any:
-        """Draw a column (the first, if none is named) with its noise intervals. Returns the axes of Matplotlib."""
-        return plot_release(self, column, axes)
+    def plot(self, column: str | None = None, axes: Any = None, **texts: Unpack[ReportTexts]) -> Any:
+        """Draw a column (the first, if none is named) with its noise intervals. Returns the axes of Matplotlib.
+
+        `texts` are those of `report`: title, labels, units and so on.
+        """
+        return plot_release(self, self.query.about(texts), column, axes)
 
     def __repr__(self) -> str:
         return release_line(self)

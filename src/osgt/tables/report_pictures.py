@@ -10,8 +10,8 @@ from osgt.pages.numbers import counted, with_interval
 from osgt.pages.pictures import Dots, Lines, Point, dots, lines
 from osgt.shown_text import shortened
 from osgt.tables.about import About
-from osgt.tables.output import plain_rows
-from osgt.tables.report_table import key_text
+from osgt.tables.plain_rows import plain_rows
+from osgt.tables.report_table import heading, key_text
 
 if TYPE_CHECKING:
     from osgt.tables.release import Release
@@ -62,21 +62,20 @@ def _dots(release: "Release", about: About, name: str) -> Dots:
     keys = release.query.groups.by
     rows = _chosen(release, np.abs(_numbers(release, name)), _DOTS)
     points = [
-        (key_text(row, keys[:1]), _point(row, name, key_text(row, keys[1:] or keys) or "all rows")) for row in rows
+        (heading(row, keys, about), _point(row, name, key_text(row, keys[1:] or keys, about) or "all rows"))
+        for row in rows
     ]
     caption = about.heading(name)
     if len(rows) < len(release):
         caption += f": the {len(rows)} largest of {counted(len(release), 'group')}"
-    if len(keys) < 2:
-        return dots(caption, [("", [point for _, point in points])])
     grouped = itertools.groupby(points, lambda each: each[0])
-    return dots(caption, [(title, [point for _, point in some]) for title, some in grouped])
+    return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
 
 
 def _lines(release: "Release", about: About, name: str, order: Any) -> Lines:
     """A panel for each value of the first key, over the second; one panel if there is one key."""
     keys = release.query.groups.by
-    titles = [""] * len(release) if len(keys) == 1 else _titles(release, keys[0])
+    titles = [heading(row, keys, about) for row in _rows(release, np.arange(len(release)), list(keys))]
     rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
     panel_of = np.array([rank[title] for title in titles])
     size = np.zeros(len(rank))
@@ -89,19 +88,15 @@ def _lines(release: "Release", about: About, name: str, order: Any) -> Lines:
     for i, row in zip(at, rows, strict=True):
         if row[name] is None:
             continue
-        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:]))
+        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
     caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
     if len(keys) == 2:
         caption += f", for each {about.label(keys[0])}"
         if len(kept) < len(rank):
             caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
     by_rank = list(rank)
-    panels = [(by_rank[i], [(place, some.get(place)) for place in places]) for i, some in found.items()]
+    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in found.items()]
     return lines(caption, panels)
-
-
-def _titles(release: "Release", key: str) -> list[str]:
-    return [key_text(row, [key]) for row in _rows(release, np.arange(len(release)), [key])]
 
 
 def _numbers(release: "Release", name: str) -> Any:

@@ -55,15 +55,12 @@ def table_of(release: "Release", about: About) -> ShownTable:
     keys = release.query.groups.by
     columns = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
     most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
-    rows = [(key_text(row, keys[:1]), _row(row, keys, columns)) for row in release.rows(most)]
-    if len(keys) > 1:
-        grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda each: each[0])]
-    else:
-        grouped = [(None, [row for _, row in rows])]
+    rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]
+    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda each: each[0])]
     return ShownTable(
         keys=tuple(about.heading(key) for key in keys),
         columns=tuple(about.heading(name) for name in columns),
-        groups=tuple((title, tuple(some)) for title, some in grouped if some),
+        groups=tuple((title.text if len(keys) > 1 else None, tuple(some)) for title, some in grouped),
         listed=len(rows),
         rows=len(release),
         has_weak=any(cell.weak for _, row in rows for cell in row.cells),
@@ -71,7 +68,7 @@ def table_of(release: "Release", about: About) -> ShownTable:
     )
 
 
-def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]) -> Row:
+def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate], about: About) -> Row:
     own = keys[1:] if len(keys) > 1 else keys
     cells = []
     for name, aggregate in columns.items():
@@ -80,7 +77,7 @@ def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]
         if numbers[0] is None and numbers[1] is not None:
             shown = replace(shown, value="too small to tell")
         cells.append(Cell(shown, weak))
-    return Row(tuple(key_text(row, [key]) for key in own) or ("all rows",), tuple(cells))
+    return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
 
 
 def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:
@@ -93,6 +90,26 @@ def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:
     return half > _OF_ITSELF * abs(float(value))
 
 
-def key_text(row: dict[str, Any], keys: Sequence[str]) -> str:
-    """The keys of a row in words."""
-    return ", ".join(dict.fromkeys(key_words(row, key, missing="(none)") or "(empty)" for key in keys))
+@dataclass(frozen=True)
+class Heading:
+    """The first of several keys: as people read it, and as it is told from others, which may be read alike."""
+
+    text: str
+    value: tuple[bool, str]
+
+
+def heading(row: dict[str, Any], keys: Sequence[str], about: About) -> Heading:
+    """What a row stands under; the same for all if there is one key or none."""
+    if len(keys) < 2:
+        return Heading("", (False, ""))
+    return Heading(key_text(row, keys[:1], about), (row[keys[0]] is None, key_words(row, keys[0], missing="")))
+
+
+def key_text(row: dict[str, Any], keys: Sequence[str], about: About) -> str:
+    """The keys of a row in words; what was summed over several keys is said once."""
+    found: list[str] = []
+    for key in keys:
+        words = about.key_words(row, key, missing="(none)") or "(empty)"
+        if row[key] is not None or words not in found:
+            found.append(words)
+    return ", ".join(found)
