@@ -23,6 +23,7 @@ LAYERS = [
     "ledger",
     "auditing",
     "paper",
+    "web",
     "cli",
 ]
 

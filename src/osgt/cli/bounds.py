@@ -156,19 +156,9 @@ def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, de
 
 
 def _text(file: "QueryFile", found: "Suggestion", folder: Path) -> str:
-    """The query file with the recommended bounds; for the budget that they are for, if it names none."""
     from osgt.tables.file_text import query_file_text  # noqa: PLC0415 - the extra "tables"
 
-    plain = file.given()
-    groups = plain.setdefault("groups", {})
-    for key, limit in (("max_groups", found.max_groups), ("max_rows_per_group", found.max_rows_per_group)):
-        if limit is not None:
-            groups.setdefault(key, limit)
-    for aggregate in plain.get("aggregates", []):
-        if aggregate.get("bounds") is None and aggregate.get("column") in found.bounds:
-            aggregate["bounds"] = list(found.bounds[aggregate["column"]])
-    plain["budget"] = {"epsilon": found.release_epsilon, "delta": found.release_delta} | plain.get("budget", {})
-    return query_file_text(plain, folder)
+    return query_file_text(found.filled(file.given()), folder)
 
 
 def print_suggestion(found: "Suggestion") -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osgt.cli.ledger import AsJson, DatasetName, Location, ledger_at
-from osgt.cli.planned import plan_options
 from osgt.cli.shared import QueryPath, clear_errors
 from osgt.cli.table_options import Asked, takes_a_table
 from osgt.shown_text import one_line
@@ -81,7 +80,7 @@ def _left_for(book: "Ledger", dataset: str, file: "QueryFile") -> dict[str, Any]
     with closing(query.dataset):
         answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
         if {"epsilon", "delta"} <= set(own):
-            count = book.how_many(dataset, query.plan(**own, **plan_options(file), charged=True).charge, most=_COUNTED)
+            count = book.how_many(dataset, query.plan(**own, **file.plan_options(), charged=True).charge, most=_COUNTED)
             answer["own"] = {**own, "releases": count, "or_more": count == _COUNTED}
     return answer
 

@@ -63,33 +63,12 @@ def kept(
     made: "Made", what: str, reason: BaseException, *, out: Sequence[Path] = (), about: "About | None" = None
 ) -> typer.Exit:
     """Keep finished tables that could not be written or printed, and say where. `out` is where they were to be."""
-    from osgt.tables.kept import keep  # noqa: PLC0415 - the extra "tables"
-    from osgt.tables.settling import settle_command  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.publishing import kept_elsewhere  # noqa: PLC0415 - the extra "tables"
 
-    why = _why(reason)
-    stands = "" if made.reservation is None else " The charge to the ledger stands."
-    tables = [*made.tables.values()]
-    it, table = ("it", "table") if len(tables) == 1 else ("them", "tables")
-    try:
-        paths = keep(tables, about)
-    except OSError as error:
-        return _nothing(
-            f"Nothing was released: {what} ({why}), and the finished {table} could not be kept elsewhere "
-            f"({words_of(error)}).{stands}"
-        )
-    places = [os.path.abspath(file) for file in out] or ["FILE"] * len(paths)
-    words = [word for path, place in zip(paths, places, strict=True) for word in ("--kept", path, "--out", place)]
-    how = (
-        f"Move {it} to {'its' if len(tables) == 1 else 'their'} place"
-        if made.reservation is None
-        else f"To put {it} in place, run `{settle_command(made, *words)}`"
-    )
-    with_it = "with its statement, is" if len(tables) == 1 else "with their statement, are"
-    shown = ", ".join(repr(str(path)) for path in paths)
-    complain(
-        f"The budget is spent, but {what}: {why}. The finished {table}, {with_it} kept in {shown}."
-        f"{stands} {how}; do not release again."
-    )
+    is_kept, words = kept_elsewhere(made, what, reason, out=out, about=about)
+    if not is_kept:
+        return _nothing(words)
+    complain(words)
     return typer.Exit(LEFT_TO_DO)
 
 

@@ -11,7 +11,7 @@ import typer
 from osgt.calibration import calibrate_epsilon, compare
 from osgt.cli.pictures import PICTURES, check_matplotlib
 from osgt.cli.plan_noise import as_dict, print_noises
-from osgt.cli.planned import plan_options, print_plan
+from osgt.cli.planned import print_plan
 from osgt.cli.release_options import BUDGET, OUTPUT
 from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
 from osgt.cli.table_options import Asked, takes_a_table
@@ -121,7 +121,7 @@ def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json
         given = {"interval": error, "delta": given.get("delta")}
     query = file.asked()
     with closing(query.dataset):
-        found = query.plan(**given, **plan_options(file), charged=file.data.ledger is not None)
+        found = query.plan(**given, **file.plan_options(), charged=file.data.ledger is not None)
     if as_json:
         warn(found.warnings)
         typer.echo(json.dumps(found.to_dict(), indent=2))

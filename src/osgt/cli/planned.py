@@ -1,29 +1,17 @@
 """What `osgt plan` and `osgt release --dry-run` print: the noise intervals of each column, and the plan in words."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from osgt.cli.shared import say
-from osgt.noise.error import objective_of
 from osgt.shown_text import printable
 
 if TYPE_CHECKING:
     from osgt.tables.plan import Plan
     from osgt.tables.publication_plan import PublicationPlan
-    from osgt.tables.query_file import QueryFile
-
-
-def plan_options(file: "QueryFile") -> dict[str, Any]:
-    """The arguments of `plan` and `release`, beside the budget."""
-    output = file.output
-    return {
-        "confidence": output.confidence,
-        "objective": objective_of(output.objective),
-        "measure_left_out": output.measure_left_out,
-    }
 
 
 def print_plan(console: Console, found: "Plan | PublicationPlan") -> None:

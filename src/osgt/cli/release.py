@@ -1,9 +1,8 @@
 """`osgt release`: a private table from a file, a database or a cluster."""
 
-import glob
-import os
 import shlex
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +10,13 @@ import typer
 
 from osgt.cli import outcome
 from osgt.cli.dry_run import dry_run
-from osgt.cli.planned import plan_options
 from osgt.cli.progress import progress
 from osgt.cli.release_options import OUTPUT
 from osgt.cli.released import release_text
 from osgt.cli.saved_query import saved
 from osgt.cli.shared import QueryPath, clear_errors, command_target, warn
 from osgt.cli.table_options import Asked, takes_a_table
-from osgt.files import Target, written_together
+from osgt.files import Target
 
 if TYPE_CHECKING:
     from osgt.tables.publication import Publication
@@ -67,8 +65,10 @@ def release(
     """
     with clear_errors():
         file = asked.query_file(query)
+        from osgt.tables.publishing import files_used  # noqa: PLC0415 - the extra "tables"
+
         targets = _targets(file, overwrite=overwrite, query_file=query)
-        with saved(file, save_query, apart=_used(file, query), overwrite=overwrite):
+        with saved(file, save_query, apart=files_used(file, query), overwrite=overwrite):
             made = _run(file, targets, dry=dry, as_json=as_json)
         if made is not None:
             paths = [Path(target.path) for target in targets.values()]
@@ -97,70 +97,46 @@ def _run(
 
 def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> dict[str, Target]:
     """The files that a release writes; not even --overwrite replaces what it reads or charges."""
-    from osgt.tables.output import SUFFIXES  # noqa: PLC0415 - the extra "tables"
-    from osgt.tables.published import with_descriptions  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.publishing import files_used, release_targets  # noqa: PLC0415 - the extra "tables"
 
-    apart = _used(file, query_file)
-    out, report = file.output.out, file.output.report
-    files: dict[str, str | Path] = {} if report is None else {"report": report}
-    if out is not None:
-        files = {**(_table_files(file, out) if file.table else {"out": out}), **files}
-    targets = {
-        key: command_target(_option(key), Path(path), overwrite=overwrite, suffixes=SUFFIXES[_option(key)], apart=apart)
-        for key, path in files.items()
-    }
-    return with_descriptions(targets)
-
-
-def _used(file: "QueryFile", query_file: Path | None) -> list[str]:
-    """What a release reads or charges."""
-    keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
-    found = [text for text in (file.data.source, file.data.ledger, *keys) if isinstance(text, str)]
-    return found if query_file is None else [*found, glob.escape(os.fspath(query_file))]
-
-
-def _table_files(file: "QueryFile", out: str) -> dict[str, Path]:
-    from osgt.tables.output import out_key  # noqa: PLC0415 - the extra "tables"
-    from osgt.tables.publication_release import table_files  # noqa: PLC0415 - the extra "tables"
-
-    return {out_key(name): path for name, path in table_files([table.name for table in file.table], out).items()}
-
-
-def _option(key: str) -> str:
-    return "report" if key == "report" else "out"
+    apart = files_used(file, query_file)
+    return release_targets(
+        file,
+        lambda key, path, suffixes: command_target(key, path, overwrite=overwrite, suffixes=suffixes, apart=apart),
+    )
 
 
 def _released(
     file: "QueryFile", query: "Query | Publication", targets: dict[str, Target], *, dry: bool, as_json: bool
 ) -> "Release | PublicationRelease | None":
-    budget, options = file.budget.given(), plan_options(file)
-    plan = query.plan(**budget, **options)
-    engine = query.dataset.table.get_backend().name
-    from osgt.tables.output import check_writable, out_key  # noqa: PLC0415 - the extra "tables"
+    from osgt.tables.publishing import (  # noqa: PLC0415 - the extra "tables"
+        UnwrittenError,
+        check_files,
+        out_paths,
+        publish,
+    )
 
-    if file.output.out is not None:
-        for each in query.tables.values():
-            check_writable(each, file.output.out)
+    plan = query.plan(**file.budget.given(), **file.plan_options())
+    engine = query.dataset.table.get_backend().name
+    check_files(file, query, targets.values())
     about = query.about(file.report.texts())
     warn(plan.warnings)
     if dry:
         dry_run(query, plan, targets, as_json=as_json)
         return None
     show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
-    # The files are begun first: what cannot be written is not charged.
-    made = None
+    title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
     try:
-        with written_together(targets) as places:
-            title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
-            with outcome.charging(show), progress(query, title):
-                made = query.release(**budget, **options, nonnegative=file.output.nonnegative)
-            made.fill(targets, places, about)
-    except (Exception, KeyboardInterrupt) as error:
-        if made is None:
-            raise
-        out = [Path(targets[key].path) for key in map(out_key, query.tables) if key in targets]
-        raise outcome.kept(made, "the files could not be written", error, out=out, about=about) from error
-    return made
+        return publish(file, query, targets, about, _charging(query, show, title))
+    except UnwrittenError as error:
+        reason, out = error.__cause__ or error, out_paths(query, targets)
+        raise outcome.kept(error.made, str(error), reason, out=out, about=about) from reason
+
+
+@contextmanager
+def _charging(query: "Query | Publication", show: str | None, title: str) -> Iterator[None]:
+    with outcome.charging(show), progress(query, title):
+        yield
 
 
 def _charged(query: "Query | Publication") -> tuple[str, str]:

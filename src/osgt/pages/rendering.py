@@ -7,8 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from osgt.shown_text import one_line, printable
 
@@ -21,20 +21,21 @@ def render(template: str, **values: Any) -> str:
     style = resources.files("osgt.pages").joinpath("style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    found = _environment().get_template(template)
+    found = environment().get_template(template)
     return found.render(style=Markup(style), policy=policy, **values)
 
 
 def fragment(template: str, **values: Any) -> str:
     """A piece of a page of others, with a style that touches nothing else there."""
     style = resources.files("osgt.pages").joinpath("notebook.css").read_text(encoding="utf-8")
-    return _environment().get_template(template).render(style=Markup(style), **values)
+    return environment().get_template(template).render(style=Markup(style), **values)
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("osgt.pages"),
+def environment(*packages: str) -> Environment:
+    """The templates of this package, and of others that build on them."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "osgt.pages")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -42,8 +43,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"one_line": one_line, "link": link}
-    return environment
+    made.filters |= {"one_line": one_line, "link": link, "exact": exact}
+    return made
+
+
+def exact(text: str) -> Markup:
+    """Text for the value of a field, which comes back as it is: escaped, with no marks in it."""
+    return escape(text)
 
 
 def _shown(value: Any) -> Any:

@@ -112,6 +112,11 @@ class Dataset(OfAllRows):
         """The name of the privacy unit, for ledgers and sentences: "person", "household + person", "row"."""
         return self.unit.name
 
+    @property
+    def types_can_be_declared(self) -> bool:
+        """Whether columns are text until their types are declared, as those of CSV files are."""
+        return self._source.declarable
+
     def close(self) -> None:
         """Close what this object has opened: the connection to files and database URLs, the ledger of a path."""
         if self._opened:

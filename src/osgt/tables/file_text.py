@@ -84,6 +84,8 @@ def _value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(each) for each in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(key)} = {_value(each)}' for key, each in value.items())}}}"
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return repr(value)

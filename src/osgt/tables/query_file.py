@@ -74,6 +74,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
+from osgt.noise.error import objective_of
 from osgt.tables.about import ReportTexts
 from osgt.tables.aggregates import AGGREGATES, Kind
 from osgt.tables.aggregates.kinds import Arguments
@@ -272,6 +273,15 @@ class QueryFile(FileTable):
         if self.table:
             raise ValueError("this is for one table: give a query file with [groups] and [[aggregates]], no [[table]]")
         return self._with_types(lambda: self._query(ledger))
+
+    def plan_options(self) -> dict[str, Any]:
+        """The arguments of `plan` and `release`, beside the budget."""
+        output = self.output
+        return {
+            "confidence": output.confidence,
+            "objective": objective_of(output.objective),
+            "measure_left_out": output.measure_left_out,
+        }
 
     @staticmethod
     def _with_types(made: "Callable[[], _Made]") -> "_Made":

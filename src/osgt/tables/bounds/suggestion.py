@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,6 +71,19 @@ class Suggestion:
         """The query with the recommended bounds; those that were given stay."""
         choice = self.recommendation.choice
         return self.query.completed(choice.max_groups, choice.max_rows, self.bounds)
+
+    def filled(self, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """A query file in plain values with the recommended bounds; those given stay, and so does its budget."""
+        found = deepcopy(dict(plain))
+        groups = found.setdefault("groups", {})
+        for key, limit in (("max_groups", self.max_groups), ("max_rows_per_group", self.max_rows_per_group)):
+            if limit is not None:
+                groups.setdefault(key, limit)
+        for aggregate in found.get("aggregates", []):
+            if aggregate.get("bounds") is None and aggregate.get("column") in self.bounds:
+                aggregate["bounds"] = list(self.bounds[aggregate["column"]])
+        found["budget"] = {"epsilon": self.release_epsilon, "delta": self.release_delta} | found.get("budget", {})
+        return found
 
     @property
     def max_groups(self) -> int | None:
