@@ -14,6 +14,7 @@ _COMMANDS = {
     "bounds": "bounds:bounds",
     "statement": "statement:statement",
     "audit": "audit:audit",
+    "web": "web:web",
     "schema": "schema:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",

@@ -305,6 +305,10 @@ def percent(part: float) -> str:
     return f"{round(100 * part, 1) + 0.0:.1f} %"
 
 
+#: The first step from where an ε is sought, of its logarithm.
+_FIRST_STEP = 0.1
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a plan is made for: the numbers of a table, what its bounds cut off, and whether that is measured."""
@@ -395,25 +399,28 @@ def _selection(planning: Planning, noise: Noise, chance: float, *, apart: bool) 
     return Selection(tau, chosen_delta(planning.groups.most, float(law.sf(tau - most - 1))), apart)
 
 
-def epsilon_for(target: float, excess: Callable[[float], float]) -> float:
+def epsilon_for(target: float, excess: Callable[[float], float], start: float = 1.0) -> float:
     """The least ε, to about 1e-5 of itself, at which a noise interval is as narrow as the target.
 
     `excess` of ε is ≤ 0 there: the logarithm of the chance to be outside the target, less that of the chance allowed.
+    `start` is an ε that is not far off.
     """
 
     @cache
     def limited(log_epsilon: float) -> float:
         return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
 
-    low = high = 0.0
+    low = high = min(max(math.log(start), math.log(1e-8)), math.log(1e5))
+    step = _FIRST_STEP
     while limited(high) > 0:
-        low, high = high, high + 1.0
-        if high > math.log(1e5):
+        if high >= math.log(1e5):
             raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
+        low, high, step = high, min(high + step, math.log(1e5)), 2 * step
+    step = _FIRST_STEP
     while limited(low) <= 0:
-        low, high = low - 1.0, low
-        if low < math.log(1e-8):
+        if low <= math.log(1e-8):
             raise ValueError(f"interval {target:g} is wide enough for any ε")
+        low, high, step = max(low - step, math.log(1e-8)), low, 2 * step
     found = float(brentq(limited, low, high, xtol=1e-5))
     while limited(found) > 0:
         found += 1e-5

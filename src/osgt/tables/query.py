@@ -92,8 +92,10 @@ class Query(Methods):
 
         if epsilon is None:
             target = real_number("interval", interval, positive=True)
-            chosen = _chosen(plan_at(1.0).columns, column)  # refuses what is wrong with the rest
-            epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target))
+            first = plan_at(1.0)  # refuses what is wrong with the rest
+            chosen = _chosen(first.columns, column)
+            width = first.columns[chosen].half_width or target  # about inversely proportional to ε
+            epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target), width / target)
         return plan_at(epsilon)
 
     def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:

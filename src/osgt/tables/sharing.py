@@ -7,6 +7,7 @@ from dataclasses import replace
 from osgt.calibration import Part
 from osgt.limits import can_be_drawn
 from osgt.noise import IntegerLaw, on_integers, scaled
+from osgt.privacy.estimate import Estimate
 from osgt.tables.joint_planning import Noises
 from osgt.tables.planning import Noise, profile_of_all
 
@@ -15,6 +16,9 @@ LEFT_OUT_SHARE = 0.02
 
 #: The logarithm of the noise is found to this.
 _CLOSE = 0.02
+
+#: The largest logarithm that is tried.
+_LARGEST = math.log(1e9)
 
 
 def with_left_out(
@@ -46,7 +50,14 @@ def with_left_out(
         profile = profile_of_all(beside(log_factor))
         return profile.epsilon(0.0) <= epsilon if delta == 0 else float(profile.delta(epsilon, slack=1e-3)) <= delta
 
-    least = _least(fits, math.log(10.0))
+    def seems_to_fit(log_factor: float) -> bool:
+        pairs, counts = profile_of_all(beside(log_factor)).pairs()
+        return Estimate(pairs, counts, math.log(delta)).log_delta(epsilon) <= math.log(delta)
+
+    # Proved where it matters, which is nearly always at the first place that the estimate leads to.
+    least = _least(seems_to_fit if delta > 0 else fits, math.log(10.0))
+    while least is not None and not fits(least):
+        least = least + _CLOSE if least < _LARGEST else None
     if least is None:
         return None
     shared = beside(least)
@@ -66,7 +77,7 @@ def _least(fits: Callable[[float], bool], start: float) -> float | None:
     low, high = start, start
     while not fits(high):
         low, high = high, high + 1.0
-        if high > math.log(1e9):
+        if high > _LARGEST:
             return None
     while low == high or fits(low):
         low, high = low - 1.0, low

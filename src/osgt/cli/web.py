@@ -1,0 +1,52 @@
+"""`osgt web`: plan and publish from a page."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from osgt.cli.shared import QueryPath, clear_errors, say, terminal
+
+
+def web(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="SOURCE", help="Parquet, CSV or database file to begin with, or a database URL."),
+    ] = None,
+    query: QueryPath = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="LOCATION", help="Ledger to begin with: a file or a database URL.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=65535, help="Port on this computer; any free one if left out.")
+    ] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link, and open no browser.")] = False,
+) -> None:
+    """Plan and publish from a page in the browser, on this computer alone.
+
+    The page is a query file at every moment: it can be loaded, kept, and run with `osgt release --query`. The server
+    listens on 127.0.0.1, and lets in only the browser that comes with the link of this start.
+
+    Example: osgt web flights.parquet --ledger budget.db
+    """
+    with clear_errors():
+        start = _start(source, query, ledger)
+        try:
+            from osgt.web.server import serve  # noqa: PLC0415 - the extra "web"
+        except ImportError as error:
+            if (error.name or "").split(".")[0] == "osgt":
+                raise
+            raise ImportError('osgt web needs an extra: pip install "osgt[web]"') from None
+        console = terminal()
+        serve(start, port=port, opens=not no_browser, say=lambda text: say(console, text))
+
+
+def _start(source: str | None, query: Path | None, ledger: str | None) -> dict[str, Any]:
+    """What the page starts with: the query file, and what was typed in place of what it says."""
+    plain: dict[str, Any] = {}
+    if query is not None:
+        from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
+
+        plain = read_query_file(query).given()
+    typed = {key: value for key, value in (("source", source), ("ledger", ledger)) if value is not None}
+    return {**plain, "data": {**plain.get("data", {}), **typed}} if typed else plain

@@ -1,0 +1,101 @@
+"""A query file as Python: the same release, written as a program."""
+
+from collections.abc import Mapping
+from typing import Any
+
+#: Keys of [data] that are no arguments of `Dataset`, or come first.
+_APART = ("source", "privacy_unit", "derive", "where")
+
+#: Where a call is broken into lines.
+_WIDTH = 88
+
+#: The arguments of aggregates that may be given by place, in this order.
+_BY_PLACE = ("column", "condition")
+
+
+def python_code(plain: Mapping[str, Any]) -> str:
+    """The program that makes the release of a query file in plain values; what is not given yet is `...`."""
+    several = plain.get("table") or []
+    names = ["Dataset", "Publication"] if several else ["Dataset"]
+    lines = [f"from osgt import {', '.join(names)}", "", *_dataset(plain.get("data", {}))]
+    if several:
+        tables = {table.get("name", f"table_{i + 1}"): table for i, table in enumerate(several)}
+        for name, table in tables.items():
+            lines += ["", *_query(_variable(name), table)]
+        keys = ", ".join(f"{name!r}: {_variable(name)}" for name in tables)
+        lines += ["", f"query = Publication({{{keys}}})"]
+        weights = {name: table["weight"] for name, table in tables.items() if table.get("weight", 1) != 1}
+        if weights:
+            lines.append(f"query = query.weighted({weights!r})")
+    else:
+        lines += ["", *_query("query", plain)]
+    return "\n".join([*lines, "", *_release(plain)]) + "\n"
+
+
+def _dataset(data: Mapping[str, Any]) -> list[str]:
+    first = [_given(data, "source"), f"privacy_unit={_given(data, 'privacy_unit')}"]
+    named = [f"{name}={value!r}" for name, value in data.items() if name not in _APART and value is not None]
+    lines = _call("data = Dataset", [*first, *named])
+    if data.get("derive"):
+        lines += _call("data = data.derive", [repr(dict(data["derive"]))])
+    where = data.get("where") or []
+    for condition in [where] if isinstance(where, str) else where:
+        lines.append(f"data = data.where({condition!r})")
+    return lines
+
+
+def _query(name: str, plain: Mapping[str, Any]) -> list[str]:
+    groups = plain.get("groups", {})
+    by = groups.get("by") or []
+    named = [f"{key}={value!r}" for key, value in groups.items() if key != "by" and value is not None]
+    steps = [f"data.group_by({', '.join([*(repr(each) for each in ([by] if isinstance(by, str) else by)), *named])})"]
+    where = plain.get("where") or []
+    conditions = [where] if isinstance(where, str) else where
+    if conditions:
+        steps[0] = steps[0].replace("data.", "".join(["data", *(f".where({each!r})" for each in conditions), "."]), 1)
+    for aggregate in plain.get("aggregates", ()):
+        placed = [repr(aggregate[key]) for key in _BY_PLACE if key in aggregate]
+        rest = [
+            f"{key}={tuple(value) if key == 'bounds' else value!r}"
+            for key, value in aggregate.items()
+            if key not in (*_BY_PLACE, "kind") and value is not None
+        ]
+        steps.append(f".{aggregate['kind']}({', '.join([*placed, *rest])})")
+    one = f"{name} = {''.join(steps)}"
+    return [one] if len(one) <= _WIDTH else [f"{name} = (", *(f"    {step}" for step in steps), ")"]
+
+
+def _release(plain: Mapping[str, Any]) -> list[str]:
+    budget, output = plain.get("budget", {}), dict(plain.get("output", {}))
+    files = {key: output.pop(key) for key in ("out", "report") if output.get(key) is not None}
+    options = [f"epsilon={_given(budget, 'epsilon')}", f"delta={_given(budget, 'delta')}"]
+    options += [f"{key}={_option(key, value)}" for key, value in output.items() if value is not None]
+    lines = _call("release = query.release", options)
+    texts = [f"{key}={value!r}" for key, value in plain.get("report", {}).items() if value]
+    if files:
+        lines += _call("release.write", [*(f"{key}={value!r}" for key, value in files.items()), *texts])
+    return lines
+
+
+def _option(key: str, value: Any) -> str:
+    """An argument of `release`; objectives with a number are pairs in Python."""
+    if key == "objective" and isinstance(value, str):
+        from osgt.noise.error import objective_of  # noqa: PLC0415 - for this alone
+
+        return repr(objective_of(value))
+    return repr(value)
+
+
+def _given(values: Mapping[str, Any], key: str) -> str:
+    return repr(values[key]) if values.get(key) is not None else "..."
+
+
+def _call(start: str, arguments: list[str]) -> list[str]:
+    one = f"{start}({', '.join(arguments)})"
+    return [one] if len(one) <= _WIDTH else [f"{start}(", *(f"    {each}," for each in arguments), ")"]
+
+
+def _variable(name: str) -> str:
+    """A name of Python that stands for a table."""
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return f"table_{plain}"

@@ -1,0 +1,261 @@
+"""The addresses of the page and what each does: parse, call, render."""
+
+import secrets
+import tomllib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from osgt.files import words_of
+from osgt.tables.file_code import python_code
+from osgt.tables.query_file import query_file_of
+from osgt.web import pages, publishing, views
+from osgt.web.checking import ERRORS, Checked, check
+from osgt.web.entries import Entries, Problems, number, text
+from osgt.web.form import fields_of, normalised, plain_of
+from osgt.web.gate import Gate
+from osgt.web.jobs import Jobs
+from osgt.web.opened import Opened
+
+#: Pages of others (the report, the ledger's) run nothing and load nothing, and are kept apart from this server.
+_APART = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; sandbox allow-downloads allow-popups"
+)
+
+#: What a page has beside the query file, and does not come back to.
+_PASSING = ("once", "do", "query", "publish", "suggest.confirm", "preview.confirm")
+
+
+class Web:
+    """The application: its state is what is open and what is running; the entries are the browser's."""
+
+    def __init__(self, port: int, start: dict[str, Any], new_link: Callable[[str], None] = lambda path: None) -> None:
+        self.opened, self.jobs = Opened(), Jobs()
+        self._start = fields_of(start)
+        self._entries: dict[str, Entries] = {}
+        routes = [
+            Route("/", self.planner, methods=["GET", "POST"]),
+            Route("/publish", self.publish, methods=["POST"]),
+            Route("/suggest", self.suggest, methods=["POST"]),
+            Route("/jobs/{key}", self.job),
+            Route("/jobs/{key}/files/{number:int}", self.file),
+            Route("/ledger", self.ledger, methods=["POST"]),
+            Route("/query.toml", self.query_file, methods=["POST"]),
+            Route("/release.py", self.program, methods=["POST"]),
+            Route("/help", lambda request: HTMLResponse(pages.help_page())),
+            Route("/style.css", lambda request: Response(pages.style(), media_type="text/css")),
+            Route("/script.js", lambda request: Response(pages.script(), media_type="text/javascript")),
+        ]
+        self.gate = Gate(Starlette(routes=routes), port, new_link)
+
+    # Starlette runs functions that are not asynchronous in threads of their own: planning takes a while.
+
+    def planner(self, request: Request) -> Response:
+        """The page, empty, as it was started, or as its fields say."""
+        if request.method == "GET":
+            return self._planner(self._start)
+        entries = _entries(request)
+        action = entries.one("do")
+        if action == "load":
+            return self._loaded(entries)
+        if action == "preview":
+            return self._previewed(entries)
+        if action.startswith("remove:"):
+            entries = entries.without(action.removeprefix("remove:"))
+        return self._planner(entries)
+
+    def publish(self, request: Request) -> Response:
+        """Check all that can be checked, then charge and publish in the background."""
+        entries = _entries(request)
+        key = entries.one("once")
+        if self.jobs.get(key) is not None:
+            return _to_job(key)  # the same page was sent twice
+        found = self._checked(entries)
+        if not entries.one("publish.confirm"):
+            found.problems.setdefault("publish.confirm", "Tick this to publish: it cannot be taken back.")
+        for name in ("out", "report"):
+            if not entries.one(f"output.{name}"):
+                found.problems.setdefault(f"output.{name}", "Give the name of a file.")
+        if not (found.is_ready and key):
+            return self._page(entries, found, notice="Not published, and nothing was charged.", notice_is_bad=True)
+        try:
+            ready = publishing.prepared(found.file)
+        except ERRORS as error:
+            return self._refused(entries, found, error)
+        self._entries[key] = entries.without(*_PASSING)
+        self.jobs.begin(key, "release", ready.title, lambda job: publishing.release(ready, job))
+        return _to_job(key)
+
+    def suggest(self, request: Request) -> Response:
+        """Charge a suggestion of bounds, and make it in the background."""
+        entries = _entries(request)
+        key = entries.one("once")
+        if self.jobs.get(key) is not None:
+            return _to_job(key)
+        found = self._checked(entries)
+        problems: Problems = {}
+        epsilon = number(entries, "suggest.epsilon", problems)
+        delta = number(entries, "suggest.delta", problems) or 0.0
+        if epsilon is None:
+            problems.setdefault("suggest.epsilon", "Give the ε of the suggestion.")
+        if not entries.one("suggest.confirm"):
+            problems["suggest.confirm"] = "Tick this to go on: it is charged."
+        found.problems |= problems
+        if found.problems or found.query is None or found.plain.get("table") or not key:
+            return self._page(entries, found, notice="Nothing was charged.", notice_is_bad=True, opened="suggest")
+        try:
+            file = found.file
+            query = file.query(file.data.ledger)
+        except ERRORS as error:
+            return self._refused(entries, found, error)
+        kept = entries.without(*_PASSING)
+        self._entries[key] = kept
+
+        def run(job: Any) -> publishing.Result:
+            aim = entries.one("suggest.aim") or "error"
+            result = publishing.suggestion(file, query, job, epsilon=epsilon, delta=delta, aim=aim)
+            if result.suggestion is not None:
+                filled = fields_of(result.suggestion.filled(found.plain)).fields
+                bounds = {name: values for name, values in filled.items() if _is_bound(name)}
+                self._entries[key] = kept.updated(bounds)
+            return result
+
+        self.jobs.begin(key, "suggestion", f"ε = {epsilon:.15g}, δ = {delta:.15g} for the suggestion", run)
+        return _to_job(key)
+
+    def job(self, request: Request) -> Response:
+        """How far a job is, or what became of it."""
+        found = self.jobs.get(request.path_params["key"])
+        if found is None:
+            return PlainTextResponse("There is no such job.\n", 404)
+        return HTMLResponse(pages.job(found, self._entries[found.key], self.gate.form_token))
+
+    def file(self, request: Request) -> Response:
+        """A file that a job has written."""
+        found = self.jobs.get(request.path_params["key"])
+        result = None if found is None else found.result
+        number = request.path_params["number"]
+        if result is None or number >= len(result.files):
+            return PlainTextResponse("There is no such file.\n", 404)
+        path: Path = result.files[number]
+        if not path.is_file():
+            return PlainTextResponse(f"{path} is not there any more.\n", 404)
+        if path.suffix.lower() == ".html":
+            return HTMLResponse(path.read_text(encoding="utf-8"), headers={"content-security-policy": _APART})
+        return FileResponse(path, filename=path.name)
+
+    def ledger(self, request: Request) -> Response:
+        """The page of the ledger that is named: budgets, spending over time, releases, what is left."""
+        from osgt.ledger.report import page  # noqa: PLC0415 - most pages have none
+
+        location = _entries(request).one("data.ledger")
+        try:
+            if not location:
+                raise ValueError("Give the ledger first.")
+            ledger = self.opened.ledger(location)
+            overviews = [ledger.overview(name) for name in ledger.datasets()]
+            content = page(ledger.name, overviews, ledger.verify(), datetime.now(UTC))
+        except ERRORS as error:
+            return PlainTextResponse(f"{words_of(error)}\n", 400)
+        return HTMLResponse(content, headers={"content-security-policy": _APART})
+
+    def query_file(self, request: Request) -> Response:
+        """The entries as a query file."""
+        plain, _ = plain_of(normalised(_entries(request)))
+        return _download("query.toml", pages.query_text(plain)[0])
+
+    def program(self, request: Request) -> Response:
+        """The entries as a program."""
+        plain, _ = plain_of(normalised(_entries(request)))
+        return _download("release.py", python_code(pages.without_passwords(plain)))
+
+    def _checked(self, entries: Entries) -> Checked:
+        plain, problems = plain_of(normalised(entries))
+        wanted = entries.one("budget.by") == "interval"
+
+        def accepted(problems: Problems) -> tuple[float | None, str | None, float | None]:
+            last = number(entries, "budget.epsilon", {})
+            return number(entries, "budget.interval", problems), text(entries, "budget.column", problems), last
+
+        if wanted:
+            plain.get("budget", {}).pop("epsilon", None)
+        return check(plain, problems, self.opened, accepted if wanted else None)
+
+    def _planner(self, entries: Entries) -> Response:
+        return self._page(entries, self._checked(entries))
+
+    def _page(self, entries: Entries, found: Checked, **more: Any) -> Response:
+        shown = normalised(entries.without(*_PASSING))
+        if found.epsilon is not None:
+            shown = shown.updated({"budget.epsilon": [f"{found.epsilon:.15g}"]})
+        if "query" in found.problems:
+            shown = shown.updated({"query": [entries.raw("query")]})
+        bad = more.get("notice_is_bad", False)
+        once = secrets.token_urlsafe(16)
+        content = pages.planner(shown, found, token=self.gate.form_token, once=once, **more)
+        return HTMLResponse(content, status_code=422 if bad else 200)
+
+    def _refused(self, entries: Entries, found: Checked, error: BaseException) -> Response:
+        words = words_of(error)
+        place = next((name for name in ("output.out", "output.report") if words.startswith(name)), None)
+        if place is not None:
+            words = words.removeprefix(place).lstrip(": ")
+            found.problems[place] = words[:1].upper() + words[1:]
+        return self._page(entries, found, notice=publishing.refusal(error), notice_is_bad=True)
+
+    def _loaded(self, entries: Entries) -> Response:
+        """The page for a query file in place of all entries; if it is not one, the page as it was."""
+        try:
+            plain = tomllib.loads(entries.raw("query"))
+            file = query_file_of(plain) if plain else None
+        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+            found = self._checked(entries)
+            found.problems["query"] = f"This is not a query file: {error}"
+            return self._page(entries, found, opened="load")
+        if file is None:
+            found = self._checked(entries)
+            found.problems["query"] = "Choose a file, or paste its text here."
+            return self._page(entries, found, opened="load")
+        loaded = fields_of(file.given())
+        return self._page(loaded, self._checked(loaded), notice="The query file is loaded.")
+
+    def _previewed(self, entries: Entries) -> Response:
+        """The page with exact figures, if somebody has said that they may see them."""
+        found = self._checked(entries)
+        if not entries.one("preview.confirm"):
+            found.problems["preview.confirm"] = "Tick this first."
+        elif found.query is not None and not found.problems:
+            try:
+                shown = found.query.preview()
+            except ERRORS as error:
+                found.problems["preview.confirm"] = words_of(error)
+            else:
+                return self._page(entries, found, preview_cards=views.preview_cards(shown))
+        else:
+            found.problems.setdefault("preview.confirm", "Complete the data and the table first.")
+        return self._page(entries, found)
+
+
+def _entries(request: Request) -> Entries:
+    """The fields of the form, which the gate has read."""
+    return Entries.of_pairs(request.scope["osgt.fields"])
+
+
+def _to_job(key: str) -> Response:
+    return RedirectResponse(f"/jobs/{key}", 303)
+
+
+def _download(name: str, content: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return PlainTextResponse(content, headers=headers)
+
+
+def _is_bound(name: str) -> bool:
+    return name.startswith("groups.max_") or (name.startswith("aggregates.") and ".bounds." in name)

@@ -1,0 +1,273 @@
+"""What the entries amount to: the data they name, the query, its plan; what is wrong at which field, what is missing.
+
+Reads no rows: files and databases are opened for their columns alone.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from osgt.files import words_of
+from osgt.tables.aggregates import AGGREGATES
+from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.dataset import Dataset
+from osgt.tables.query_file import QueryFile, query_file_of
+from osgt.tables.types import UndeclaredTypeError
+from osgt.web.accepted import accepted_epsilon
+from osgt.web.entries import Problems
+from osgt.web.opened import Opened
+
+if TYPE_CHECKING:
+    from osgt.ledger import Ledger, Spending
+    from osgt.tables.plan import Plan
+    from osgt.tables.publication import Publication
+    from osgt.tables.publication_plan import PublicationPlan
+    from osgt.tables.query import Query
+
+#: The half-width that is acceptable, of which column, and the ε that was found for another one before.
+Accepted = Callable[[Problems], tuple[float | None, str | None, float | None]]
+
+#: What the library raises for what a user may do wrong.
+ERRORS = (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError)
+
+#: The fields of the arguments that messages begin with, where the two have different names.
+_FIELDS = {
+    "data": {name: f"data.{name}" for name in ("source", "table", "engine", "master", "delimiter", "privacy_unit")},
+    "groups": {
+        "group_by": "groups.by",
+        "max_groups": "groups.max_groups",
+        "max_rows_per_group": "groups.max_rows_per_group",
+        "public_keys": "keys.kind",
+        "totals": "totals",
+    },
+    "budget": {
+        "epsilon": "budget.epsilon",
+        "delta": "budget.delta",
+        "interval": "budget.interval",
+        "column": "budget.column",
+        "confidence": "output.confidence",
+        "objective": "output.objective",
+    },
+}
+
+#: The keys of [data] that `Dataset` takes.
+_OPENS = ("source", "table", "engine", "master", "types", "delimiter")
+
+
+@dataclass
+class Checked:
+    """What was found out about the entries, as far as they go."""
+
+    plain: dict[str, Any]
+    problems: Problems
+    #: What has to be entered before there can be a plan, in words.
+    needed: list[str] = field(default_factory=list)
+    dataset: Dataset | None = None
+    query: "Query | OpenQuery | Publication | None" = None
+    plan: "Plan | PublicationPlan | None" = None
+    #: The ε that the accepted error needs, if that was asked for.
+    epsilon: float | None = None
+    ledger: "Ledger | None" = None
+    spending: "Spending | None" = None
+    #: Why the ledger would refuse the release now.
+    refused: str | None = None
+    datasets: list[str] = field(default_factory=list)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that the data have, those that are derived among them, and their types."""
+        if self.dataset is None:
+            return {}
+        return {name: str(dtype) for name, dtype in self.dataset.table.schema().items()}
+
+    @property
+    def file(self) -> QueryFile:
+        """The query file; a ValueError in words if it is not complete."""
+        return query_file_of(self.plain)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this could be published."""
+        return self.plan is not None and not self.problems and self.refused is None
+
+
+def check(
+    plain: dict[str, Any],
+    problems: Problems,
+    opened: Opened,
+    accepted: Accepted | None = None,
+) -> Checked:
+    """Open, ask and plan as far as the entries go.
+
+    `accepted` is there where ε is to follow from an error.
+    """
+    found = Checked(plain, problems)
+    data = plain.get("data", {})
+    if not data.get("source"):
+        found.needed.append("the data: a file or a database")
+        return found
+    unit = data.get("privacy_unit")
+    if unit is None:
+        found.needed.append("who is protected")
+    with _at(problems, "data", "data.source"):
+        found.dataset = opened.dataset({key: data[key] for key in _OPENS if key in data}, unit, data.get("neighbours"))
+    _ledger(found, opened)
+    if found.dataset is None:
+        return found
+    if plain.get("table"):
+        _several(found, opened)
+    else:
+        _one(found, opened)
+    if unit is not None and found.query is not None:
+        _plan(found, accepted)
+    return found
+
+
+def _one(found: Checked, opened: Opened) -> None:
+    """The query for one table, kept from request to request, so that its plans are too."""
+    plain = found.plain
+    key = json.dumps([plain.get(part) for part in ("data", "groups", "aggregates")], sort_keys=True, default=str)
+    known = opened.query(key)
+    if known is not None and not found.problems:
+        found.dataset, found.query = known.dataset, known
+        _missing(found)
+        return
+    data = found.dataset
+    assert data is not None
+    for row, (name, sql) in enumerate(plain.get("data", {}).get("derive", {}).items()):
+        with _at(found.problems, "", f"derive.{row}.sql"):
+            data = data.derive({name: sql})
+    where = plain.get("data", {}).get("where", [])
+    for condition in [where] if isinstance(where, str) else where:
+        with _at(found.problems, "", "data.where"):
+            data = data.where(condition)
+    found.dataset = data
+    groups = dict(plain.get("groups", {}))
+    by = groups.pop("by", [])
+    query: Any = None
+    with _at(found.problems, "groups", "groups.by"):
+        query = data.group_by(*([by] if isinstance(by, str) else by), **groups)
+    if query is None:
+        return
+    for row, aggregate in enumerate(plain.get("aggregates", ())):
+        arguments = {name: value for name, value in aggregate.items() if name != "kind"}
+        with _at(found.problems, f"aggregates.{row}", f"aggregates.{row}.kind", tuple(arguments)):
+            query = AGGREGATES[aggregate["kind"]].method(query, **arguments)
+    found.query = query
+    _missing(found)
+    if not found.problems:
+        opened.keep(key, query)
+
+
+def _missing(found: Checked) -> None:
+    query: Any = found.query
+    if not query.aggregates:
+        found.needed.append("what to publish: at least one number for each group")
+    elif isinstance(query, OpenQuery):
+        found.needed += query.missing
+
+
+def _several(found: Checked, opened: Opened) -> None:
+    """Several tables come from a file that was loaded: what is wrong with them is told there."""
+    key = json.dumps([found.plain.get(part) for part in ("data", "table")], sort_keys=True, default=str)
+    known = opened.query(key)
+    if known is None and found.plain.get("data", {}).get("privacy_unit") is not None:
+        with _at(found.problems, "", "query"):
+            known = found.file.asked()
+            opened.keep(key, known)
+    found.query = known
+
+
+def _plan(found: Checked, accepted: Accepted | None) -> None:
+    """The plan at the budget that was entered, or at the ε that an accepted error needs."""
+    problems, budget = found.problems, found.plain.get("budget", {})
+    epsilon, delta = budget.get("epsilon"), budget.get("delta")
+    interval = column = last = None
+    if accepted is not None:
+        interval, column, last = accepted(problems)
+        epsilon = None
+    if delta is None and "budget.delta" not in problems:
+        found.needed.append("δ")
+    if epsilon is None and interval is None and not {"budget.epsilon", "budget.interval"} & problems.keys():
+        found.needed.append("ε" if accepted is None else "the error that you can accept")
+    if found.needed or problems:
+        return
+    query: Any = found.query
+    with _at(problems, "budget", "budget.epsilon" if interval is None else "budget.interval"):
+        options = found.file.plan_options() | {"charged": found.plain["data"].get("ledger") is not None}
+        if interval is not None:
+            if found.plain.get("table"):
+                raise ValueError("interval is for one table: choose ε by its value")
+            if not interval > 0:
+                raise ValueError(f"interval must be above 0, got {interval:g}")
+            found.epsilon = accepted_epsilon(
+                lambda at: query.plan(at, delta, **options), interval, column, last if last and last > 0 else 1.0
+            )
+            found.plain.setdefault("budget", {})["epsilon"] = epsilon = found.epsilon
+        found.plan = query.plan(epsilon, delta, **options)
+    if found.plan is not None and found.spending is not None:
+        _fits(found)
+
+
+def _ledger(found: Checked, opened: Opened) -> None:
+    """What is left in the ledger that is named."""
+    location, name = (found.plain.get("data", {}).get(key) for key in ("ledger", "dataset"))
+    if location is None:
+        if name is not None:
+            found.problems["data.dataset"] = "This is a name in a ledger: give the ledger as well."
+        return
+    with _at(found.problems, "", "data.ledger"):
+        found.ledger = opened.ledger(location)
+        found.datasets = found.ledger.datasets()
+        if name is None:
+            found.needed.append("the name of the data set in the ledger")
+        elif name not in found.datasets:
+            known = f"It has {', '.join(found.datasets)}." if found.datasets else "It has none yet."
+            found.problems["data.dataset"] = (
+                f"The ledger has no data set {name!r}. {known} Open one with `osgt ledger open`."
+            )
+        else:
+            found.spending = found.ledger.spent(name)
+
+
+def _fits(found: Checked) -> None:
+    """Whether the ledger would take the charge now."""
+    data, plan = found.plain["data"], found.plan
+    assert plan is not None
+    assert found.query is not None
+    assert found.ledger is not None
+    dataset = found.query.dataset
+    try:
+        found.ledger.check(
+            data["dataset"],
+            plan.charge,
+            unit=dataset.privacy_unit,
+            neighbours=dataset.neighbours,
+            table=dataset.identity,
+        )
+    except ERRORS as error:
+        found.refused = words_of(error)
+
+
+@contextmanager
+def _at(problems: Problems, part: str, otherwise: str, arguments: tuple[str, ...] = ()) -> Iterator[None]:
+    """Tell an error of the library at the field of the argument that its message begins with."""
+    try:
+        yield
+    except UndeclaredTypeError as error:
+        problems.setdefault(
+            f"{part}.{error.argument}" if arguments else otherwise,
+            f"The type of column {error.column!r} must be declared with the data above, since none is guessed: "
+            f"{error.example}, for example.",
+        )
+    except ERRORS as error:
+        words = words_of(error)
+        first = re.match(r"\w+", words)
+        name = first[0] if first else ""
+        place = f"{part}.{name}" if name in arguments else _FIELDS.get(part, {}).get(name, otherwise)
+        if place.endswith(".bounds"):
+            place += ".low"
+        problems.setdefault(place, words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else "."))

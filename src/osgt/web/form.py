@@ -1,0 +1,273 @@
+"""The page's fields as a query file, and back: at every moment the page is a query file, complete or not.
+
+Both are plain values. What a query file can say and the page has no field for is carried along in one field, as TOML,
+so that a file which was loaded loses nothing.
+"""
+
+import datetime
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from osgt.tables.file_text import query_file_text
+from osgt.web.arguments import as_text, read_aggregate, written_aggregate
+from osgt.web.entries import Entries, Problems, number, text, whole
+
+#: The field that holds what others do not.
+REST = "rest"
+
+#: Fields that hold a text as it is, by the part of the query file.
+TEXTS = {
+    "data": ("source", "table", "engine", "master", "delimiter", "neighbours", "ledger", "dataset"),
+    "output": ("out", "report", "objective"),
+    "report": ("title", "subtitle", "publisher", "contact", "period", "source", "licence"),
+}
+NUMBERS: dict[str, dict[str, Callable[[Entries, str, Problems], int | float | None]]] = {
+    "groups": {"max_groups": whole, "max_rows_per_group": whole},
+    "budget": {"epsilon": number, "delta": number},
+    "output": {"confidence": number},
+}
+
+#: The names of totals on the page, and what a query file says for them.
+TOTALS = {"rollup": "rollup", "cube": "cube", "all": [[]]}
+
+#: The choice that stands for what a file has said and the page has no fields for.
+LOADED = "loaded"
+
+#: How a data set is protected, on the page: by the column that names people, or row by row.
+BY_COLUMN, BY_ROW = "column", "row"
+
+
+def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
+    """What the fields say, as a query file in plain values, and what cannot be read, by field."""
+    problems: Problems = {}
+    plain = _rest(entries)
+    for key, field in (("public_keys", "keys.kind"), ("totals", "totals")):
+        if entries.one(field) != LOADED:
+            plain.get("groups", {}).pop(key, None)
+    for part, names in TEXTS.items():
+        _add(plain, part, {name: text(entries, f"{part}.{name}", problems) for name in names})
+    for part, readers in NUMBERS.items():
+        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in readers.items()})
+    _add(
+        plain,
+        "data",
+        {
+            "privacy_unit": _unit(entries),
+            "types": {name: kind for name, kind in entries.below("data.types").items() if kind != "string"} or None,
+            "derive": _derived(entries, problems) or None,
+            "where": [line.strip() for line in entries.raw("data.where").splitlines() if line.strip()] or None,
+        },
+    )
+    by = entries.all("groups.by")
+    _add(
+        plain,
+        "groups",
+        {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": TOTALS.get(entries.one("totals"))},
+    )
+    _add(
+        plain,
+        "output",
+        {
+            "nonnegative": True if entries.one("output.nonnegative") else None,
+            "measure_left_out": None if entries.one("output.measure_left_out") else False,
+        },
+    )
+    for key in ("labels", "units"):
+        _add(plain, "report", {key: entries.below(f"report.{key}") or None})
+    found = [read_aggregate(entries, f"aggregates.{row}", problems) for row in entries.rows("aggregates")]
+    aggregates = [each for each in found if each is not None]
+    if aggregates:
+        plain["aggregates"] = aggregates
+    return plain, problems
+
+
+def normalised(entries: Entries) -> Entries:
+    """The same with the rows of aggregates and derived columns numbered from 0 on, without empty rows."""
+    fields = entries.without("aggregates", "derive").fields
+    for prefix in ("aggregates", "derive"):
+        rows = [row for row in entries.rows(prefix) if _is_entered(entries, f"{prefix}.{row}")]
+        for new, row in enumerate(rows):
+            start = f"{prefix}.{row}."
+            for name, values in entries.fields.items():
+                if name.startswith(start):
+                    fields[f"{prefix}.{new}.{name.removeprefix(start)}"] = values
+    return Entries(fields)
+
+
+def _is_entered(entries: Entries, row: str) -> bool:
+    """Whether a row holds something: of an aggregate its kind, of a derived column its name or expression."""
+    names = ("kind",) if row.startswith("aggregates") else ("name", "sql")
+    return any(entries.one(f"{row}.{name}") for name in names)
+
+
+def fields_of(plain: Mapping[str, Any]) -> Entries:
+    """The fields that hold a query file in plain values."""
+    rest = {key: dict(value) if isinstance(value, Mapping) else value for key, value in plain.items()}
+    fields: dict[str, list[str]] = {}
+    for part in TEXTS.keys() | NUMBERS.keys():
+        for name in (*TEXTS.get(part, ()), *NUMBERS.get(part, ())):
+            value = rest.get(part, {}).pop(name, None)
+            if value is not None:
+                fields[f"{part}.{name}"] = [as_text(value)]
+    fields |= _data_fields(rest.get("data", {}))
+    fields |= _groups_fields(rest.get("groups", {}))
+    output = rest.get("output", {})
+    if output.pop("nonnegative", False):
+        fields["output.nonnegative"] = ["yes"]
+    if output.pop("measure_left_out", True):
+        fields["output.measure_left_out"] = ["yes"]
+    for key in ("labels", "units"):
+        for name, value in (rest.get("report", {}).pop(key, None) or {}).items():
+            fields[f"report.{key}.{name}"] = [value]
+    for row, aggregate in enumerate(rest.pop("aggregates", ())):
+        fields |= written_aggregate(aggregate, f"aggregates.{row}")
+    left = {key: value for key, value in rest.items() if value not in ({}, [], None)}
+    return Entries(fields | ({REST: [query_file_text(left, Path.cwd())]} if left else {}))
+
+
+def _data_fields(data: dict[str, Any]) -> dict[str, list[str]]:
+    """The fields of [data] that are more than a text; what has no field stays."""
+    fields = _unit_fields(data.pop("privacy_unit", None))
+    fields |= {f"data.types.{name}": [kind] for name, kind in (data.pop("types", None) or {}).items()}
+    for row, (name, sql) in enumerate((data.pop("derive", None) or {}).items()):
+        fields |= {f"derive.{row}.name": [name], f"derive.{row}.sql": [sql]}
+    conditions = _listed(data.get("where"))
+    if all(len(condition.splitlines()) == 1 for condition in conditions):
+        data.pop("where", None)
+        fields["data.where"] = ["\n".join(conditions)]
+    return fields
+
+
+def _groups_fields(groups: dict[str, Any]) -> dict[str, list[str]]:
+    """The fields of [groups] that are more than a number; what has no field stays."""
+    by = _listed(groups.pop("by", None))
+    fields = {"groups.by": by}
+    if groups.get("public_keys") is not None:
+        found = _key_fields(groups["public_keys"], by)
+        fields |= {"keys.kind": [LOADED]} if found is None else found
+        if found is not None:
+            del groups["public_keys"]
+    if groups.get("totals") is not None:
+        name = next((name for name, value in TOTALS.items() if groups["totals"] == value), LOADED)
+        fields["totals"] = [name]
+        if name != LOADED:
+            del groups["totals"]
+    return fields
+
+
+def _add(plain: dict[str, Any], part: str, values: Mapping[str, Any]) -> None:
+    said = {name: value for name, value in values.items() if value is not None}
+    if said:
+        plain[part] = {**plain.get(part, {}), **said}
+
+
+def _rest(entries: Entries) -> dict[str, Any]:
+    try:
+        return tomllib.loads(entries.raw(REST))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}  # it is not a field that people type into
+
+
+def _unit(entries: Entries) -> str | list[str] | None:
+    kind = entries.one("unit.kind")
+    if kind == BY_ROW:
+        return "row"
+    columns = entries.all("data.privacy_unit")
+    return columns if kind == BY_COLUMN and columns else None
+
+
+def _unit_fields(unit: str | list[str] | None) -> dict[str, list[str]]:
+    if unit is None:
+        return {}
+    if unit == "row":
+        return {"unit.kind": [BY_ROW]}
+    return {"unit.kind": [BY_COLUMN], "data.privacy_unit": _listed(unit)}
+
+
+def _derived(entries: Entries, problems: Problems) -> dict[str, str]:
+    derived: dict[str, str] = {}
+    for row in entries.rows("derive"):
+        name, sql = entries.one(f"derive.{row}.name"), entries.one(f"derive.{row}.sql")
+        if name and sql and name not in derived:
+            derived[name] = sql
+        elif name and sql:
+            problems[f"derive.{row}.name"] = "There is a column of this name above."
+        elif name or sql:
+            problems[f"derive.{row}.{'name' if sql else 'sql'}"] = "Give a name and an expression."
+    return derived
+
+
+def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
+    """The public keys that the fields say; None if there are none, or if they are those of the file that was loaded."""
+    kind = entries.one("keys.kind")
+    if kind == "file":
+        found = entries.one("keys.file")
+        if not found:
+            problems["keys.file"] = "Give the path of a CSV or Parquet file with the groups."
+        return found or None
+    if kind == "all":
+        return "all"
+    if kind != "lists" or not by:
+        return None
+    return {name: _values(entries, name, problems) for name in by}
+
+
+def _values(entries: Entries, column: str, problems: Problems) -> list[Any]:
+    """The values of a key, one on each line, in the type of the column."""
+    field, read = f"keys.list.{column}", KEY_TYPES.get(entries.one(f"keys.type.{column}"), str)
+    lines = [line.strip() for line in entries.raw(field).splitlines() if line.strip()]
+    if not lines:
+        problems[field] = f"Give the values of {column} to publish, one on each line."
+    try:
+        return [read(line) for line in lines]
+    except ValueError:
+        problems[field] = f"Each line must be {_KEY_WORDS[read]}."
+        return lines
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError
+    return text == "true"
+
+
+#: How the values of a key are read, by the name of the kind of its column.
+KEY_TYPES: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "whole": int,
+    "date": datetime.date.fromisoformat,
+    "truth": _truth,
+}
+_KEY_WORDS = {int: "a whole number", datetime.date.fromisoformat: "a date, as 2026-01-31", _truth: "true or false"}
+
+
+def _key_fields(keys: Any, by: list[str]) -> dict[str, list[str]] | None:
+    """The fields of public keys, if they are of a form that the page has; None if they are not."""
+    if isinstance(keys, str):
+        return {"keys.kind": ["all"]} if keys == "all" else {"keys.kind": ["file"], "keys.file": [keys]}
+    if isinstance(keys, list) and len(by) == 1:
+        keys = {by[0]: keys}
+    if not (isinstance(keys, dict) and set(keys) == set(by)):
+        return None
+    fields = {"keys.kind": ["lists"]}
+    for name, values in keys.items():
+        kinds = {_key_kind(value) for value in values} if isinstance(values, list) else {None}
+        if len(kinds) != 1 or None in kinds:
+            return None
+        [kind] = kinds
+        lines = [str(value).lower() if kind == "truth" else str(value) for value in values]
+        fields |= {f"keys.list.{name}": ["\n".join(lines)], f"keys.type.{name}": [str(kind)]}
+    return fields
+
+
+def _key_kind(value: Any) -> str | None:
+    kinds = {int: "whole", datetime.date: "date", bool: "truth"}
+    if isinstance(value, str):
+        return "text" if value and value.strip() == value and len(value.splitlines()) == 1 else None
+    return kinds.get(type(value))
+
+
+def _listed(texts: str | list[str] | None) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts or [])

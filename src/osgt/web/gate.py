@@ -1,0 +1,169 @@
+"""Who may talk to the server: the browser that came with the link of this start, from this address, and nobody else.
+
+Every request passes `Gate` first. It refuses another `Host` (a name that an attacker points at this machine), lets in
+who follows the link that was printed, once, and from then on asks for the cookie that this browser got. Whatever
+changes something is a POST, whose `Origin` must be this server and whose body must hold the token of the page's forms.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Bytes and fields of a form at most: query files are small, and so are forms.
+LARGEST_BODY, MOST_FIELDS = 1 << 20, 5_000
+
+#: The name of the field that every form has.
+TOKEN_FIELD = "token"
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "same-origin",  # without a referrer, browsers hide the origin of forms too
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+#: A link from elsewhere would lose a strict cookie on the way through a redirect; a page of our own does not.
+_WELCOME = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
+    '<link rel="icon" href="data:,">'
+    '<title>osgt</title><p><a href="/">Go on to the planner</a></p></html>'
+)
+
+
+class Gate:
+    """The application behind checks of address, cookie, origin, size and form token.
+
+    Parameters
+    ----------
+    app
+        What is behind the gate.
+    port
+        The port of this server, which `Host` and `Origin` must name.
+    new_link
+        Called with the path of the next link whenever one was used up: each works once.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, new_link: Callable[[str], None] = lambda path: None) -> None:
+        self._app, self._new_link = app, new_link
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        # Browsers send the cookies of one port to all others: the name tells ours apart.
+        self._cookie = f"osgt-{port}"
+        self._session, self._link = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        #: What a form must hold.
+        self.form_token = secrets.token_urlsafe(32)
+
+    @property
+    def link(self) -> str:
+        """The path that lets a browser in, once."""
+        return f"/?{TOKEN_FIELD}={self._link}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse or pass on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # nothing here speaks over web sockets
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is None and scope["method"] == "POST":
+            refusal = await self._read(scope, receive)
+        await (refusal or self._app)(scope, receive, send_safely)
+
+    async def _read(self, scope: Scope, receive: Receive) -> Response | None:
+        """Read the form into the scope; the answer to one that is too large, cannot be read, or is not ours."""
+        body = await _body(receive)
+        if body is None:
+            return _no(413, f"A form may have at most {LARGEST_BODY:,} bytes.")
+        fields = _fields(body)
+        if fields is None:
+            return _no(400, "The form could not be read.")
+        given = [value for name, value in fields if name == TOKEN_FIELD]
+        if not any(_same(value, self.form_token) for value in given):
+            return _no(403, "This form is not from a page of this server. Load the page again.")
+        scope["osgt.fields"] = [(name, value) for name, value in fields if name != TOKEN_FIELD]
+        return None
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to who may not come in, or to who has just come with the link; None for who may."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return _no(403, "This server answers on 127.0.0.1 alone.")
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return _no(405, "Only GET and POST.")
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=20))
+        if scope["method"] == "GET" and scope["path"] == "/" and TOKEN_FIELD in query:
+            return self._with_link(query[TOKEN_FIELD])
+        if not _same(_cookie(headers.get("cookie", ""), self._cookie), self._session):
+            return _no(
+                403,
+                "This page is for the browser that `osgt web` has opened. Use the link that stands in the terminal; "
+                "each link works once.",
+            )
+        if scope["method"] == "POST" and headers.getlist("origin") != [f"http://{hosts[0]}"]:
+            return _no(403, "This request comes from another page.")
+        return None
+
+    def _with_link(self, token: str) -> Response:
+        if not _same(token, self._link):
+            return _no(403, "This link was used before, or is of another start: take the last one in the terminal.")
+        self._link = secrets.token_urlsafe(32)
+        self._new_link(self.link)
+        answer = HTMLResponse(_WELCOME)
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+        return answer
+
+
+def _no(status: int, words: str) -> Response:
+    return PlainTextResponse(f"{words}\n", status)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _cookie(header: str, name: str) -> str:
+    """The value of a cookie; those of other servers on this machine come along and may hold anything."""
+    pairs = (each.strip().partition("=") for each in header.split(";"))
+    return next((value for key, _, value in pairs if key == name), "")
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of the body; None if it is too large."""
+    body: bytes = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY or message["type"] == "http.disconnect":
+            return None
+        if not message.get("more_body"):
+            return body
+
+
+def _fields(body: bytes) -> list[tuple[str, str]] | None:
+    try:
+        text = body.decode("ascii")
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        return None

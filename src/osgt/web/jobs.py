@@ -1,0 +1,89 @@
+"""What is charged and reads the data runs in the background: releases and suggestions, each begun once.
+
+A page that offers to publish carries a key of its own. Whatever arrives twice with the same key (a double click, a page
+that is loaded again) is the same job, so nothing is charged twice by accident.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Finished jobs that can still be looked at.
+_MOST = 50
+
+
+@dataclass
+class Job:
+    """One release or suggestion, and what became of it."""
+
+    key: str
+    kind: str
+    title: str
+    began: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+    result: Any = None
+    #: Asks the engine how far it is, in percent.
+    ask: Callable[[], float | None] = lambda: None
+    thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is still at work."""
+        return self.ended is None
+
+    @property
+    def progress(self) -> float | None:
+        """How far the engine is, in percent; None if it does not say, or has just finished."""
+        try:
+            return self.ask()
+        except Exception:
+            return None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far, or took."""
+        return (self.ended or time.monotonic()) - self.began
+
+
+class Jobs:
+    """All jobs of this start of the server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def get(self, key: str) -> Job | None:
+        """The job with this key; None if there is none."""
+        with self._lock:
+            return self._jobs.get(key)
+
+    def begin(self, key: str, kind: str, title: str, run: Callable[[Job], Any]) -> Job:
+        """Run something in the background, unless a job with this key has begun before."""
+        with self._lock:
+            if key in self._jobs:
+                return self._jobs[key]
+            job = self._jobs[key] = Job(key, kind, title)
+            while len(self._jobs) > _MOST:
+                done = next((old for old, each in self._jobs.items() if not each.is_running), None)
+                if done is None:
+                    break
+                del self._jobs[done]
+
+        def work() -> None:
+            try:
+                job.result = run(job)
+            finally:
+                job.ended = time.monotonic()
+
+        # A daemon: whoever ends the server a second time does not want to wait.
+        job.thread = threading.Thread(target=work, name=f"osgt {kind}", daemon=True)
+        job.thread.start()
+        return job
+
+    def running(self) -> list[Job]:
+        """The jobs that are at work."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.is_running]

@@ -1,0 +1,132 @@
+// Keeps the page in step with its fields: posts the form, takes the answer's parts. Without it, every button still works.
+"use strict";
+
+const WAIT = 40;
+let busy = false;
+let waiting = null;
+let timer;
+
+function main() {
+  return document.getElementById("main");
+}
+
+async function answer(form, submitter) {
+  const fields = new URLSearchParams(new FormData(form, submitter));
+  const response = await fetch(form.action, { method: "POST", body: fields, credentials: "same-origin" });
+  return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
+// One request at a time: what is changed meanwhile is sent when the answer is there, all of it together.
+function update(form, whole, submitter) {
+  waiting = { form, whole: whole || (waiting !== null && waiting.whole), submitter };
+  if (!busy) run();
+}
+
+async function run() {
+  busy = true;
+  while (waiting !== null) {
+    const { form, whole, submitter } = waiting;
+    waiting = null;
+    const current = document.getElementById("planner") || form;
+    const page = await answer(current, submitter && submitter.isConnected ? submitter : undefined).catch(() => null);
+    if (page === null || page.getElementById("main") === null) {
+      document.body.dataset.lost = "yes";
+      continue;
+    }
+    delete document.body.dataset.lost;
+    // Fields that have changed since are newer than the answer: they stay, and the next answer has them.
+    if (whole && waiting === null) replaced(page);
+    else {
+      refreshed(page);
+      if (whole && waiting !== null) waiting.whole = true;
+    }
+    document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
+  }
+  busy = false;
+}
+
+// All of the page: where the fields themselves have changed. The field that had the focus keeps it.
+function replaced(page) {
+  const focus = document.activeElement && document.activeElement.id;
+  const open = new Set([...document.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+  main().replaceWith(page.getElementById("main"));
+  for (const each of document.querySelectorAll("details > summary")) {
+    if (open.has(each.textContent)) each.parentElement.open = true;
+  }
+  const field = focus && document.getElementById(focus);
+  if (field) field.focus({ preventScroll: true });
+}
+
+// What follows from the fields alone: numbers, problems, the query file.
+function refreshed(page) {
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const fresh = page.getElementById(part.id);
+    if (fresh === null || fresh.innerHTML === part.innerHTML) continue;
+    part.innerHTML = fresh.innerHTML;
+  }
+  for (const field of document.querySelectorAll("[aria-describedby]")) {
+    const problem = document.getElementById(field.getAttribute("aria-describedby").split(" ").pop());
+    if (problem && problem.textContent.trim()) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+}
+
+function slide(slider) {
+  const value = slider.dataset.steps.split(" ")[Number(slider.value)];
+  document.getElementById(slider.dataset.for).value = value;
+  slider.setAttribute("aria-valuetext", value);
+}
+
+function follow(field) {
+  const slider = document.querySelector(`input[type=range][data-for="${field.id}"]`);
+  const value = Number(field.value);
+  if (!slider || !(value > 0)) return;
+  const distance = (step) => Math.abs(Math.log(Number(step) / value));
+  const steps = slider.dataset.steps.split(" ");
+  slider.value = String(steps.indexOf(steps.reduce((a, b) => (distance(b) < distance(a) ? b : a))));
+  slider.setAttribute("aria-valuetext", field.value);
+}
+
+document.addEventListener("input", (event) => {
+  const field = event.target;
+  if (!field.form || field.form.id !== "planner" || field.type === "file") return;
+  if (field.type === "range") slide(field);
+  else follow(field);
+  if (field.matches("[data-refresh], [data-quiet]")) return;
+  clearTimeout(timer);
+  timer = setTimeout(() => update(field.form, false), WAIT);
+});
+
+document.addEventListener("change", async (event) => {
+  const field = event.target;
+  if (!field.form || field.form.id !== "planner") return;
+  if (field.type === "file") {
+    const text = field.files.length && field.files[0].size < 500000 ? await field.files[0].text() : "";
+    document.getElementById(field.dataset.into).value = text;
+  } else if (field.matches("[data-refresh]")) {
+    clearTimeout(timer);
+    update(field.form, true);
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  const by = event.submitter;
+  if (event.target.id !== "planner" || (by && by.hasAttribute("formaction"))) return;
+  event.preventDefault();
+  clearTimeout(timer);
+  update(event.target, true, by);
+});
+
+async function poll() {
+  const waiting = document.querySelector("[data-poll]");
+  if (!waiting) return;
+  const response = await fetch(waiting.dataset.poll, { credentials: "same-origin" }).catch(() => null);
+  if (response && response.ok) {
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    document.title = page.title;
+    main().replaceWith(page.getElementById("main"));
+  }
+  setTimeout(poll, 500);
+}
+
+setTimeout(poll, 300);

@@ -1,0 +1,93 @@
+"""`osgt web`: the server on this computer alone, its link, and the browser that is opened with it."""
+
+import os
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from osgt.web.app import Web
+
+#: Seconds that requests may take after the server was told to end.
+_LAST_SECONDS = 3
+
+
+def serve(start: dict[str, Any], *, port: int, opens: bool, say: Callable[[str], None]) -> None:
+    """Serve the page until somebody ends it; releases that have begun are finished first.
+
+    Parameters
+    ----------
+    start
+        What the page starts with, as a query file in plain values.
+    port
+        The port on 127.0.0.1; 0 for any that is free.
+    opens
+        Whether to open the browser.
+    say
+        Tells the user what to do.
+    """
+    listening = _listening(port)
+    number = listening.getsockname()[1]
+    address = f"http://127.0.0.1:{number}"
+    web = Web(number, start, lambda path: say(f"Opened. For another browser: {address}{path}"))
+    say(f"osgt web is at {address}{web.gate.link}\nThe link works once. Press Ctrl-C to end.")
+    config = uvicorn.Config(
+        web.gate,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="osgt-web-") as folder:
+            if opens:
+                _open(f"{address}{web.gate.link}", Path(folder))
+            uvicorn.Server(config).run(sockets=[listening])
+        _finish(web, say)
+    finally:
+        web.opened.close()
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that only this computer can reach."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError as error:
+        made.close()
+        raise OSError(
+            f"--port: cannot listen on port {port} ({os.strerror(error.errno or 0)}); give another, or leave it out"
+        ) from None
+    return made
+
+
+def _open(link: str, folder: Path) -> None:
+    """Open the browser by a page that only this user can read: others can see the arguments of programs."""
+    page = folder / "open.html"
+    content = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(link)}">'
+    page.touch(mode=0o600)
+    page.write_text(content, encoding="utf-8")
+    webbrowser.open(page.as_uri())
+
+
+def _finish(web: Web, say: Callable[[str], None]) -> None:
+    """Wait for what has begun; whoever does not want to wait is told what stands."""
+    running = web.jobs.running()
+    if not running:
+        return
+    say("Finishing what has begun. Press Ctrl-C again to give it up: what was charged stays charged.")
+    try:
+        for job in running:
+            if job.thread is not None:
+                job.thread.join()
+    except KeyboardInterrupt:
+        say("Given up. `osgt ledger show` tells what was charged.")
