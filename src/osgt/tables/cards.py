@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from osgt.pages.cards import Card, CardTable, Cell
+from osgt.pages.cards import Card, CardTable, Cell, Curve, curve
 from osgt.pages.numbers import counted, factor, listed, percent, rounded, with_interval
 from osgt.shown_text import shortened
 from osgt.tables.about import About
@@ -174,9 +174,28 @@ def suggestion_card(suggestion: "Suggestion") -> Card:
         suggestion.sure,
         warnings=suggestion.recommendation.cautions,
         facts=facts,
+        curve=_error_curve(suggestion),
         tables=tables,
         promise=suggestion.statement,
     )
+
+
+def _error_curve(suggestion: "Suggestion") -> Curve | None:
+    """The error to expect in a typical group against the limit, both on logarithmic scales; None for one limit."""
+    for name, outcomes in (("max_groups", suggestion.choices), ("max_rows_per_group", suggestion.row_choices)):
+        places = [(each.max_groups if name == "max_groups" else each.max_rows, each.typical) for each in outcomes]
+        if len(places) < 2 or min(error for _, error in places) <= 0:
+            continue
+        best = next((each for each, outcome in zip(places, outcomes, strict=True) if outcome.recommended), places[0])
+        limits, errors = [limit for limit, _ in places], [error for _, error in places]
+        across = [(math.log(limit), f"{limit:,}") for limit in sorted({limits[0], best[0], limits[-1]})]
+        up = [(math.log(error), _short(error)) for error in sorted({min(errors), max(errors)})]
+        words = (
+            f"Error to expect in a typical group against {name}: {_short(errors[0])} at {limits[0]:,}, "
+            f"{_short(best[1])} at {best[0]:,}, which is recommended, {_short(errors[-1])} at {limits[-1]:,}"
+        )
+        return curve([(math.log(limit), math.log(error)) for limit, error in places], across, up, words)
+    return None
 
 
 def _outcomes(name: str, outcomes: "tuple[Outcome, ...]", column: str) -> CardTable:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from osgt.tables.engines import engine_named
+from osgt.tables.engines import engine_named, engine_names
 
 #: The keys that may hold paths, by part.
 _PATHS = {"data": ("source", "ledger"), "groups": ("public_keys",), "output": ("out", "report")}
@@ -54,8 +54,8 @@ def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[st
 
 def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:
     """Whether it is the path of a file, rather than the name of a table or "all"."""
-    if key == "source" and engine is not None:
-        return engine_named(engine).is_path(value)
+    if key == "source" and engine in engine_names():
+        return engine_named(str(engine)).is_path(value)
     return part == "output" or key == "ledger" or bool(os.path.splitext(value)[1])
 
 

@@ -16,7 +16,7 @@ from osgt.files import words_of
 from osgt.tables.file_code import python_code
 from osgt.tables.query_file import query_file_of
 from osgt.web import pages, publishing, views
-from osgt.web.checking import ERRORS, Checked, check
+from osgt.web.checking import ERRORS, Checked, check, sentence
 from osgt.web.entries import Entries, Problems, number, text
 from osgt.web.form import fields_of, normalised, plain_of
 from osgt.web.gate import Gate
@@ -206,8 +206,7 @@ class Web:
         words = words_of(error)
         place = next((name for name in ("output.out", "output.report") if words.startswith(name)), None)
         if place is not None:
-            words = words.removeprefix(place).lstrip(": ")
-            found.problems[place] = words[:1].upper() + words[1:]
+            found.problems[place] = sentence(words, place)
         return self._page(entries, found, notice=publishing.refusal(error), notice_is_bad=True)
 
     def _loaded(self, entries: Entries) -> Response:

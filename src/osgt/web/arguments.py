@@ -88,7 +88,10 @@ def written_aggregate(plain: Mapping[str, Any], prefix: str) -> dict[str, list[s
 
 def as_text(value: Any) -> str:
     """A value as it is typed."""
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        short = f"{value:.15g}"
+        return short if float(short) == value else repr(value)
+    return str(value)
 
 
 def _argument(name: str, field: FieldInfo) -> Argument:

@@ -267,7 +267,15 @@ def _at(problems: Problems, part: str, otherwise: str, arguments: tuple[str, ...
         words = words_of(error)
         first = re.match(r"\w+", words)
         name = first[0] if first else ""
-        place = f"{part}.{name}" if name in arguments else _FIELDS.get(part, {}).get(name, otherwise)
-        if place.endswith(".bounds"):
+        place = f"{part}.{name}" if name in arguments else _FIELDS.get(part, {}).get(name)
+        if place is not None and place.endswith(".bounds"):
             place += ".low"
-        problems.setdefault(place, words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else "."))
+        problems.setdefault(place or otherwise, sentence(words, name if place else ""))
+
+
+def sentence(words: str, name: str = "") -> str:
+    """A message as a sentence; one that begins with the name of the field at which it stands needs no name."""
+    if name:
+        rest = words.removeprefix(name).lstrip()
+        words = rest.removeprefix(":").lstrip() if rest.startswith(":") else f"this {rest}"
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
