@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from osgt.tables.plan import Plan
 
-#: Further plans at most, before the search is given up.
-_MOST_PLANS = 24
+#: Numbers of two digits are counted from this power of ten on, up to that one.
+_LEAST_POWER, _LARGEST_POWER = -5, 3
 
-_LEAST, _LARGEST = 1e-6, 1e5
+_IN_A_POWER = 90
+_LARGEST = _IN_A_POWER * (_LARGEST_POWER - _LEAST_POWER)
+
+#: Plans by the rule of three; what is not found then is found by halving.
+_BY_RULE = 6
 
 
 def accepted_epsilon(plan_at: Callable[[float], "Plan"], target: float, column: str | None, guess: float) -> float:
@@ -18,7 +22,8 @@ def accepted_epsilon(plan_at: Callable[[float], "Plan"], target: float, column: 
 
     `guess` is where to begin; without a column, the first one whose noise does not depend on the group counts.
     """
-    name = column or first_column(plan_at(_round_up(guess)))
+    at = _place(guess)
+    name = column or first_column(plan_at(_epsilon(at)))
 
     def width(epsilon: float) -> float:
         [found] = [each.half_width for each in plan_at(epsilon).columns if each.name == name] or [None]
@@ -26,24 +31,19 @@ def accepted_epsilon(plan_at: Callable[[float], "Plan"], target: float, column: 
             raise ValueError(f"column must be a count or a sum: the interval of {name} depends on the group")
         return found
 
-    epsilon = _round_up(guess)
-    tried: set[float] = set()
-    # The width is about inversely proportional to ε: this comes near within two or three plans.
-    while epsilon not in tried and len(tried) < _MOST_PLANS:
-        tried.add(epsilon)
-        epsilon = _round_up(min(max(epsilon * width(epsilon) / target, _LEAST), _LARGEST))
-    for _ in range(_MOST_PLANS):
-        if width(epsilon) > target:
-            if epsilon >= _LARGEST:
-                raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
-            epsilon = _neighbour(epsilon, 1)
-        elif epsilon > _LEAST and width(before := _neighbour(epsilon, -1)) <= target:
-            epsilon = before
-        else:
-            break
-    if epsilon <= _LEAST:
+    # Intervals shrink as ε grows: too wide at `low`, narrow enough at `high`, as far as it is known.
+    low, high, plans = -1, _LARGEST + 1, 0
+    while high - low > 1:
+        here = width(_epsilon(at))
+        low, high, plans = (at, high, plans + 1) if here > target else (low, at, plans + 1)
+        # About inversely proportional to ε: this comes near within two or three plans, unless widths are round.
+        near = _place(_epsilon(at) * here / target) if plans < _BY_RULE else (low + high) // 2
+        at = min(max(near, low + 1), high - 1)
+    if high > _LARGEST:
+        raise ValueError(f"interval {target:g} is too small for this query: not even ε = 1,000 reaches it")
+    if high == 0:
         raise ValueError(f"interval {target:g} is wide enough for any ε")
-    return epsilon
+    return _epsilon(high)
 
 
 def first_column(plan: "Plan") -> str:
@@ -54,22 +54,18 @@ def first_column(plan: "Plan") -> str:
     return known[0]
 
 
-def _digits(epsilon: float) -> tuple[int, int]:
-    """The least number of two digits and the power of ten that is at least ε."""
-    power = math.floor(math.log10(epsilon)) - 1
-    digits = math.ceil(epsilon / 10.0**power * (1.0 - 1e-12))
-    return (10, power + 1) if digits > 99 else (digits, power)
+def _epsilon(place: int) -> float:
+    """The number of two digits at a place in the row of all of them."""
+    power, digits = divmod(place, _IN_A_POWER)
+    return float(f"{digits + 10}e{power + _LEAST_POWER - 1}")
 
 
-def _round_up(epsilon: float) -> float:
-    digits, power = _digits(epsilon)
-    return float(f"{digits}e{power}")
-
-
-def _neighbour(epsilon: float, step: int) -> float:
-    """The next number of two digits, above or below."""
-    digits, power = _digits(epsilon)
-    digits += step
-    if digits < 10:
-        digits, power = 99, power - 1
-    return float(f"{digits}e{power}")
+def _place(epsilon: float) -> int:
+    """The place of the least number of two digits that is at least ε; the first or last if ε is out of range."""
+    if not epsilon > 10.0**_LEAST_POWER:
+        return 0
+    if epsilon >= 10.0**_LARGEST_POWER:
+        return _LARGEST
+    power = math.floor(math.log10(epsilon))
+    digits = math.ceil(epsilon / 10.0 ** (power - 1) * (1.0 - 1e-12))
+    return _IN_A_POWER * (power - _LEAST_POWER) + digits - 10
