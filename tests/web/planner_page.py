@@ -83,6 +83,7 @@ class Planner:
         self.page.goto(link)
         self.page.wait_for_selector("#planner")
         self.root = self.page.url.removesuffix("/")
+        self.origin = "/".join(self.root.split("/")[:3])
 
     def _watched(self, page):
         page.on("console", lambda message: self.told.append(message.text))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -49,7 +50,7 @@ class Web:
             Route("/ledger", self.ledger, methods=["POST"]),
             Route("/query.toml", self.query_file, methods=["POST"]),
             Route("/release.py", self.program, methods=["POST"]),
-            Route("/help", lambda request: HTMLResponse(pages.help_page())),
+            Route("/help", lambda request: HTMLResponse(pages.help_page(self.gate.root))),
             Route("/style.css", lambda request: Response(pages.style(), media_type="text/css")),
             Route("/script.js", lambda request: Response(pages.script(), media_type="text/javascript")),
         ]
@@ -76,7 +77,7 @@ class Web:
         entries = _entries(request)
         key = entries.one("once")
         if self.jobs.get(key) is not None:
-            return _to_job(key)  # the same page was sent twice
+            return self._to_job(key)  # the same page was sent twice
         found = self._checked(entries)
         if not entries.one("publish.confirm"):
             found.problems.setdefault("publish.confirm", "Tick this to publish: it cannot be taken back.")
@@ -91,14 +92,14 @@ class Web:
             return self._refused(entries, found, error)
         self._entries[key] = entries.without(*_PASSING)
         self.jobs.begin(key, "release", ready.title, lambda job: publishing.release(ready, job))
-        return _to_job(key)
+        return self._to_job(key)
 
     def suggest(self, request: Request) -> Response:
         """Charge a suggestion of bounds, and make it in the background."""
         entries = _entries(request)
         key = entries.one("once")
         if self.jobs.get(key) is not None:
-            return _to_job(key)
+            return self._to_job(key)
         found = self._checked(entries)
         problems: Problems = {}
         epsilon = number(entries, "suggest.epsilon", problems)
@@ -128,14 +129,17 @@ class Web:
             return result
 
         self.jobs.begin(key, "suggestion", f"ε = {epsilon:.15g}, δ = {delta:.15g} for the suggestion", run)
-        return _to_job(key)
+        return self._to_job(key)
+
+    def _to_job(self, key: str) -> Response:
+        return RedirectResponse(f"{self.gate.root}/jobs/{quote(key, safe='')}", 303)
 
     def job(self, request: Request) -> Response:
         """How far a job is, or what became of it."""
         found = self.jobs.get(request.path_params["key"])
         if found is None:
             return PlainTextResponse("There is no such job.\n", 404)
-        return HTMLResponse(pages.job(found, self._entries[found.key], self.gate.form_token))
+        return HTMLResponse(pages.job(found, self._entries[found.key], token=self.gate.form_token, root=self.gate.root))
 
     def file(self, request: Request) -> Response:
         """A file that a job has written."""
@@ -199,7 +203,7 @@ class Web:
             shown = shown.updated({"query": [entries.raw("query")]})
         bad = more.get("notice_is_bad", False)
         once = secrets.token_urlsafe(16)
-        content = pages.planner(shown, found, token=self.gate.form_token, once=once, **more)
+        content = pages.planner(shown, found, token=self.gate.form_token, root=self.gate.root, once=once, **more)
         return HTMLResponse(content, status_code=422 if bad else 200)
 
     def _refused(self, entries: Entries, found: Checked, error: BaseException) -> Response:
@@ -245,10 +249,6 @@ class Web:
 def _entries(request: Request) -> Entries:
     """The fields of the form, which the gate has read."""
     return Entries.of_pairs(request.scope["osgt.fields"])
-
-
-def _to_job(key: str) -> Response:
-    return RedirectResponse(f"/jobs/{key}", 303)
 
 
 def _download(name: str, content: str) -> Response:

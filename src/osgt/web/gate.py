@@ -3,6 +3,9 @@
 Every request passes `Gate` first. It refuses another `Host` (a name that an attacker points at this machine), lets in
 who follows the link that was printed, once, and from then on asks for the cookie that this browser got. Whatever
 changes something is a POST, whose `Origin` must be this server and whose body must hold the token of the page's forms.
+
+Browsers send the cookies of one port to all others of the same computer, where another user may listen. So the cookie
+is for one path, which nobody can guess: without it, a browser sends the cookie nowhere.
 """
 
 import hmac
@@ -38,9 +41,9 @@ _HEADERS = {
 
 #: A link from elsewhere would lose a strict cookie on the way through a redirect; a page of our own does not.
 _WELCOME = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={root}/">'
     '<link rel="icon" href="data:,">'
-    '<title>osgt</title><p><a href="/">Go on to the planner</a></p></html>'
+    '<title>osgt</title><p><a href="{root}/">Go on to the planner</a></p></html>'
 )
 
 
@@ -60,9 +63,11 @@ class Gate:
     def __init__(self, app: ASGIApp, port: int, new_link: Callable[[str], None] = lambda path: None) -> None:
         self._app, self._new_link = app, new_link
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        # Browsers send the cookies of one port to all others: the name tells ours apart.
+        # There may be several servers, each with a cookie.
         self._cookie = f"osgt-{port}"
         self._session, self._link = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        #: The path below which all pages are.
+        self.root = f"/{secrets.token_urlsafe(16)}"
         #: What a form must hold.
         self.form_token = secrets.token_urlsafe(32)
 
@@ -89,7 +94,7 @@ class Gate:
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None and scope["method"] == "POST":
             refusal = await self._read(scope, receive)
-        await (refusal or self._app)(scope, receive, send_safely)
+        await (refusal or self._app)({**scope, "root_path": self.root}, receive, send_safely)
 
     async def _read(self, scope: Scope, receive: Receive) -> Response | None:
         """Read the form into the scope; the answer to one that is too large, cannot be read, or is not ours."""
@@ -112,10 +117,14 @@ class Gate:
             return _no(403, "This server answers on 127.0.0.1 alone.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _no(405, "Only GET and POST.")
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=20))
-        if scope["method"] == "GET" and scope["path"] == "/" and TOKEN_FIELD in query:
-            return self._with_link(query[TOKEN_FIELD])
-        if not _same(_cookie(headers.get("cookie", ""), self._cookie), self._session):
+        if scope["method"] == "GET" and scope["path"] == "/" and scope["query_string"]:
+            return self._with_link(scope["query_string"].decode("latin-1"))
+        root = f"/{scope['path'].split('/')[1]}" if scope["path"].count("/") > 1 else ""
+        knows_path, has_cookie = (
+            _same(given, ours)
+            for given, ours in ((root, self.root), (_cookie(headers.get("cookie", ""), self._cookie), self._session))
+        )
+        if not (knows_path and has_cookie):
             return _no(
                 403,
                 "This page is for the browser that `osgt web` has opened. Use the link that stands in the terminal; "
@@ -125,13 +134,13 @@ class Gate:
             return _no(403, "This request comes from another page.")
         return None
 
-    def _with_link(self, token: str) -> Response:
-        if not _same(token, self._link):
+    def _with_link(self, query: str) -> Response:
+        if not _same(query, f"{TOKEN_FIELD}={self._link}"):
             return _no(403, "This link was used before, or is of another start: take the last one in the terminal.")
         self._link = secrets.token_urlsafe(32)
         self._new_link(self.link)
-        answer = HTMLResponse(_WELCOME)
-        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+        answer = HTMLResponse(_WELCOME.format(root=self.root))
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path=self.root)
         return answer
 
 

@@ -121,7 +121,7 @@ def planner(entries: Entries, found: Checked, **more: Any) -> str:
     return _rendered("planner.html", **values)
 
 
-def job(running: Job, entries: Entries, token: str) -> str:
+def job(running: Job, entries: Entries, *, token: str, root: str) -> str:
     """The page of a release or a suggestion: at work, or what became of it."""
     names = {"release": ("Publishing …", "Published"), "suggestion": ("Suggesting bounds …", "Suggested bounds")}
     result: Result = running.result or Result(
@@ -154,12 +154,13 @@ def job(running: Job, entries: Entries, token: str) -> str:
         suggestion=result.suggestion,
         entries=entries,
         token=token,
+        root=root,
     )
 
 
-def help_page() -> str:
+def help_page(root: str) -> str:
     """What each choice means."""
-    return _rendered("help.html")
+    return _rendered("help.html", root=root)
 
 
 def style() -> str:

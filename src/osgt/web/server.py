@@ -38,6 +38,7 @@ def serve(start: dict[str, Any], *, port: int, opens: bool, say: Callable[[str],
     say(f"osgt web is at {address}{web.gate.link}\nThe link works once. Press Ctrl-C to end.")
     config = uvicorn.Config(
         web.gate,
+        http="h11",  # which bounds the headers
         log_level="error",
         access_log=False,
         lifespan="off",
