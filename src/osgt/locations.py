@@ -13,8 +13,9 @@ _SCHEME = re.compile(r"((?:jdbc:)?[A-Za-z][A-Za-z0-9+.\-]+):(/*)")
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[\w.\-]*)(?::[0-9]{1,5})?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*(?:/.*)?")
 
-#: Settings as libpq and JDBC write them.
-_SETTINGS = re.compile(r"(?i)(?:password|passwd|pwd|secret|token)\s*=|\s*\w+\s*=\s*\S+\s+\w+\s*=")
+#: Settings as libpq and JDBC write them, and those among them that are secrets.
+_SECRETS = re.compile(r"(?i)(?:password|passwd|pwd|secret|token)\s*=")
+_SETTINGS = re.compile(rf"{_SECRETS.pattern}|\s*\w+\s*=\s*\S+\s+\w+\s*=")
 
 #: Paths that begin with a drive of Windows.
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
@@ -41,6 +42,19 @@ def shown(location: str) -> str:
         return start + HIDDEN
     host = place.rpartition("@")[2]
     return start + (host if _HOSTS.fullmatch(host) and not _SETTINGS.search(host) else HIDDEN)
+
+
+def holds_secret(location: str) -> bool:
+    """Whether a location names a user or a password, so that it must not be written down as it is.
+
+    Examples
+    --------
+    >>> holds_secret("postgresql://db.example.org/town?password=secret")
+    True
+    >>> holds_secret("postgresql://db.example.org/town?sslmode=require")
+    False
+    """
+    return ("@" in location or _SECRETS.search(location) is not None) and shown(location) != location
 
 
 def without_secrets(message: str, location: str) -> str:

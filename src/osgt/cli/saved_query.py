@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from osgt.cli.shared import command_target
 from osgt.files import written
-from osgt.locations import shown
+from osgt.locations import holds_secret
 
 if TYPE_CHECKING:
     from osgt.tables.query_file import QueryFile
@@ -20,7 +20,7 @@ def saved(file: "QueryFile", path: Path | None, *, apart: list[str], overwrite: 
         yield
         return
     for key, location in (("source", file.data.source), ("ledger", file.data.ledger)):
-        if location is not None and "@" in location and shown(location) != location:
+        if location is not None and holds_secret(location):
             raise ValueError(
                 f"--save-query would write the user and password of the {key} into the file: leave them out of the "
                 "URL and set PGUSER and PGPASSWORD, or use ~/.pgpass"

@@ -44,6 +44,8 @@ class Argument:
             return ends
         if self.widget == "numbers":
             return _numbers(entries, place, problems)
+        if self.widget == "column":
+            return entries.raw(place) or None  # names may begin or end with blanks
         reads = {"whole": whole, "number": number}
         return reads.get(self.widget, text)(entries, place, problems)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 Problems = dict[str, str]
 
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 
 
 class Entries:
@@ -19,8 +20,8 @@ class Entries:
     def of_pairs(cls, pairs: Iterable[tuple[str, str]]) -> "Entries":
         """The fields as a browser sends them."""
         fields: dict[str, list[str]] = {}
-        for name, value in pairs:
-            fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        for name, value in pairs:  # both with lines as browsers end them
+            fields.setdefault(name.replace("\r\n", "\n"), []).append(value.replace("\r\n", "\n"))
         return cls(fields)
 
     def one(self, name: str) -> str:
@@ -87,6 +88,11 @@ def number(entries: Entries, name: str, problems: Problems) -> int | float | Non
         return None
     if re.fullmatch(r"[+-]?\d{1,30}", entered):
         return int(entered)
+    if _THOUSANDS.fullmatch(entered):
+        words = f"Write {entered.replace(',', '')}, without commas"
+        decimal = f", or {entered.replace(',', '.')}, with a point" if _COMMA.fullmatch(entered) else ""
+        problems[name] = f"{words}{decimal}."
+        return None
     if _COMMA.fullmatch(entered):
         problems[name] = f"Write {entered.replace(',', '.')}, with a point in place of the comma."
         return None

@@ -42,14 +42,20 @@ BY_COLUMN, BY_ROW = "column", "row"
 def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
     """What the fields say, as a query file in plain values, and what cannot be read, by field."""
     problems: Problems = {}
-    plain = _rest(entries)
+    plain, by = _rest(entries), entries.all("groups.by")
     for key, field in (("public_keys", "keys.kind"), ("totals", "totals")):
-        if entries.one(field) != LOADED:
+        if entries.one(field) != LOADED or not by:
             plain.get("groups", {}).pop(key, None)
+    loaded = _listed(plain.get("data", {}).get("where"))
     for part, names in TEXTS.items():
         _add(plain, part, {name: text(entries, f"{part}.{name}", problems) for name in names})
+    # What is left of earlier choices, and has no field any more, does not count.
+    unasked = {"groups.max_groups"} if not by else set()
+    if entries.one("unit.kind") == BY_ROW:
+        unasked = {"groups.max_groups", "groups.max_rows_per_group"}
     for part, readers in NUMBERS.items():
-        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in readers.items()})
+        asked = {name: read for name, read in readers.items() if f"{part}.{name}" not in unasked}
+        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in asked.items()})
     _add(
         plain,
         "data",
@@ -57,15 +63,11 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
             "privacy_unit": _unit(entries),
             "types": {name: kind for name, kind in entries.below("data.types").items() if kind != "string"} or None,
             "derive": _derived(entries, problems) or None,
-            "where": [line.strip() for line in entries.raw("data.where").splitlines() if line.strip()] or None,
+            "where": [*loaded, *_lines(entries.raw("data.where"))] or None,
         },
     )
-    by = entries.all("groups.by")
-    _add(
-        plain,
-        "groups",
-        {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": TOTALS.get(entries.one("totals"))},
-    )
+    totals = TOTALS.get(entries.one("totals")) if by else None
+    _add(plain, "groups", {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": totals})
     _add(
         plain,
         "output",
@@ -165,9 +167,10 @@ def _add(plain: dict[str, Any], part: str, values: Mapping[str, Any]) -> None:
 
 def _rest(entries: Entries) -> dict[str, Any]:
     try:
-        return tomllib.loads(entries.raw(REST))
-    except (tomllib.TOMLDecodeError, RecursionError):
+        found = tomllib.loads(entries.raw(REST))
+    except (ValueError, RecursionError):
         return {}  # it is not a field that people type into
+    return {part: value for part, value in found.items() if isinstance(value, list if part == "table" else dict)}
 
 
 def _unit(entries: Entries) -> str | list[str] | None:
@@ -201,7 +204,7 @@ def _derived(entries: Entries, problems: Problems) -> dict[str, str]:
 
 def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
     """The public keys that the fields say; None if there are none, or if they are those of the file that was loaded."""
-    kind = entries.one("keys.kind")
+    kind = entries.one("keys.kind") if by else ""
     if kind == "file":
         found = entries.one("keys.file")
         if not found:
@@ -209,7 +212,7 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
         return found or None
     if kind == "all":
         return "all"
-    if kind != "lists" or not by:
+    if kind != "lists":
         return None
     return {name: _values(entries, name, problems) for name in by}
 
@@ -217,7 +220,7 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
 def _values(entries: Entries, column: str, problems: Problems) -> list[Any]:
     """The values of a key, one on each line, in the type of the column."""
     field, read = f"keys.list.{column}", KEY_TYPES.get(entries.one(f"keys.type.{column}"), str)
-    lines = [line.strip() for line in entries.raw(field).splitlines() if line.strip()]
+    lines = _lines(entries.raw(field))
     if not lines:
         problems[field] = f"Give the values of {column} to publish, one on each line."
     try:
@@ -267,6 +270,10 @@ def _key_kind(value: Any) -> str | None:
     if isinstance(value, str):
         return "text" if value and value.strip() == value and len(value.splitlines()) == 1 else None
     return kinds.get(type(value))
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _listed(texts: str | list[str] | None) -> list[str]:

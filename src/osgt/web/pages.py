@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from osgt.locations import shown
+from osgt.locations import holds_secret, shown
 from osgt.pages.rendering import environment
 from osgt.tables.aggregates import AGGREGATES
 from osgt.tables.engines import engine_names
@@ -113,7 +113,7 @@ def planner(entries: Entries, found: Checked, **more: Any) -> str:
         "plan_delta": None if plan is None else f"{plan.delta:.15g}",
         "refused": found.refused,
         "charged_to": _charged_to(found.plain.get("data", {})),
-        "promise": "" if plan is None or found.dataset is None else views.promise(plan, found.dataset.privacy_unit),
+        "promise": "" if plan is None or found.dataset is None else views.promise(plan, found.dataset),
         "query_text": text,
         "hides_password": hides,
         "python": python_code(without_passwords(found.plain)),
@@ -184,7 +184,7 @@ def without_passwords(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The same with URLs as they may be shown."""
     data = dict(plain.get("data", {}))
     for key in ("source", "ledger"):
-        if "@" in data.get(key, ""):
+        if holds_secret(data.get(key, "")):
             data[key] = shown(data[key])
     return {**plain, "data": data} if "data" in plain else dict(plain)
 

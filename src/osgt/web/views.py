@@ -15,6 +15,7 @@ from osgt.tables.publication_cards import several_plan_card
 if TYPE_CHECKING:
     from osgt.ledger import Spending
     from osgt.tables.bounds.suggestion import Suggestion
+    from osgt.tables.dataset import Dataset
     from osgt.tables.publication_plan import PublicationPlan
     from osgt.tables.publication_preview import PublicationPreview
     from osgt.tables.publication_release import PublicationRelease
@@ -62,13 +63,15 @@ def made_up(plan: "Plan | PublicationPlan", largest: int) -> Dots | None:
     return dots(caption, [("", points)])
 
 
-def promise(plan: "Plan | PublicationPlan", unit: str) -> str:
+def promise(plan: "Plan | PublicationPlan", dataset: "Dataset") -> str:
     """What is promised to whom, in one sentence."""
-    one = "one row" if unit == "row" else f"one {unit} with all rows of it"
-    return (
-        f"Adding or removing {one} changes the probability of any result by at most a factor of "
-        f"{factor(plan.epsilon)}, except with a probability of about {plan.delta:.15g} (δ)."
-    )
+    unit, adds = dataset.privacy_unit, dataset.neighbours == "add_remove"
+    if dataset.unit.each_row:
+        change = "Adding or removing one row" if adds else "Exchanging one row for any other"
+    else:
+        change = f"Adding or removing one {unit} with all rows" if adds else f"Exchanging all rows of one {unit}"
+    but = f", except with a probability of about {plan.delta:.15g} (δ)" if plan.delta else ""
+    return f"{change} changes the probability of any result by at most a factor of {factor(plan.epsilon)}{but}."
 
 
 def ledger_facts(spending: "Spending") -> list[tuple[str, str]]:
