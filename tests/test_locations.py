@@ -42,11 +42,13 @@ SHOWN = [
 def test_passwords_are_hidden(location):
     assert shown(location) == HIDDEN[location]
     assert SECRET not in shown(location)
+    assert holds_secret(location)
 
 
 @pytest.mark.parametrize("location", SHOWN)
 def test_what_holds_no_password_is_shown(location):
     assert shown(location) == location
+    assert not holds_secret(location)
 
 
 @pytest.mark.parametrize("location", HIDDEN)

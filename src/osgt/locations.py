@@ -54,7 +54,8 @@ def holds_secret(location: str) -> bool:
     >>> holds_secret("postgresql://db.example.org/town?sslmode=require")
     False
     """
-    return ("@" in location or _SECRETS.search(location) is not None) and shown(location) != location
+    safe = shown(location)
+    return safe != location and ("@" in location or HIDDEN in safe or _SECRETS.search(location) is not None)
 
 
 def without_secrets(message: str, location: str) -> str:

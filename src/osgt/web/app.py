@@ -1,5 +1,6 @@
 """The addresses of the page and what each does: parse, call, render."""
 
+import re
 import secrets
 import tomllib
 from collections.abc import Callable
@@ -18,10 +19,10 @@ from osgt.tables.file_code import python_code
 from osgt.tables.query_file import query_file_of
 from osgt.web import pages, publishing, views
 from osgt.web.checking import ERRORS, Checked, check, sentence
-from osgt.web.entries import Entries, Problems, number, text
+from osgt.web.entries import Entries, Problems, number
 from osgt.web.form import fields_of, normalised, plain_of
 from osgt.web.gate import Gate
-from osgt.web.jobs import Jobs
+from osgt.web.jobs import Job, Jobs
 from osgt.web.opened import Opened
 
 #: Pages of others (the report, the ledger's) run nothing and load nothing, and are kept apart from this server.
@@ -40,7 +41,6 @@ class Web:
     def __init__(self, port: int, start: dict[str, Any], new_link: Callable[[str], None] = lambda path: None) -> None:
         self.opened, self.jobs = Opened(), Jobs()
         self._start = fields_of(start)
-        self._entries: dict[str, Entries] = {}
         routes = [
             Route("/", self.planner, methods=["GET", "POST"]),
             Route("/publish", self.publish, methods=["POST"]),
@@ -74,13 +74,19 @@ class Web:
 
     def publish(self, request: Request) -> Response:
         """Check all that can be checked, then charge and publish in the background."""
-        entries = _entries(request)
-        key = entries.one("once")
-        if self.jobs.get(key) is not None:
+        with self.jobs.turn:
+            return self._publish(_entries(request))
+
+    def _publish(self, entries: Entries) -> Response:
+        key = _key(entries)
+        if self.jobs.has_begun(key):
             return self._to_job(key)  # the same page was sent twice
         found = self._checked(entries)
         if not entries.one("publish.confirm"):
             found.problems.setdefault("publish.confirm", "Tick this to publish: it cannot be taken back.")
+        elif found.epsilon is not None and number(entries, "budget.epsilon", {}) != found.epsilon:
+            words = f"This error needs ε = {found.epsilon:.15g}: look at what it is charged, and tick this again."
+            found.problems.setdefault("publish.confirm", words)
         for name in ("out", "report"):
             if not entries.one(f"output.{name}"):
                 found.problems.setdefault(f"output.{name}", "Give the name of a file.")
@@ -90,15 +96,18 @@ class Web:
             ready = publishing.prepared(found.file)
         except ERRORS as error:
             return self._refused(entries, found, error)
-        self._entries[key] = entries.without(*_PASSING)
-        self.jobs.begin(key, "release", ready.title, lambda job: publishing.release(ready, job))
+        begun = Job(key, "release", ready.title, entries.without(*_PASSING))
+        self.jobs.begin(begun, lambda job: publishing.release(ready, job))
         return self._to_job(key)
 
     def suggest(self, request: Request) -> Response:
         """Charge a suggestion of bounds, and make it in the background."""
-        entries = _entries(request)
-        key = entries.one("once")
-        if self.jobs.get(key) is not None:
+        with self.jobs.turn:
+            return self._suggest(_entries(request))
+
+    def _suggest(self, entries: Entries) -> Response:
+        key = _key(entries)
+        if self.jobs.has_begun(key):
             return self._to_job(key)
         found = self._checked(entries)
         problems: Problems = {}
@@ -116,19 +125,18 @@ class Web:
             query = file.query(file.data.ledger)
         except ERRORS as error:
             return self._refused(entries, found, error)
-        kept = entries.without(*_PASSING)
-        self._entries[key] = kept
 
-        def run(job: Any) -> publishing.Result:
+        def run(job: Job) -> publishing.Result:
             aim = entries.one("suggest.aim") or "error"
             result = publishing.suggestion(file, query, job, epsilon=epsilon, delta=delta, aim=aim)
             if result.suggestion is not None:
                 filled = fields_of(result.suggestion.filled(found.plain)).fields
                 bounds = {name: values for name, values in filled.items() if _is_bound(name)}
-                self._entries[key] = kept.updated(bounds)
+                job.entries = job.entries.updated(bounds)
             return result
 
-        self.jobs.begin(key, "suggestion", f"ε = {epsilon:.15g}, δ = {delta:.15g} for the suggestion", run)
+        title = f"ε = {epsilon:.15g}, δ = {delta:.15g} for the suggestion"
+        self.jobs.begin(Job(key, "suggestion", title, entries.without(*_PASSING)), run)
         return self._to_job(key)
 
     def _to_job(self, key: str) -> Response:
@@ -139,7 +147,7 @@ class Web:
         found = self.jobs.get(request.path_params["key"])
         if found is None:
             return PlainTextResponse("There is no such job.\n", 404)
-        return HTMLResponse(pages.job(found, self._entries[found.key], token=self.gate.form_token, root=self.gate.root))
+        return HTMLResponse(pages.job(found, token=self.gate.form_token, root=self.gate.root))
 
     def file(self, request: Request) -> Response:
         """A file that a job has written."""
@@ -172,12 +180,12 @@ class Web:
 
     def query_file(self, request: Request) -> Response:
         """The entries as a query file."""
-        plain, _ = plain_of(normalised(_entries(request)))
+        plain = self._checked(_entries(request)).plain
         return _download("query.toml", pages.query_text(plain)[0])
 
     def program(self, request: Request) -> Response:
         """The entries as a program."""
-        plain, _ = plain_of(normalised(_entries(request)))
+        plain = self._checked(_entries(request)).plain
         return _download("release.py", python_code(pages.without_passwords(plain)))
 
     def _checked(self, entries: Entries) -> Checked:
@@ -186,7 +194,7 @@ class Web:
 
         def accepted(problems: Problems) -> tuple[float | None, str | None, float | None]:
             last = number(entries, "budget.epsilon", {})
-            return number(entries, "budget.interval", problems), text(entries, "budget.column", problems), last
+            return number(entries, "budget.interval", problems), entries.raw("budget.column") or None, last
 
         if wanted:
             plain.get("budget", {}).pop("epsilon", None)
@@ -234,9 +242,9 @@ class Web:
         found = self._checked(entries)
         if not entries.one("preview.confirm"):
             found.problems["preview.confirm"] = "Tick this first."
-        elif found.query is not None and not found.problems:
+        elif found.query is not None and not found.problems and "privacy_unit" in found.plain["data"]:
             try:
-                shown = found.query.preview()
+                shown = publishing.preview(found.file)
             except ERRORS as error:
                 found.problems["preview.confirm"] = words_of(error)
             else:
@@ -249,6 +257,12 @@ class Web:
 def _entries(request: Request) -> Entries:
     """The fields of the form, which the gate has read."""
     return Entries.of_pairs(request.scope["osgt.fields"])
+
+
+def _key(entries: Entries) -> str:
+    """The key of the page, as it was made here; "" for anything else."""
+    found = entries.one("once")
+    return found if re.fullmatch(r"[\w-]{22}", found, re.ASCII) else ""
 
 
 def _download(name: str, content: str) -> Response:

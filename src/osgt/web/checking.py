@@ -18,7 +18,7 @@ from osgt.tables.query_file import QueryFile, query_file_of
 from osgt.tables.types import UndeclaredTypeError
 from osgt.web.accepted import accepted_epsilon
 from osgt.web.entries import Problems
-from osgt.web.opened import Opened
+from osgt.web.opened import Opened, stamp
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger, Spending
@@ -129,7 +129,8 @@ def check(
 def _one(found: Checked, opened: Opened) -> None:
     """The query for one table, kept from request to request, so that its plans are too."""
     plain = found.plain
-    key = json.dumps([plain.get(part) for part in ("data", "groups", "aggregates")], sort_keys=True, default=str)
+    asked = [plain.get(part) for part in ("data", "groups", "aggregates")]
+    key = json.dumps([asked, stamp(plain["data"]["source"])], sort_keys=True, default=str)
     known = opened.query(key)
     if known is not None and not found.problems:
         found.dataset, found.query = known.dataset, known
@@ -174,7 +175,8 @@ def _missing(found: Checked) -> None:
 
 def _several(found: Checked, opened: Opened) -> None:
     """Several tables come from a file that was loaded: what is wrong with them is told there."""
-    key = json.dumps([found.plain.get(part) for part in ("data", "table")], sort_keys=True, default=str)
+    asked = [found.plain.get(part) for part in ("data", "table")]
+    key = json.dumps([asked, stamp(found.plain["data"]["source"])], sort_keys=True, default=str)
     known = opened.query(key)
     if known is None and found.plain.get("data", {}).get("privacy_unit") is not None:
         with _at(found.problems, "", "query"):

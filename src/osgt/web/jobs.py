@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from osgt.web.entries import Entries
+
 #: Finished jobs that can still be looked at.
 _MOST = 50
 
@@ -22,6 +24,8 @@ class Job:
     key: str
     kind: str
     title: str
+    #: What the page goes back to.
+    entries: Entries
     began: float = field(default_factory=time.monotonic)
     ended: float | None = None
     result: Any = None
@@ -54,18 +58,28 @@ class Jobs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._begun: set[str] = set()
+        #: Held by who looks whether a job has begun, checks what it would do, and begins it. Without it, the second of
+        #: two clicks would be told that nothing was charged, while the first is at work.
+        self.turn = threading.Lock()
+
+    def has_begun(self, key: str) -> bool:
+        """Whether there was a job with this key, even if it is forgotten by now."""
+        with self._lock:
+            return key in self._begun
 
     def get(self, key: str) -> Job | None:
         """The job with this key; None if there is none."""
         with self._lock:
             return self._jobs.get(key)
 
-    def begin(self, key: str, kind: str, title: str, run: Callable[[Job], Any]) -> Job:
-        """Run something in the background, unless a job with this key has begun before."""
+    def begin(self, job: Job, run: Callable[[Job], Any]) -> None:
+        """Run something in the background; its key must be new."""
         with self._lock:
-            if key in self._jobs:
-                return self._jobs[key]
-            job = self._jobs[key] = Job(key, kind, title)
+            if job.key in self._begun:
+                raise ValueError(f"job {job.key!r} has begun before")
+            self._begun.add(job.key)
+            self._jobs[job.key] = job
             while len(self._jobs) > _MOST:
                 done = next((old for old, each in self._jobs.items() if not each.is_running), None)
                 if done is None:
@@ -79,9 +93,8 @@ class Jobs:
                 job.ended = time.monotonic()
 
         # A daemon: whoever ends the server a second time does not want to wait.
-        job.thread = threading.Thread(target=work, name=f"osgt {kind}", daemon=True)
+        job.thread = threading.Thread(target=work, name=f"osgt {job.kind}", daemon=True)
         job.thread.start()
-        return job
 
     def running(self) -> list[Job]:
         """The jobs that are at work."""

@@ -4,6 +4,7 @@ Nothing is published through these: a release opens its data and its ledger anew
 """
 
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -14,6 +15,15 @@ from osgt.tables.dataset import Dataset
 
 #: How many of each are kept.
 _MOST = 12
+
+
+def stamp(source: str) -> list[int]:
+    """What changes when a file does, so that an old one does not stay open in its place; nothing for databases."""
+    try:
+        found = os.stat(source)
+    except (OSError, ValueError):
+        return []
+    return [found.st_ino, found.st_mtime_ns, found.st_size]
 
 
 class Opened:
@@ -28,7 +38,7 @@ class Opened:
     def dataset(self, options: Mapping[str, Any], unit: Any, neighbours: str | None) -> Dataset:
         """The data set; where it is not known yet who is protected, one of rows, for its columns."""
         given = dict(options)
-        key = json.dumps([given, unit, neighbours], sort_keys=True)
+        key = json.dumps([given, unit, neighbours, stamp(given["source"])], sort_keys=True)
         more: dict[str, Any] = {} if neighbours is None else {"neighbours": neighbours}
         return self._get(  # type: ignore[no-any-return]
             self._datasets, key, lambda: Dataset(given.pop("source"), "row" if unit is None else unit, **given, **more)

@@ -121,7 +121,7 @@ def planner(entries: Entries, found: Checked, **more: Any) -> str:
     return _rendered("planner.html", **values)
 
 
-def job(running: Job, entries: Entries, *, token: str, root: str) -> str:
+def job(running: Job, *, token: str, root: str) -> str:
     """The page of a release or a suggestion: at work, or what became of it."""
     names = {"release": ("Publishing …", "Published"), "suggestion": ("Suggesting bounds …", "Suggested bounds")}
     result: Result = running.result or Result(
@@ -152,7 +152,7 @@ def job(running: Job, entries: Entries, *, token: str, root: str) -> str:
         paths=[os.fspath(path) for path in result.files],
         cards=cards,
         suggestion=result.suggestion,
-        entries=entries,
+        entries=running.entries,
         token=token,
         root=root,
     )

@@ -117,6 +117,15 @@ def _released(ready: Prepared) -> Result:
     return Result("done", "", made, files=files, warnings=warnings)
 
 
+def preview(file: QueryFile) -> Any:
+    """Exact figures on what the bounds cut off. Opens the data anew, as all that reads them does."""
+    query = file.asked()
+    try:
+        return query.preview()
+    finally:
+        _close(query)
+
+
 def suggestion(file: QueryFile, query: Any, job: Job, **options: Any) -> Result:
     """Charge a suggestion and make it."""
     backend = query.dataset.table.get_backend()

@@ -10,10 +10,18 @@ function main() {
   return document.getElementById("main");
 }
 
+// The page that comes back; if none does, why.
 async function answer(form, submitter) {
   const fields = new URLSearchParams(new FormData(form, submitter));
-  const response = await fetch(form.action, { method: "POST", body: fields, credentials: "same-origin" });
-  return new DOMParser().parseFromString(await response.text(), "text/html");
+  try {
+    const response = await fetch(form.action, { method: "POST", body: fields, credentials: "same-origin" });
+    const text = await response.text();
+    const page = new DOMParser().parseFromString(text, "text/html");
+    if (page.getElementById("main") !== null) return { page, lost: "" };
+    return { page: null, lost: response.status < 500 ? text : "Something went wrong: the terminal has more." };
+  } catch {
+    return { page: null, lost: "No answer from the server: is osgt web still running?" };
+  }
 }
 
 // One request at a time: what is changed meanwhile is sent when the answer is there, all of it together.
@@ -28,12 +36,9 @@ async function run() {
     const { form, whole, submitter } = waiting;
     waiting = null;
     const current = document.getElementById("planner") || form;
-    const page = await answer(current, submitter && submitter.isConnected ? submitter : undefined).catch(() => null);
-    if (page === null || page.getElementById("main") === null) {
-      document.body.dataset.lost = "yes";
-      continue;
-    }
-    delete document.body.dataset.lost;
+    const { page, lost } = await answer(current, submitter && submitter.isConnected ? submitter : undefined);
+    document.getElementById("lost").textContent = lost;
+    if (page === null) continue;
     // Fields that have changed since are newer than the answer: they stay, and the next answer has them.
     if (whole && waiting === null) replaced(page);
     else {

@@ -1,10 +1,12 @@
 """`osgt web`: the server on this computer alone, its link, and the browser that is opened with it."""
 
 import os
+import signal
 import socket
 import tempfile
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,10 @@ def serve(start: dict[str, Any], *, port: int, opens: bool, say: Callable[[str],
         with tempfile.TemporaryDirectory(prefix="osgt-web-") as folder:
             if opens:
                 _open(f"{address}{web.gate.link}", Path(folder))
-            uvicorn.Server(config).run(sockets=[listening])
+            # A signal ends the server, which then passes it on: it must not end what has begun as well.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listening])
         _finish(web, say)
     finally:
         web.opened.close()
