@@ -55,7 +55,7 @@ def request(app, method, path, *, query="", headers=(), body=b"", parts=1):
 
 
 class Browser:
-    """Somebody who came with the link: keeps the cookie, and sends what a browser would."""
+    """Somebody who came with the link: keeps the cookie, and sends what a browser would. Paths are below the root."""
 
     def __init__(self, web, port):
         self.web, self.host = web, f"127.0.0.1:{port}"
@@ -65,6 +65,7 @@ class Browser:
         self.cookie = answer.headers["set-cookie"].partition(";")[0]
 
     def get(self, path):
+        path = self.web.gate.root + path
         return request(self.web.gate, "GET", path, headers=[("Host", self.host), ("Cookie", self.cookie)])
 
     def post(self, path, fields, token=None, **changed):
@@ -72,4 +73,4 @@ class Browser:
         pairs = [("token", self.web.gate.form_token if token is None else token)]
         pairs += [(name, value) for name, values in fields.items() for value in values]
         given = [(name, value) for name, value in headers.items() if value is not None]
-        return request(self.web.gate, "POST", path, headers=given, body=urlencode(pairs).encode())
+        return request(self.web.gate, "POST", self.web.gate.root + path, headers=given, body=urlencode(pairs).encode())

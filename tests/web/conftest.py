@@ -5,7 +5,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def browser():
+def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if planner_page.CHROMIUM is None:
         pytest.skip("there is no chromium on the PATH: apt-get install chromium")

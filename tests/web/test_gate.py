@@ -31,6 +31,7 @@ class TestLink:
         cookie = first.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
+        assert f"path={web.gate.root}".lower() in cookie
         assert second.status == 403
         assert "set-cookie" not in second.headers
 
@@ -59,28 +60,44 @@ class TestRefused:
     )
     def test_another_host(self, web, browser, host):
         headers = [("Host", host), ("Cookie", browser.cookie)]
-        assert request(web.gate, "GET", "/", headers=headers).status == 403
+        assert request(web.gate, "GET", f"{web.gate.root}/", headers=headers).status == 403
 
     def test_no_host_and_two_hosts(self, web, browser):
         cookie = ("Cookie", browser.cookie)
-        assert request(web.gate, "GET", "/", headers=[cookie]).status == 403
-        assert request(web.gate, "GET", "/", headers=[("Host", HOST), ("Host", HOST), cookie]).status == 403
+        assert request(web.gate, "GET", f"{web.gate.root}/", headers=[cookie]).status == 403
+        assert (
+            request(web.gate, "GET", f"{web.gate.root}/", headers=[("Host", HOST), ("Host", HOST), cookie]).status
+            == 403
+        )
 
     @pytest.mark.parametrize(
         "path", ["/", "/help", "/style.css", "/script.js", "/jobs/x", "/jobs/x/files/0", "/nothing"]
     )
     def test_whoever_has_no_cookie(self, web, path):
         assert request(web.gate, "GET", path, headers=[("Host", HOST)]).status == 403
+        assert request(web.gate, "GET", web.gate.root + path, headers=[("Host", HOST)]).status == 403
+
+    @pytest.mark.parametrize("root", ["", "/x", "//", "/{}x", "/{}/.."])
+    def test_whoever_does_not_know_the_path(self, web, browser, root):
+        """Browsers send no cookie there, and it would not help."""
+        path = f"{root.format(web.gate.root[1:])}/help".replace("/..", "/../x")
+        answer = request(web.gate, "GET", path, headers=[("Host", HOST), ("Cookie", browser.cookie)])
+        assert answer.status in (403, 404)
+        assert answer.status == 403 or path.startswith(f"{web.gate.root}/")
+
+    def test_a_link_with_too_much_in_it(self, web):
+        for query in ("&".join(["a=1"] * 99), "token=%ff", "token", "token=" + "x" * 9999):
+            assert request(web.gate, "GET", "/", query=query, headers=[("Host", HOST)]).status == 403
 
     @pytest.mark.parametrize("cookie", ["", "osgt-8123=", "osgt-8123=x", "osgt-8124={}", "other={}"])
     def test_a_wrong_cookie(self, web, browser, cookie):
         value = browser.cookie.partition("=")[2]
         headers = [("Host", HOST), ("Cookie", cookie.format(value))]
-        assert request(web.gate, "GET", "/", headers=headers).status == 403
+        assert request(web.gate, "GET", f"{web.gate.root}/", headers=headers).status == 403
 
     def test_cookies_of_other_servers_do_no_harm(self, web, browser):
         headers = [("Host", HOST), ("Cookie", f'odd="; a=b=c; ,@[]; {browser.cookie}; last')]
-        assert request(web.gate, "GET", "/", headers=headers).status == 200
+        assert request(web.gate, "GET", f"{web.gate.root}/", headers=headers).status == 200
 
     @pytest.mark.parametrize(
         "origin",
@@ -100,7 +117,7 @@ class TestRefused:
     @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
     def test_other_methods(self, web, browser, method):
         headers = [("Host", HOST), ("Cookie", browser.cookie)]
-        assert request(web.gate, method, "/", headers=headers).status == 405
+        assert request(web.gate, method, f"{web.gate.root}/", headers=headers).status == 405
 
     def test_changes_by_get(self, browser):
         for path in ("/publish", "/suggest", "/ledger"):
@@ -114,18 +131,18 @@ class TestBounded:
     @pytest.mark.parametrize("parts", [1, 7])
     def test_large_bodies_are_refused(self, web, browser, parts):
         body = b"a=" + b"x" * LARGEST_BODY
-        answer = request(web.gate, "POST", "/", headers=self.headers(browser), body=body, parts=parts)
+        answer = request(web.gate, "POST", f"{web.gate.root}/", headers=self.headers(browser), body=body, parts=parts)
         assert answer.status == 413
 
     def test_bodies_in_parts_are_read(self, web, browser):
         body = urlencode([("token", web.gate.form_token), ("report.title", "Tïtle")]).encode()
-        answer = request(web.gate, "POST", "/", headers=self.headers(browser), body=body, parts=5)
+        answer = request(web.gate, "POST", f"{web.gate.root}/", headers=self.headers(browser), body=body, parts=5)
         assert answer.status == 200
         assert 'value="Tïtle"' in answer.text
 
     @pytest.mark.parametrize("body", [b"\xff", b"a=%ff", b"&".join(b"a=1" for _ in range(MOST_FIELDS + 1))])
     def test_what_is_no_form_is_refused(self, web, browser, body):
-        assert request(web.gate, "POST", "/", headers=self.headers(browser), body=body).status == 400
+        assert request(web.gate, "POST", f"{web.gate.root}/", headers=self.headers(browser), body=body).status == 400
 
 
 class TestHeaders:

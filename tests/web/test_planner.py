@@ -51,6 +51,10 @@ def asked(**changed):
     return fields_of(plain).fields | changed
 
 
+#: A key such as every page has.
+KEY = "k" * 22
+
+
 def once(answer):
     return re.search(r'name="once" value="([^"]+)"', answer.text)[1]
 
@@ -69,7 +73,7 @@ def finished(browser, answer):
     """The page of a job, once it has ended."""
     assert answer.status == 303, text_of(answer)[:2000]
     for _ in range(600):
-        page = browser.get(answer.headers["location"])
+        page = browser.get(answer.headers["location"].removeprefix(browser.web.gate.root))
         if "data-poll" not in page.text:
             return page
         time.sleep(0.05)
@@ -231,7 +235,7 @@ class TestProblems:
 
 class TestPublish:
     def test_charges_writes_and_settles(self, browser, folder):
-        fields = asked(**{"once": ["k1"], "publish.confirm": ["yes"]})
+        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"]})
         page = finished(browser, browser.post("/publish", fields))
         assert "Published" in page.text
         table = pq.read_table("release.parquet").to_pylist()
@@ -241,16 +245,16 @@ class TestPublish:
         with Ledger("budget.db") as ledger:
             [entry] = ledger.history("rides")
         assert (entry.status, entry.epsilon, entry.delta) == ("settled", 1, 1e-7)
-        assert browser.get("/jobs/k1/files/0").body == (folder / "release.parquet").read_bytes()
-        report = browser.get("/jobs/k1/files/1")
+        assert browser.get(f"/jobs/{KEY}/files/0").body == (folder / "release.parquet").read_bytes()
+        report = browser.get(f"/jobs/{KEY}/files/1")
         assert report.body == (folder / "release.html").read_bytes()
         assert "sandbox" in report.headers["content-security-policy"]
-        assert browser.get("/jobs/k1/files/2").status == 404
+        assert browser.get(f"/jobs/{KEY}/files/2").status == 404
 
     def test_the_same_page_twice_is_one_release(self, browser):
-        fields = asked(**{"once": ["k1"], "publish.confirm": ["yes"]})
+        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"]})
         answers = [browser.post("/publish", fields) for _ in range(3)]
-        assert {answer.headers["location"] for answer in answers} == {"/jobs/k1"}
+        assert {answer.headers["location"] for answer in answers} == {f"{browser.web.gate.root}/jobs/{KEY}"}
         finished(browser, answers[0])
         with Ledger("budget.db") as ledger:
             assert len(ledger.history("rides")) == 1
@@ -271,7 +275,7 @@ class TestPublish:
     )
     def test_what_can_be_refused_is_refused_before_the_charge(self, browser, folder, changed, at, words):
         (folder / "there.html").write_text("mine")
-        answer = browser.post("/publish", asked(**{"once": ["k1"], "publish.confirm": ["yes"], **changed}))
+        answer = browser.post("/publish", asked(**{"once": [KEY], "publish.confirm": ["yes"], **changed}))
         assert answer.status == 422
         assert "nothing was charged" in text_of(answer)
         assert words in problem_at(answer, at)
@@ -281,7 +285,7 @@ class TestPublish:
         assert (folder / "there.html").read_text() == "mine"
 
     def test_without_a_ledger(self, browser, folder):
-        fields = asked(**{"once": ["k1"], "publish.confirm": ["yes"], "data.ledger": [""], "data.dataset": [""]})
+        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"], "data.ledger": [""], "data.dataset": [""]})
         assert "no ledger" in text_of(finished(browser, browser.post("/publish", fields)))
         assert (folder / "release.parquet").exists()
 
@@ -290,7 +294,7 @@ class TestSuggest:
     def test_is_charged_and_fills_in_what_is_open(self, browser):
         fields = asked(
             **{
-                "once": ["k1"],
+                "once": [KEY],
                 "suggest.epsilon": ["0.5"],
                 "suggest.confirm": ["yes"],
                 "groups.max_groups": [""],
@@ -313,7 +317,7 @@ class TestSuggest:
         [({"suggest.epsilon": [""]}, "suggest.epsilon"), ({"suggest.confirm": [""]}, "suggest.confirm")],
     )
     def test_needs_a_budget_and_a_word(self, browser, changed, at):
-        fields = asked(**{"once": ["k1"], "suggest.epsilon": ["0.5"], "suggest.confirm": ["yes"], **changed})
+        fields = asked(**{"once": [KEY], "suggest.epsilon": ["0.5"], "suggest.confirm": ["yes"], **changed})
         answer = browser.post("/suggest", fields)
         assert answer.status == 422
         assert problem_at(answer, at)

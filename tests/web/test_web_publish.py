@@ -43,8 +43,8 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def planner(browser, server):
-    made = Planner(browser, server.link())
+def planner(chromium, server):
+    made = Planner(chromium, server.link())
     yield made
     # A page with problems comes as an error, which the browser notes.
     assert [text for text in made.told if "status of 422" not in text] == []
@@ -242,10 +242,10 @@ def test_the_same_page_twice_at_once_publishes_once(planner, server):
     assert charged(server, dataset) == [(1, "settled")]
 
 
-def test_without_javascript(browser, server):
+def test_without_javascript(chromium, server):
     """From a query file that is loaded to a release, by buttons alone."""
     dataset = opened_data_set(server, "no script", 10)
-    planner = Planner(browser, server.link(), java_script_enabled=False)
+    planner = Planner(chromium, server.link(), java_script_enabled=False)
     page = planner.page
     page.locator("summary", has_text="Load a query file").click()
     page.fill("[name=query]", QUERY.format(dataset=dataset, epsilon="1", name="plain"))
@@ -313,15 +313,17 @@ def slow(postgres_url):
         yield url
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_the_server_is_ended_in_the_middle(browser, tmp_path, slow, number):
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
+def test_the_server_is_ended_in_the_middle(chromium, tmp_path, slow, number):
     """Killed, it leaves a charge that is reserved; told to end, it finishes what has begun."""
     with Ledger(tmp_path / "budget.db") as ledger:
         ledger.open("people", epsilon=2, delta=1e-6)
     server = Server(tmp_path, slow, "--ledger", "budget.db")
     text = QUERY.format(dataset="people", epsilon=1, name="slow").replace('"rides.csv"', f'"{slow}"\ntable = "slow"')
     try:
-        planner = Planner(browser, server.link())
+        planner = Planner(chromium, server.link())
         planner.load(text)
         planner.publish("slow.parquet", "slow.html", finished=False)
         planner.page.wait_for_selector("[data-poll]")

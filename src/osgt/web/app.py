@@ -20,7 +20,7 @@ from osgt.tables.query_file import query_file_of
 from osgt.web import pages, publishing, views
 from osgt.web.checking import ERRORS, Checked, check, sentence
 from osgt.web.entries import Entries, Problems, number
-from osgt.web.form import fields_of, normalised, plain_of
+from osgt.web.form import fields_of, normalised, plain_of, without_leftovers
 from osgt.web.gate import Gate
 from osgt.web.jobs import Job, Jobs
 from osgt.web.opened import Opened
@@ -256,7 +256,7 @@ class Web:
 
 def _entries(request: Request) -> Entries:
     """The fields of the form, which the gate has read."""
-    return Entries.of_pairs(request.scope["osgt.fields"])
+    return without_leftovers(Entries.of_pairs(request.scope["osgt.fields"]))
 
 
 def _key(entries: Entries) -> str:

@@ -44,18 +44,13 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
     problems: Problems = {}
     plain, by = _rest(entries), entries.all("groups.by")
     for key, field in (("public_keys", "keys.kind"), ("totals", "totals")):
-        if entries.one(field) != LOADED or not by:
+        if entries.one(field) != LOADED:
             plain.get("groups", {}).pop(key, None)
     loaded = _listed(plain.get("data", {}).get("where"))
     for part, names in TEXTS.items():
         _add(plain, part, {name: text(entries, f"{part}.{name}", problems) for name in names})
-    # What is left of earlier choices, and has no field any more, does not count.
-    unasked = {"groups.max_groups"} if not by else set()
-    if entries.one("unit.kind") == BY_ROW:
-        unasked = {"groups.max_groups", "groups.max_rows_per_group"}
     for part, readers in NUMBERS.items():
-        asked = {name: read for name, read in readers.items() if f"{part}.{name}" not in unasked}
-        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in asked.items()})
+        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in readers.items()})
     _add(
         plain,
         "data",
@@ -66,8 +61,11 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
             "where": [*loaded, *_lines(entries.raw("data.where"))] or None,
         },
     )
-    totals = TOTALS.get(entries.one("totals")) if by else None
-    _add(plain, "groups", {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": totals})
+    _add(
+        plain,
+        "groups",
+        {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": TOTALS.get(entries.one("totals"))},
+    )
     _add(
         plain,
         "output",
@@ -83,6 +81,14 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
     if aggregates:
         plain["aggregates"] = aggregates
     return plain, problems
+
+
+def without_leftovers(entries: Entries) -> Entries:
+    """The same without fields that the page had for an earlier choice, and has no more for this one."""
+    left = [] if entries.all("groups.by") else ["groups.max_groups", "keys", "totals"]
+    if entries.one("unit.kind") == BY_ROW:
+        left += ["groups.max_groups", "groups.max_rows_per_group"]
+    return entries.without(*left)
 
 
 def normalised(entries: Entries) -> Entries:
@@ -204,7 +210,7 @@ def _derived(entries: Entries, problems: Problems) -> dict[str, str]:
 
 def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
     """The public keys that the fields say; None if there are none, or if they are those of the file that was loaded."""
-    kind = entries.one("keys.kind") if by else ""
+    kind = entries.one("keys.kind")
     if kind == "file":
         found = entries.one("keys.file")
         if not found:
@@ -212,7 +218,7 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
         return found or None
     if kind == "all":
         return "all"
-    if kind != "lists":
+    if kind != "lists" or not by:
         return None
     return {name: _values(entries, name, problems) for name in by}
 
