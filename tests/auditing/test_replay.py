@@ -8,32 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from replays import LOWER, NOBODY, REAL, RIDES, STRANGE, UPPER, compared, found, furthest, rides
 from typer.testing import CliRunner
 
 from osgt import Dataset, audit
 from osgt.auditing.made_rows import numbered, strange
 from osgt.auditing.moves import beyond, moved, pieces
+from osgt.auditing.plays import ReleasePlay
 from osgt.auditing.replay import replay
+from osgt.auditing.stage import Stage
 from osgt.calibration import Part
 from osgt.cli import app
 from osgt.tables import bounding, measures, release
 from osgt.tables.engines.duckdb import DuckDB
 from osgt.tables.levels import Level
 from osgt.tables.totals import Total
-
-RIDES = pa.table(
-    {
-        "user": [1, 1, 2, 3, 3, 3, 4, None],
-        "city": ["Bern", "Rome", "Rome", "Oslo", "Oslo", "Oslo", None, "Rome"],
-        "month": [1, 2, 2, 1, 1, 2, 3, 3],
-        "fare": [3.5, 8.0, None, 20.0, 21.0, 22.0, float("nan"), 1.0],
-        "tip": pa.array([1, 2, 3, 4, 5, 6, 7, 8], pa.int8()),
-    }
-)
-
-
-def rides(**options):
-    return Dataset(RIDES, "user", **options)
 
 
 def chosen(**options):
@@ -70,22 +59,19 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_honest_queries_pass(name):
     query = QUERIES[name]()
-    check = replay(query, query.plan(1, 1e-6, measure_left_out=name == "chosen groups"))
+    made = compared(query, real=True, pairs=() if name == "exchange" else (UPPER, STRANGE, NOBODY, REAL))
+    assert found(made) == ""
+    # The limits are reached: the tables are such that a fault could be seen.
+    assert all(share >= 0.5 for share in furthest(made).values()), furthest(made)
+
+
+def test_a_whole_replay():
+    query = chosen()
+    check = replay(Stage(query), ReleasePlay(query.plan(1, 1e-6)), seconds=2)
     assert check.passed, str(check)
     assert check.false_alarm == 0
     assert check.details["real_rows"] > 0
-    # The limits are reached: the tables are such that a fault could be seen.
-    furthest = {}
-    for pair in check.details["pairs"]:
-        for each in pair["moved"]:
-            furthest[each["measure"]] = max(furthest.get(each["measure"], 0), each["largest"] / each["allowed"])
-    assert all(share >= 0.5 for share in furthest.values()), furthest
-
-
-def findings(query, plan=None):
-    """What is found with made rows alone."""
-    check = replay(query, plan or query.plan(1, 1e-6), real=False)
-    return " | ".join(map(str, check.findings))
+    assert "nothing else differed" in check.words
 
 
 def one_row_more(monkeypatch):
@@ -154,32 +140,32 @@ def salt_follows_rows(monkeypatch):
 
 
 FAULTS = {
-    one_group_too_many: ("groups moved, at most 2 may", "moved in 3 places"),
-    one_row_more: ("moved in 2 places by up to 3; the noise is made for 2 places and 2",),
-    unclipped: ("sum of fare", "the noise is made for"),
-    counts_rows_of_nobody: ("rows of nobody: rows moved",),
-    fails_for_many_rows: ("an error: MemoryError: too many groups",),
-    type_follows_values: ("columns and types differs",),
-    salt_follows_rows: ("SQL text differs",),
+    one_group_too_many: (UPPER, ("groups moved, at most 2 may", "moved in 3 places")),
+    one_row_more: (UPPER, ("moved in 2 places by up to 3; the noise is made for 2 places and 2",)),
+    unclipped: (UPPER, ("sum of fare", "the noise is made for")),
+    counts_rows_of_nobody: (NOBODY, ("rows of nobody: rows moved",)),
+    fails_for_many_rows: (STRANGE, ("an error: MemoryError: too many groups",)),
+    type_follows_values: (STRANGE, ("columns and types differs",)),
+    salt_follows_rows: (UPPER, ("SQL text differs",)),
 }
 
 
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
 def test_planted_faults_are_found(plant, monkeypatch):
+    pairs, expected = FAULTS[plant]
     query = chosen()
-    plan = query.plan(1, 1e-6)
     plant(monkeypatch)
-    found = findings(query, plan)
-    for words in FAULTS[plant]:
-        assert words in found
+    seen = found(compared(query, pairs=(pairs,)))
+    for words in expected:
+        assert words in seen
 
 
 def test_noise_for_half_the_coordinates_is_found():
     query = chosen()
-    plan = query.plan(1, 1e-6)
+    plan = query.plan(1, 1e-6, measure_left_out=False)
     halved = {measure: dataclasses.replace(part, coordinates=1) for measure, part in plan.parts.items()}
-    found = findings(query, dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, parts=halved)))
-    assert "moved in 2 places" in found
+    wrong = dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, parts=halved))
+    assert "moved in 2 places" in found(compared(query, ReleasePlay(wrong), pairs=(UPPER,)))
 
 
 def with_totals(**options):
@@ -194,13 +180,14 @@ def with_totals(**options):
 def test_every_total_of_a_level_is_compared(relation, monkeypatch):
     """Honest totals pass; totals of which all but the first of a level move too far are found."""
     query = with_totals(neighbours=relation)
-    plan = query.plan(1, 1e-6)
+    plan = query.plan(1, 1e-6, measure_left_out=False)
     assert any(isinstance(measure, Total) and measure.level.by for measure in plan.parts)
-    assert replay(query, plan).passed
+    pairs = (UPPER, LOWER, REAL)
+    assert found(compared(query, ReleasePlay(plan), pairs=pairs, real=True)) == ""
     summed = Level.summed
     factor = np.array([[1], [3], [3]])
     monkeypatch.setattr(Level, "summed", lambda self, numbers: summed(self, numbers) * factor[: self.size])
-    assert not replay(query, plan).passed
+    assert found(compared(query, ReleasePlay(plan), pairs=pairs, real=True)) != ""
 
 
 def test_what_is_left_out_is_played_too():
@@ -208,8 +195,9 @@ def test_what_is_left_out_is_played_too():
     plan = query.plan(1, 1e-6, measure_left_out=True)
     law, part = plan.noise.beside["rows"]
     less = {**plan.noise.beside, "rows": (law, dataclasses.replace(part, shift=part.shift // 2))}
-    found = findings(query, dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, beside=less)))
-    assert "left out, rows: moved" in found
+    wrong = dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, beside=less))
+    assert found(compared(query, ReleasePlay(plan), pairs=(UPPER,))) == ""
+    assert "what is left out (rows) moved" in found(compared(query, ReleasePlay(wrong), pairs=(UPPER,)))
 
 
 def test_moves():
@@ -248,8 +236,10 @@ def test_made_values_are_of_their_type():
 def test_what_cannot_be_audited():
     with pytest.raises(ValueError, match="epsilon and delta"):
         audit(chosen())
-    with pytest.raises(ValueError, match="max_groups must be given"):
-        audit(rides().group_by("city").count_units(), 1, 1e-6)
+    with pytest.raises(ValueError, match="must ask for something"):
+        audit(rides().group_by("city"), 1, 1e-6)
+    with pytest.raises(ValueError, match="epsilon must be"):
+        audit(chosen(), -1, 1e-6)
 
 
 ARGUMENTS = ["--unit", "user", "--by", "city", "--max-groups", "1", "--count-units", "--delta", "1e-6"]
@@ -264,7 +254,7 @@ class TestCommand:
         return lambda *more: CliRunner().invoke(app, ["audit", str(tmp_path / "rides.parquet"), *ARGUMENTS, *more])
 
     def test_passes(self, run):
-        result = run("--epsilon", "1", "--json")
+        result = run("--epsilon", "1", "--json", "--minutes", "0.01")
         assert result.exit_code == 0, result.output
         answer = json.loads(result.stdout)
         assert answer["passed"]
@@ -272,26 +262,15 @@ class TestCommand:
 
     def test_fails(self, run, monkeypatch):
         one_group_too_many(monkeypatch)
-        result = run("--epsilon", "1", "--made-rows")
+        result = run("--epsilon", "1", "--made-rows", "--minutes", "0.01")
         assert result.exit_code == 1
         assert "FAILED" in result.stdout
         assert "groups moved, at most 1 may" in result.stdout
 
     def test_noise_alone(self, tmp_path):
         page = tmp_path / "audit.html"
-        options = [
-            "--epsilon",
-            "1",
-            "--delta",
-            "1e-6",
-            "--coordinates",
-            "50",
-            "--minutes",
-            "0.02",
-            "--report",
-            str(page),
-        ]
-        result = CliRunner().invoke(app, ["audit", *map(str, options)])
+        options = ["--epsilon", "1", "--delta", "1e-6", "--coordinates", "50", "--minutes", "0.01", "--report"]
+        result = CliRunner().invoke(app, ["audit", *options, str(page)])
         assert result.exit_code == 0, result.output
         assert "Page:" in result.stdout
         assert "</html>" in page.read_text()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from osgt import OSGT, DiscreteOSGT, Mechanism, PrivacyProfile, audit
+from osgt.auditing.budget import Budget
 from osgt.auditing.claims import Claim
 from osgt.auditing.curve import curve, many, measure
-from osgt.auditing.result import Budget
 from osgt.auditing.sampler import Cells, sampler
 
 FALSE_ALARM = 1e-9
@@ -197,7 +197,7 @@ class TestCurve:
             audit(lambda x: x, 1, 0)
         with pytest.raises(ValueError, match="epsilon and delta"):
             audit(lambda x: x, data=0, neighbour=1)
-        with pytest.raises(TypeError, match="a query, a Mechanism or a function"):
+        with pytest.raises(TypeError, match="a query, a Publication, a Mechanism or a function"):
             audit(3)
         with pytest.raises(ValueError, match="draws must be at least"):
             audit(Mechanism(1, 0), draws=10)

@@ -5,7 +5,9 @@ import dataclasses
 import made_tables
 import pytest
 
+from osgt.auditing.plays import ReleasePlay
 from osgt.auditing.replay import replay
+from osgt.auditing.stage import Stage
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +22,10 @@ def test_neighbours_differ_by_the_noise_alone(engine, made):
     query = query.count_units().sum("real", bounds=(-1.5, 10)).sum("price", bounds=(0, 10))
     plan = query.plan(1, 1e-6, measure_left_out=not engine.slow)
     seconds = 0 if engine.slow else 600  # on a slow engine one pair is enough: all of them run on the others
-    check = replay(query, plan, real=True, seconds=seconds)
+    check = replay(Stage(query), ReleasePlay(plan), real=True, seconds=seconds)
     assert check.passed, str(check)
     assert check.details["real_rows"] > 0
     # The same check with a noise that is made for one group less.
     less = {measure: dataclasses.replace(part, coordinates=1) for measure, part in plan.parts.items()}
     wrong = dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, parts=less))
-    assert not replay(query, wrong, real=False, seconds=0).passed
+    assert not replay(Stage(query), ReleasePlay(wrong), real=False, seconds=0).passed

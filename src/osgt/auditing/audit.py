@@ -3,29 +3,24 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from osgt.auditing.budget import SAMPLED, Options, Progress
 from osgt.auditing.claims import Claim
 from osgt.auditing.curve import curve, many, one_by_one
-from osgt.auditing.result import Audit, Budget, Check, Progress
+from osgt.auditing.result import Audit, Check
 from osgt.auditing.sampler import sampler
 from osgt.mechanism import Mechanism
 from osgt.noise.parameters import real_number
 from osgt.privacy.arguments import count
 
-if TYPE_CHECKING:
-    from osgt.tables.query import Query
-
-#: Draws of a noise distribution, and of a mechanism that gives one output at a time.
-_SAMPLED, _ONE_BY_ONE, _MANY = 4_000_000, 20_000, 1_000_000
+#: Draws of a mechanism that gives one output at a time, and of one that gives many.
+_ONE_BY_ONE, _MANY = 20_000, 1_000_000
 
 #: Fewer draws than this are refused.
 _FEWEST = 1000
-
-#: Distributions of a plan whose sampler is looked at.
-_LAWS = 3
 
 
 def audit(
@@ -42,7 +37,7 @@ def audit(
     minutes: float | None = None,
     false_alarm: float = 1e-6,
     real_rows: bool = True,
-    measure_left_out: bool = False,
+    measure_left_out: bool = True,
     progress: Progress = lambda what, done: None,
 ) -> Audit:
     """Evidence for or against a promise of privacy: what was checked, and what was found. Nothing is charged.
@@ -54,21 +49,23 @@ def audit(
     Parameters
     ----------
     target
-        A query, a `Mechanism`, or any function `mechanism(data) -> numbers`.
+        A query, a `Publication`, a `Mechanism`, or any function `mechanism(data) -> numbers`. Of a query whose bounds
+        are not all given, the suggestion of bounds is audited.
     epsilon, delta
         The promise that is audited. A `Mechanism` knows its own.
     data, neighbour
         For functions: two data sets that differ in one person.
     claim
         For functions: the whole curve that is promised, as a `PrivacyProfile` or something else with `delta(epsilon)`
-        and `epsilon(delta)`. It can be refuted with far fewer draws than one point of it.
+        for arrays. It can be refuted with far fewer draws than one point of it.
     loss
         For functions: the privacy loss of outputs, an array of shape (draws, numbers), or another score that is large
         where outputs speak for `data`. If not given, scores are learned from a quarter of the draws.
     vectorised
         The function is called as `mechanism(data, n)`, and gives n outputs along the first axis: much faster.
     draws, minutes
-        How many draws to make, and when to stop at the latest. An audit stops as soon as the promise is refuted.
+        How many draws to make, and when to stop at the latest; minutes alone are used for as many draws as fit in. A
+        check that draws stops as soon as the promise is refuted.
     false_alarm
         The probability, at most, that the audit fails though the promise is kept, however long it runs.
     real_rows
@@ -92,31 +89,32 @@ def audit(
     if draws is not None and count("draws", draws) < _FEWEST:
         raise ValueError(f"draws must be at least {_FEWEST:,}, got {draws!r}: fewer say nothing")
     seconds = math.inf if minutes is None else 60 * real_number("minutes", minutes, positive=True)
+    options = Options(draws, seconds, false_alarm, progress, real_rows)
     if isinstance(target, Mechanism):
-        subject, checks = _of_mechanism(target, draws, seconds, false_alarm, progress)
+        subject, checks = _of_mechanism(target, options)
     elif hasattr(target, "plan") and hasattr(target, "release"):
         if epsilon is None or delta is None:
             raise ValueError("epsilon and delta must be given: the promise that is audited")
-        options = (real_rows, measure_left_out, draws, seconds, false_alarm, progress)
-        subject, checks = _of_query(target, epsilon, delta, *options)
+        from osgt.auditing.query_audit import audited  # noqa: PLC0415 - the extra "tables"
+
+        subject, checks = audited(target, epsilon, delta, options, measure_left_out=measure_left_out)
     elif callable(target):
         if data is None or neighbour is None:
             raise ValueError("data and neighbour must be given: two data sets that differ in one person")
         promise = Claim.of(epsilon, delta, claim)
         subject = f"{getattr(target, '__name__', type(target).__name__)} at {promise.words}"
-        number = draws or (_MANY if vectorised else _ONE_BY_ONE)
         called = many(target) if vectorised else one_by_one(target)
-        budget = Budget(number, seconds, false_alarm, progress)
+        budget = options.budget(_MANY if vectorised else _ONE_BY_ONE, 1.0, false_alarm)
         checks = iter([curve(called, data, neighbour, promise, budget, loss=loss)])
     else:
-        raise TypeError(f"target must be a query, a Mechanism or a function, got {type(target).__name__}")
+        raise TypeError(
+            f"target must be a query, a Publication, a Mechanism or a function, got {type(target).__name__}"
+        )
     found = tuple(checks)
     return Audit(subject, found, time.perf_counter() - started)
 
 
-def _of_mechanism(
-    mechanism: Mechanism, draws: int | None, seconds: float, false_alarm: float, progress: Progress
-) -> tuple[str, Iterator[Check]]:
+def _of_mechanism(mechanism: Mechanism, options: Options) -> tuple[str, Iterator[Check]]:
     """The sampler, and the curve of a person who changes all values as far as they may."""
     noise, step = mechanism.noise, mechanism.step
     shift = mechanism.profile.parts[0].shift
@@ -131,51 +129,11 @@ def _of_mechanism(
         return (noise.potential(np.abs(steps - shift)) - noise.potential(np.abs(steps))).sum(axis=1)
 
     def checks() -> Iterator[Check]:
-        yield sampler(noise, Budget(draws or _SAMPLED, seconds / 2, false_alarm / 2, progress))
-        number = draws or max(10_000, _MANY // coordinates)
+        each = options.false_alarm / 2
+        yield sampler(noise, options.budget(SAMPLED, 0.5, each))
         claim = Claim.of(mechanism.epsilon, mechanism.delta, mechanism.profile)
-        yield curve(outputs, 0, 1, claim, Budget(number, seconds / 2, false_alarm / 2, progress), loss=loss)
+        budget = options.budget(max(10_000, _MANY // coordinates), 1.0, each)
+        yield curve(outputs, 0, 1, claim, budget, loss=loss)
 
     promise = f" at ε = {mechanism.epsilon:.15g}, δ = {mechanism.delta:.15g}" if mechanism.epsilon is not None else ""
     return f"a mechanism with noise {noise!r}{promise}", checks()
-
-
-def _of_query(
-    query: "Query",
-    epsilon: float,
-    delta: float,
-    real_rows: bool,
-    measure_left_out: bool,
-    draws: int | None,
-    seconds: float,
-    false_alarm: float,
-    progress: Progress,
-) -> tuple[str, Iterator[Check]]:
-    """Replay, the choice of groups, the samplers, the curve of all noise together, and canaries."""
-    from osgt.auditing.canaries import canaries  # noqa: PLC0415 - the extra "tables"
-    from osgt.auditing.choice import choice  # noqa: PLC0415
-    from osgt.auditing.plan_noise import WorstCase  # noqa: PLC0415
-    from osgt.auditing.replay import replay  # noqa: PLC0415
-
-    progress("planning", 0.0)
-    plan = query.plan(epsilon, delta, measure_left_out=measure_left_out)
-    title = ", ".join(aggregate.title for aggregate in query.aggregates)
-    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
-
-    def checks() -> Iterator[Check]:
-        yield replay(query, plan, real=real_rows, seconds=seconds / 2, progress=progress)
-        yield choice(plan, false_alarm=false_alarm / 4)
-        laws = list(dict.fromkeys(plan.laws.values()))[:_LAWS]
-        share = len(laws)
-        for law in laws:
-            number = draws or _SAMPLED // share
-            yield sampler(law, Budget(number, seconds / 8 / share, false_alarm / 4 / share, progress))
-        worst = WorstCase(plan)
-        budget = Budget(draws or worst.draws, seconds / 8, false_alarm / 4, progress)
-        yield curve(worst.outputs, 0, 1, worst.claim, budget, loss=worst.loss(), name="noise")
-        is_open = plan.neighbours == "add_remove"
-        found = canaries(query, plan, false_alarm=false_alarm / 4, progress=progress) if is_open else None
-        if found is not None:
-            yield found
-
-    return f"{title}{by} at ε = {epsilon:.15g}, δ = {delta:.15g}", checks()

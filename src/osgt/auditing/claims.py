@@ -15,6 +15,21 @@ _POINTS, _LEAST_DELTA = 48, 1e-10
 _TOLD = 1e-6
 
 
+#: Where an ε is looked for, and how: so many at once, so many times.
+_LEAST, _MOST, _AT_ONCE, _ROUNDS = 2.0**-20, 2.0**12, 65, 4
+
+
+def epsilon_at(profile: Any, delta: float) -> float:
+    """An ε at which the δ of a profile is no larger than this one, and the least to four digits."""
+    tried = np.geomspace(_LEAST, _MOST, _AT_ONCE)
+    for _ in range(_ROUNDS):
+        above = int(np.count_nonzero(np.asarray(profile.delta(tried)) > delta))
+        if above == len(tried):
+            return float(profile.epsilon(delta))
+        tried = np.linspace(tried[above - 1] if above else 0.0, tried[above], _AT_ONCE)
+    return float(tried[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Claim:
     """(ε, δ) at one or at many ε. Data and neighbour may change places."""
@@ -31,17 +46,13 @@ class Claim:
                 raise ValueError("epsilon and delta must be given, or the whole curve as claim=PrivacyProfile(…)")
             epsilon, delta = budget(epsilon, delta)
             return cls(f"ε = {epsilon:.15g}, δ = {delta:.15g}", np.array([epsilon]), np.array([delta]))
-        if not (hasattr(profile, "delta") and hasattr(profile, "epsilon")):
-            raise TypeError(
-                f"claim must be a PrivacyProfile, or have its methods delta(ε) and epsilon(δ), got {profile!r}"
-            )
-        farthest = float(profile.epsilon(_LEAST_DELTA))
-        epsilons = np.linspace(0.0, farthest, _POINTS)
+        if not hasattr(profile, "delta"):
+            raise TypeError(f"claim must be a PrivacyProfile, or have its method delta(ε), got {profile!r}")
+        epsilons = np.linspace(0.0, epsilon_at(profile, _LEAST_DELTA), _POINTS)
         deltas = np.minimum(np.asarray(profile.delta(epsilons), dtype=np.float64), 1.0)
         if epsilon is not None and delta is not None:
             epsilons, deltas = np.append(epsilons, epsilon), np.append(deltas, delta)
-        at = float(profile.epsilon(_TOLD))
-        return cls(f"the whole curve (ε = {at:.4g} at δ = {_TOLD:g})", epsilons, deltas)
+        return cls(f"the whole curve (ε = {epsilon_at(profile, _TOLD):.4g} at δ = {_TOLD:g})", epsilons, deltas)
 
     def log_evidence(self, first: Counts, second: Counts) -> Floats:
         """log E of each event against the claim: the line that says most, of those for it and for its complement."""

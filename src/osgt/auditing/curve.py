@@ -5,18 +5,18 @@ levels of scores; the evidence against the claim (`evidence`) is valid whenever 
 """
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from osgt.auditing.budget import Budget
 from osgt.auditing.claims import Claim
 from osgt.auditing.evidence import Counts, Floats, log_mean, p_value
-from osgt.auditing.result import Budget, Check, Finding
+from osgt.auditing.result import Check, Finding
 from osgt.auditing.scores import Score, Thresholds, learned
 
 Outputs = NDArray[np.generic]
@@ -28,6 +28,9 @@ _LEARNED = 0.25
 
 #: Draws that are made and counted at a time, the fewest that anything can be learned from, and the first look.
 _BATCH, _FEWEST, _FIRST_LOOK = 1 << 16, 256, 1 << 12
+
+#: Numbers of each side that are kept in memory to learn from.
+_KEPT = 1 << 22
 
 #: Standard deviations by which counts are worse than expected in what is said about power: nine of ten are better.
 _BAD_LUCK = 1.3
@@ -111,14 +114,15 @@ def measure(
     mechanism: Draws, both: tuple[Any, Any], claim: Claim, budget: Budget, loss: Score | None, name: str
 ) -> Measured:
     """Draw, learn and count, until the claim is refuted or the budget is used up."""
-    clock = _Clock(budget, name)
+    draws, clock = budget.affordable(lambda size: [mechanism(each, size) for each in both]), budget.clock(name)
     pieces: tuple[list[Outputs], list[Outputs]] = ([], [])
-    done, wanted = 0, max(_FEWEST, math.ceil(_LEARNED * budget.draws))
-    while done < wanted and (done < _FEWEST or clock.share(0) < _LEARNED):
+    done, wanted = 0, max(_FEWEST, math.ceil(_LEARNED * draws))
+    while done < wanted and (done < _FEWEST or clock.share() < _LEARNED):
         size = min(_BATCH if done else _FEWEST, wanted - done)
         for kept, each in zip(pieces, both, strict=True):
             kept.append(mechanism(each, size))
         done += size
+        wanted = min(wanted, max(_FEWEST, _KEPT // pieces[0][0].shape[1]))
         clock.told(done)
     first, second = (np.concatenate(kept) for kept in pieces)
     known = None if loss is None else Thresholds.of("the privacy loss", loss, [first, second])
@@ -134,8 +138,8 @@ def measure(
         return Measured(tuple(scores), *counts)
 
     look = _FIRST_LOOK
-    while done + judged_draws < budget.draws and (judged_draws == 0 or clock.share(0) < 1):
-        size = min(_BATCH, budget.draws - done - judged_draws)
+    while done + judged_draws < draws and not (judged_draws and clock.is_over):
+        size = min(_BATCH, draws - done - judged_draws)
         for i, each in enumerate(both):
             outputs = mechanism(each, size)
             counted[i] += np.concatenate([score.hits(outputs) for score in scores])
@@ -146,23 +150,6 @@ def measure(
             if so_far().log_evidence(claim) >= -math.log(budget.false_alarm):
                 break
     return so_far()
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """Which part of a budget is used up."""
-
-    budget: Budget
-    name: str
-    started: float = field(default_factory=time.monotonic)
-
-    def share(self, done: int) -> float:
-        """The part of the draws or of the time, whichever is larger."""
-        return max(done / self.budget.draws, (time.monotonic() - self.started) / self.budget.seconds)
-
-    def told(self, done: int) -> None:
-        """Tell it."""
-        self.budget.progress(self.name, min(1.0, self.share(done)))
 
 
 def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Check:

@@ -6,6 +6,7 @@ text they leave alone. Nothing here is left to chance.
 
 import datetime
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -40,6 +41,13 @@ _STRANGE = {
     "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
 }
 
+#: Literals in expressions.
+_QUOTED, _NUMBER, _DAY = (
+    re.compile(r"'((?:[^']|'')*)'"),
+    re.compile(r"(?<![\w.])\d+(?:\.\d+)?"),
+    re.compile(r"\d{4}-\d\d-\d\d"),
+)
+
 
 def text_of(value: Any) -> str | None:
     """A value that came from an engine, as text that an engine reads back as the same value."""
@@ -72,6 +80,26 @@ def strange(dtype: dt.DataType) -> list[str | None]:
     numbers = ["0", "1", *(f"{end:f}" for end in _range(dtype))]
     found = numbers if kind in ("integer", "decimal") else _STRANGE[kind]
     return [*found, *(["x" * 3000] if kind == "string" else []), *([None] if dtype.nullable else [])]
+
+
+def ordinary(dtype: dt.DataType) -> str | None:
+    """A value of a type that is nothing special."""
+    return strange(dtype)[0]
+
+
+def constants(dtype: dt.DataType, text: str) -> list[str]:
+    """Values of a type that an expression names, and numbers beside them: there it may change."""
+    texts = [quoted.replace("''", "'") for quoted in _QUOTED.findall(text)]
+    if dtype.is_string():
+        return texts
+    if dtype.is_date() or dtype.is_timestamp():
+        return [each for each in texts if _DAY.match(each)]
+    if not dtype.is_numeric():
+        return []
+    least, most = _range(dtype)
+    beside = (Decimal(number) + step for number in _NUMBER.findall(_QUOTED.sub("", text)) for step in (0, -1, 1))
+    fitting = (each for each in beside if least <= each <= most and (not dtype.is_integer() or each % 1 == 0))
+    return [f"{each:f}" for each in fitting]
 
 
 def numbered(dtype: dt.DataType, number: int) -> str | None:

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import ibis.expr.datatypes as dt
-
-from osgt.auditing.made_rows import Row, can_be_written, ends, key_rows, numbered, strange, text_of
-from osgt.tables.query import Query
+from osgt.auditing.made_keys import MOST_GROUPS, MadeKeys
+from osgt.auditing.made_rows import Row, numbered, ordinary
+from osgt.auditing.made_values import MadeValues
+from osgt.auditing.stage import Stage
 from osgt.tables.unit import PrivacyUnit
 
 #: Rows of one made unit: limits that are larger than this allows are not exceeded, and the audit says so.
 _MOST_ROWS = 3000
 
-#: More groups than this are not tried either.
-_MOST_GROUPS = 600
-
 #: Other units in made tables.
 _CROWD = 6
+
+#: Groups of a unit beside one that shares a part of its name: so many more than that one's that mostly hers are kept.
+_OWN = 40
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,33 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes pairs for a query, from rows of its own table where there are any."""
+    """Makes units and pairs for a query, from rows of its own table where there are any."""
 
-    query: Query
-    real: Sequence[Row]
-
-    @cached_property
-    def columns(self) -> dict[str, dt.DataType]:
-        """The columns that can be made."""
-        schema = self.query.dataset.table.schema()
-        return {name: dtype for name, dtype in schema.items() if can_be_written(dtype)}
+    stage: Stage
+    real: Sequence[Row] = ()
+    #: Groups that are made, at most.
+    most: int = MOST_GROUPS
 
     @property
     def unit(self) -> PrivacyUnit:
         """The privacy unit."""
-        return self.query.dataset.unit
+        return self.stage.query.dataset.unit
+
+    @cached_property
+    def keys(self) -> list[Row]:
+        """Values of columns with which rows count, each in a group of its own."""
+        return MadeKeys(self.stage, self.real, self.most).found
+
+    def counting_keys(self) -> list[Row]:
+        """Those of the keys with which rows count for certain, each in a group of its own."""
+        places = self.stage.placed([self._row(0, key) for key in self.keys])
+        by_group = {place.group: key for key, place in zip(self.keys, places, strict=True) if place is not None}
+        return list(by_group.values())
+
+    @cached_property
+    def values(self) -> MadeValues:
+        """Values of the columns that are measured and may be changed: not those that keys and conditions look at."""
+        return MadeValues(self.stage, {*self.unit.columns, *self.keys[0]}, self._row(0, self.keys[0]))
 
     def unit_of(self, row: Row) -> Any:
         """Whom a row is about; None if about nobody."""
@@ -57,18 +69,6 @@ class Maker:
         names = tuple(row[name] for name in self.unit.columns)
         return None if None in names else names
 
-    @cached_property
-    def values(self) -> dict[str, list[float]]:
-        """The columns that are measured, and the bounds that they have."""
-        found: dict[str, list[float]] = {}
-        for aggregate in self.query.aggregates:
-            for measure in aggregate.measures:
-                for column in measure.columns:
-                    found.setdefault(column, [])
-            for limits in aggregate.limits:
-                found.setdefault(limits.column, []).extend((limits.low, limits.high))
-        return found
-
     def pairs(self) -> Iterator[Pair]:
         """All pairs, for the relation of neighbours that the data set has."""
         others = self._others()
@@ -76,25 +76,48 @@ class Maker:
             gone = {self.unit_of(row) for row in mine}
             yield self._pair(name, [row for row in others if self.unit_of(row) not in gone], mine)
         if not self.unit.each_row:
-            nobody = [row | dict.fromkeys(self.unit.columns) for row in self._crowded(0, low=False)]
+            nobody = [row | self._nameless(i) for i, row in enumerate(self._crowded(0, low=False))]
             yield Pair("rows of nobody", tuple(others), (*others, *nobody), of_nobody=True)
-        yield self._pair("a unit in a table with nobody else", [], self._crowded(0, low=False))
+        if len(self.unit.columns) > 1:
+            most = self.stage.query.groups.most
+            rows = [self._row(0, key) for key in self.keys[: (_OWN + 1) * most]]
+            for name, names in self._similar(rows[0]):
+                yield self._pair(name, [row | names for row in rows[-most:]], rows[:-most] or rows)
+        mine = self._crowded(0, low=False)
+        if self.stage.query.dataset.neighbours == "change_one" and not self.unit.each_row:
+            yield Pair("a unit exchanged for one with a single row", (*others, *mine), (*others, mine[-1]))
+        yield self._pair("a unit in a table with nobody else", [], mine)
 
     def _pair(self, name: str, rest: Sequence[Row], mine: Sequence[Row]) -> Pair:
         most = 1 if self.unit.each_row else len(mine)
-        if self.query.dataset.neighbours == "add_remove":
+        if self.stage.query.dataset.neighbours == "add_remove":
             return Pair(name, tuple(rest), (*rest, *mine[:most]))
         unit = {name: mine[0][name] for name in self.unit.columns}
         instead = [row | unit for row in self._crowded(4, low=True, first_key=3)]
         return Pair(f"{name}, exchanged", (*rest, *mine[:most]), (*rest, *instead[:most]))
 
+    def _nameless(self, i: int) -> Row:
+        """Nothing in one of the columns that name the unit, or in all."""
+        names = self.unit.columns
+        return dict.fromkeys(names if i % (len(names) + 1) == len(names) else [names[i % (len(names) + 1)]])
+
+    def _similar(self, row: Row) -> Iterator[tuple[str, Row]]:
+        """Units that share all but one of the columns that name them; or whose names are the same if put together."""
+        names = self.unit.columns
+        for name in names:
+            yield f"another unit with another {name}", {name: self.named(50)[name]}
+        texts = [name for name in names if self.stage.columns[name].is_string()]
+        if len(texts) > 1:
+            first, second = str(row[texts[0]]), str(row[texts[1]])
+            yield "another unit with as much text", {texts[0]: first + second[:1], texts[1]: second[1:]}
+
     def _others(self) -> list[Row]:
         """The table that a unit is taken out of or added to: real rows, and a few made units."""
+        strange = self.values.strange
         crowd = []
         for i in range(_CROWD):
-            for j, keys in enumerate(self._keys(4)):
-                values = {name: pool[(i + j) % len(pool)] for name, pool in self._strange_values().items()}
-                crowd.append(self._row(10 + i, keys | values))
+            for j, key in enumerate(self.keys[:4]):
+                crowd.append(self._row(10 + i, key | strange[(i + j) % len(strange)]))
         return [*self.real, *crowd]
 
     def _of_real(self) -> Iterator[tuple[str, list[Row]]]:
@@ -105,9 +128,10 @@ class Maker:
                 of_unit[self.unit_of(row)].append(row)
         if not of_unit:
             return
+        by = MadeKeys(self.stage, self.real, self.most).key_columns
 
         def groups(unit: Any) -> set[tuple[str | None, ...]]:
-            return {tuple(row[name] for name in self.query.groups.by) for row in of_unit[unit]}
+            return {tuple(row[name] for name in by) for row in of_unit[unit]}
 
         members: dict[tuple[str | None, ...], int] = defaultdict(int)
         for unit in of_unit:
@@ -126,103 +150,46 @@ class Maker:
         yield "more groups and rows than the limits, values at the upper ends", self._crowded(0, low=False)
         yield "more groups and rows than the limits, values at the lower ends", self._crowded(1, low=True)
         yield "strange values: missing, not a number, infinite, largest", self._strange(2)
-        keys = self._keys(3)
-        pool = self._strange_values()
-        again = {name: each[0] for name, each in pool.items()}
+        again = self.values.strange[0]
+        keys = self.keys[:3]
         yield "one row again and again", [self._row(3, key | again) for key in keys for _ in range(self._rows(3))]
-        yield "groups of its own", [self._row(5, key) for key in self._own_keys(3)]
+        yield "groups of its own", [self._row(5, key) for key in self.keys[-3:]]
 
     def _crowded(self, number: int, *, low: bool, first_key: int = 0) -> list[Row]:
         """A unit with more groups and more rows than may count."""
-        keys = self._keys(min(self.query.groups.max_groups + 2, _MOST_GROUPS) + first_key)[first_key:] or self._keys(1)
-        values = {}
-        for name, bounds in self.values.items():
-            if name in self.columns:
-                values[name] = ends(self.columns[name], bounds)[0 if low else 1]
-        rows = []
-        for key in keys:
-            for i in range(self._rows(len(keys))):
-                rows.append(self._row(number, key | {name: pool[i % len(pool)] for name, pool in values.items()}))
-        return rows
+        wanted = min(self.stage.query.groups.max_groups + 2, MOST_GROUPS)
+        keys = self.keys[first_key : first_key + wanted] or self.keys[:wanted]
+        values = self.values.low if low else self.values.high
+        return [self._row(number, key | values[i % len(values)]) for key in keys for i in range(self._rows(len(keys)))]
 
     def _strange(self, number: int) -> list[Row]:
-        pools = self._strange_values()
-        longest = max((len(pool) for pool in pools.values()), default=1)
-        rows = []
-        for i, key in enumerate(self._keys(40)):
-            for j in range(min(longest, 6)):
-                rows.append(self._row(number, key | {name: pool[(i + j) % len(pool)] for name, pool in pools.items()}))
-        return rows
-
-    def _strange_values(self) -> dict[str, list[str | None]]:
-        found = {}
-        for name, bounds in self.values.items():
-            if name in self.columns:
-                low, high = ends(self.columns[name], bounds)
-                found[name] = [*low, *high, *strange(self.columns[name])]
-        return found
+        pool = self.values.strange
+        return [
+            self._row(number, key | pool[(i + j) % len(pool)])
+            for i, key in enumerate(self.keys[:40])
+            for j in range(min(len(pool), 6))
+        ]
 
     def _rows(self, groups: int) -> int:
-        return max(1, min((self.query.groups.max_rows or 1) + 2, _MOST_ROWS // max(groups, 1)))
+        return max(1, min((self.stage.query.groups.max_rows or 1) + 2, _MOST_ROWS // max(groups, 1)))
 
-    def _keys(self, most: int) -> list[Row]:
-        """Keys of groups: public ones, those of real rows, strange ones, and as many more as there can be."""
-        return self._key_list[:most]
-
-    @cached_property
-    def _key_list(self) -> list[Row]:
-        by, most = self.query.groups.by, _MOST_GROUPS + 8
-        public = self.query.groups.public
-        known: list[Row] = []
-        if public is not None:
-            known = [{name: text_of(value) for name, value in row.items()} for row in public.to_pylist()]
-        known += [{name: row[name] for name in by} for row in self.real]
-        pools = {}
-        for name in by:
-            more = (numbered(self.columns[name], i) for i in range(most))
-            pools[name] = list(dict.fromkeys([*strange(self.columns[name]), *(key for key in more if key is not None)]))
-        # Alternately: groups that others are in as well, and groups that are strange.
-        made = key_rows(pools, most)
-        mixed = [key for both in zip(known, made, strict=False) for key in both] if public is None else known
-        every = [*mixed, *known[len(made) :], *made]
-        unique = {tuple(key.items()): key for key in every}
-        return list(unique.values())
-
-    def groups_of_own(self, most: int) -> list[Row]:
-        """So many keys of groups, or as many as there can be: public ones, or such that nobody is in."""
-        public, by = self.query.groups.public, self.query.groups.by
-        if public is not None or not by:
-            return self._key_list[: min(most, public.num_rows if public is not None else 1)]
-        pools = {}
-        for name in by:
-            more = (numbered(self.columns[name], i) for i in range(most if name == by[0] else 40))
-            pools[name] = [key for key in more if key is not None]
-        return key_rows(pools, most)
-
-    def heavy(self, number: int, keys: Sequence[Row]) -> list[Row]:
-        """A unit with as many rows in each of these groups as may count, and values at the upper ends."""
-        values = self._at_bounds(1)
-        return [self._row(number, key | values) for key in keys for _ in range(self.query.groups.max_rows or 1)]
+    def heavy(self, number: int, keys: Sequence[Row], *, low: bool = False) -> list[Row]:
+        """A unit with as many rows in each of these groups as may count, and values at the upper or lower ends."""
+        values = (self.values.low if low else self.values.high)[0]
+        rows = self.stage.query.groups.max_rows or 1
+        return [self._row(number, key | values) for key in keys for _ in range(rows)]
 
     def ordinary(self, number: int, key: Row) -> Row:
         """A row of another unit in a group."""
-        values = self._at_bounds(0)
-        return self._row(number, key | values)
-
-    def _at_bounds(self, end: int) -> Row:
-        columns = ((name, bounds) for name, bounds in self.values.items() if name in self.columns)
-        return {name: ends(self.columns[name], bounds)[end][0] for name, bounds in columns}
-
-    def _own_keys(self, most: int) -> list[Row]:
-        return self._key_list[-most:]
+        return self._row(number, key | self.values.low[0])
 
     def _row(self, unit: int, given: Row) -> Row:
         """A row of a made unit; columns that nobody asks about are as in a real row."""
         template = self.real[unit % len(self.real)] if self.real else {}
-        others = {name: template.get(name, _ordinary(dtype)) for name, dtype in self.columns.items()}
-        names = {name: numbered(self.columns[name], 1000 + unit) or str(unit) for name in self.unit.columns}
-        return others | given | names
+        others = {name: template.get(name, ordinary(dtype)) for name, dtype in self.stage.columns.items()}
+        return others | given | self.named(unit)
 
-
-def _ordinary(dtype: dt.DataType) -> str | None:
-    return strange(dtype)[0]
+    def named(self, unit: int) -> Row:
+        """The columns that name a made unit; of types with few values, those with small numbers differ."""
+        types = {name: self.stage.columns[name] for name in self.unit.columns}
+        return {name: numbered(t, 1000 + unit) or numbered(t, unit) or ordinary(t) for name, t in types.items()}

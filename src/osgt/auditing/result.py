@@ -1,15 +1,11 @@
 """What an audit found: its checks, and of each what was wrong, in words and in plain values."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from osgt.files import Target, written
-
-#: Called with what is being done and which part of it is done.
-Progress = Callable[[str, float], object]
 
 #: Findings of one check that are told in words; all of them are in its plain values.
 _TOLD = 5
@@ -24,16 +20,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much a check may do, and how often it may be wrong about software without a fault."""
-
-    draws: int
-    seconds: float = math.inf
-    false_alarm: float = 1e-6
-    progress: Progress = lambda what, done: None
 
 
 @dataclass(frozen=True)

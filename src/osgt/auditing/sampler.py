@@ -1,7 +1,6 @@
 """The sampler: draws against the probabilities of their distribution, in the middle, in the tails and bit by bit."""
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osgt.auditing.budget import Budget
 from osgt.auditing.evidence import Counts, Floats, Integers, log_against, log_against_cells, log_mean, p_value
-from osgt.auditing.result import Budget, Check, Finding
+from osgt.auditing.result import Check, Finding
 from osgt.noise import IntegerLaw
 
 Sampler = Callable[[int], NDArray[np.int64]]
@@ -24,7 +24,11 @@ _PAIRS = 64
 #: Scales up to which the probabilities of odd numbers are added up; beyond, they are ½ to ten digits.
 _ADDED_UP = 1e4
 
-_LEARNED, _BATCH = 0.125, 1 << 20
+#: Spans of values of which each is counted by itself, which is ten times faster than a search for its cell.
+_SPAN = 1 << 16
+
+#: The part of the draws that is learned from, how many are counted at a time, and the fewest.
+_LEARNED, _BATCH, _FEWEST = 0.125, 1 << 20, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +59,17 @@ class Cells:
 
     def counted(self, draws: Integers) -> dict[str, Integers]:
         """How many draws fall where."""
-        cells = np.bincount(np.searchsorted(self.edges, draws), minlength=len(self.probability))
         first, last = int(self.pairs[0]), int(self.pairs[-1]) + 1
-        near = draws[(draws >= first) & (draws <= last)] - first
-        return {
-            "cells": cells.astype(np.int64),
-            "near": np.bincount(near, minlength=last - first + 1).astype(np.int64),
-            "bits": np.array([np.count_nonzero(draws & 1)], dtype=np.int64),
-        }
+        low, high = min(first, int(self.edges[0])) - 1, max(last, int(self.edges[-1])) + 1
+        if high - low < _SPAN:
+            values = np.bincount(np.clip(draws, low, high) - low, minlength=high - low + 1).astype(np.int64)
+            cells = np.add.reduceat(values, [0, *(self.edges - low + 1)])
+            near = values[first - low : last - low + 1]
+        else:
+            cells = np.bincount(np.searchsorted(self.edges, draws), minlength=len(self.probability))
+            near = np.bincount(draws[(draws >= first) & (draws <= last)] - first, minlength=last - first + 1)
+        odd = np.array([np.count_nonzero(draws & 1)])
+        return {"cells": cells.astype(np.int64), "near": near.astype(np.int64), "bits": odd.astype(np.int64)}
 
     def log_evidence(self, learned: dict[str, Integers], judged: dict[str, Integers]) -> dict[str, float]:
         """Evidence against the distribution, by what it looks at."""
@@ -118,21 +125,23 @@ def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, nam
     draw
         The sampler: so many draws. That of the distribution if not given.
     """
-    draws, seconds, false_alarm = budget.draws, budget.seconds, budget.false_alarm
     drawn = (lambda size: np.asarray(law.sample(size), dtype=np.int64)) if draw is None else draw
-    started, cells = time.monotonic(), Cells.of(law, draws)
-    learned = cells.counted(drawn(max(1000, int(_LEARNED * draws))))
-    done = total = int(learned["cells"].sum())
+    draws, false_alarm, clock = budget.affordable(drawn), budget.false_alarm, budget.clock(name)
+    cells = Cells.of(law, draws)
+    learned = cells.counted(drawn(_FEWEST))
     judged = {key: np.zeros_like(counts) for key, counts in learned.items()}
-    looks, logs = 1 << 14, {"nothing": 0.0}
-    while done < draws and (done == total or time.monotonic() - started < seconds):
-        size = min(_BATCH, draws - done)
-        for key, counts in cells.counted(drawn(size)).items():
-            judged[key] += counts
+    done, after, learn, look = _FEWEST, 0, max(_FEWEST, int(_LEARNED * draws)), 1 << 14
+    logs = {"nothing": 0.0}
+    while done < draws and not (after and clock.is_over):
+        counts = learned if done < learn and clock.share(done) < _LEARNED else judged
+        size = min(_BATCH, (learn if counts is learned else draws) - done)
+        for key, found in cells.counted(drawn(size)).items():
+            counts[key] += found
         done += size
-        budget.progress(name, max(done / draws, (time.monotonic() - started) / seconds))
-        if done - total >= looks or done >= draws or time.monotonic() - started >= seconds:
-            looks *= 2
+        clock.told(done)
+        after = int(judged["cells"].sum())
+        if after >= look or (after and (done >= draws or clock.is_over)):
+            look *= 2
             logs = cells.log_evidence(learned, judged)
             if log_mean(list(logs.values())) >= -math.log(false_alarm):
                 break

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -40,7 +40,10 @@ def audit(
         bool, typer.Option("--made-rows", help="Try made rows alone: no row of the data is read.")
     ] = False,
     minutes: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="Stop after so many minutes, with what was seen by then.")
+        float | None, typer.Option(metavar="NUMBER", help="Use so many minutes: as many draws as fit in.")
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Make so many draws of each noise; fewer if time runs out.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with pictures: .html.", rich_help_panel=OUTPUT)
@@ -56,6 +59,8 @@ def audit(
 
     What is found may tell about the data: it is for people who may see them.
 
+    Where bounds are not all given, the suggestion of `osgt bounds` is audited, at its own --epsilon.
+
     Exit codes: 0 nothing was found; 1 the promise is broken; 2 refused.
 
     Example: osgt audit --query query.toml --minutes 2 --report audit.html
@@ -68,9 +73,9 @@ def audit(
             target = command_target("--report", report, overwrite=overwrite, suffixes=(".html",))
             target.checked()
         if query is not None or asked:
-            result = _of_table(asked, query, epsilon, delta, minutes, made_rows=made_rows)
+            result = _of_table(asked, query, epsilon, delta, made_rows=made_rows, minutes=minutes, draws=draws)
         else:
-            result = _of_noise(epsilon, delta, coordinates, minutes)
+            result = _of_noise(epsilon, delta, coordinates, minutes=minutes, draws=draws)
         if target is not None:
             from osgt.auditing.page import page  # noqa: PLC0415 - the extra "tables"
 
@@ -91,40 +96,55 @@ def _of_table(
     path: Path | None,
     epsilon: float | None,
     delta: float | None,
-    minutes: float | None,
     *,
     made_rows: bool,
+    **limits: Any,
 ) -> "Audit":
     """The audit of a query; options stand in for what the query file says."""
     file = asked.query_file(path, budget={"epsilon": epsilon, "delta": delta})
-    for option, value in (("--epsilon", file.budget.epsilon), ("--delta", file.budget.delta)):
-        if value is None:
-            raise ValueError(f"{option} must be given, here or in the query file: the promise that is audited")
-    from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
-
     query = file.query()
-    with closing(query.dataset), _watched() as progress:
-        return audited(
-            query,
-            file.budget.epsilon,
-            file.budget.delta,
-            minutes=minutes,
-            real_rows=not made_rows,
-            measure_left_out=file.output.measure_left_out,
-            progress=progress,
-        )
+    with closing(query.dataset):
+        from osgt.tables.bounds.open_query import OpenQuery  # noqa: PLC0415 - the extra "tables"
+
+        if isinstance(query, OpenQuery):
+            if epsilon is None:
+                raise ValueError(
+                    f"{query.missing[0]}. With --epsilon, the budget of `osgt bounds`, its suggestion is audited"
+                )
+            promise = epsilon, 0.0 if delta is None else delta
+        else:
+            promise = _given("--epsilon", file.budget.epsilon), _given("--delta", file.budget.delta)
+        from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
+
+        with _watched() as progress:
+            return audited(
+                query,
+                *promise,
+                real_rows=not made_rows,
+                measure_left_out=file.output.measure_left_out,
+                progress=progress,
+                **limits,
+            )
 
 
-def _of_noise(epsilon: float | None, delta: float | None, coordinates: int | None, minutes: float | None) -> "Audit":
+def _given(option: str, value: float | None) -> float:
+    if value is None:
+        raise ValueError(f"{option} must be given, here or in the query file: the promise that is audited")
+    return value
+
+
+def _of_noise(epsilon: float | None, delta: float | None, coordinates: int | None, **limits: Any) -> "Audit":
     """The audit of the noise that a budget leads to."""
     for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--coordinates", coordinates)):
         if value is None:
-            raise ValueError(f"{option} must be given, or --query")
+            raise ValueError(
+                f"{option} must be given: noise alone has --epsilon, --delta and --coordinates. Or give a table or --query"
+            )
     from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
     from osgt.mechanism import Mechanism  # noqa: PLC0415
 
     with _watched() as progress:
-        return audited(Mechanism(epsilon, delta, coordinates=coordinates), minutes=minutes, progress=progress)  # type: ignore[arg-type]
+        return audited(Mechanism(epsilon, delta, coordinates=coordinates), progress=progress, **limits)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.cards import dataset_card, dataset_line
 from osgt.tables.conditions.condition import checked_condition, filtered
 from osgt.tables.conditions.expression import Expression
-from osgt.tables.derived import with_column
+from osgt.tables.derived import computed, with_column
 from osgt.tables.engines import engine_on
 from osgt.tables.engines.source import Options
 from osgt.tables.groups import NEIGHBOURS, Groups, Neighbours
@@ -192,6 +192,19 @@ class Dataset(OfAllRows):
         for name, given in {**(columns or {}), **named}.items():
             more.table, more.derived[name] = with_column(more.table, name, given)
         return more
+
+    @property
+    def stored(self) -> ir.Table:
+        """The table without the derived columns."""
+        return self._source.table
+
+    def on(self, table: ir.Table) -> "Dataset":
+        """The same on another table with the stored columns: what is derived is computed anew. It has no ledger."""
+        other = copy(self)
+        other.table, other.ledger, other.dataset = table, None, None
+        for name, found in self.derived.items():
+            other.table = computed(other.table, name, found)
+        return other
 
     def group_by(
         self,

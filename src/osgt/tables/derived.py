@@ -115,7 +115,12 @@ def with_column(table: ir.Table, name: str, given: Any) -> tuple[ir.Table, Expre
         raise TypeError(
             f"derive: {name}: a column cannot be of type {found.type_name}; cast it to a number, text, date or boolean"
         )
-    return table.mutate(**{name: written(found.sql, table, found.columns, found.type)}), found
+    return computed(table, name, found), found
+
+
+def computed(table: ir.Table, name: str, found: Expression) -> ir.Table:
+    """The table with a column that an expression makes."""
+    return table.mutate(**{name: written(found.sql, table, found.columns, found.type)})
 
 
 def _check_name(table: ir.Table, name: object) -> None:

@@ -454,7 +454,7 @@ def check_charge(data: "Dataset", plan: Charged) -> None:
         )
 
 
-def title_of(query: Query) -> str:
+def title_of(query: Asking) -> str:
     """What is published, in a few words: "count, mean(delay) by month"."""
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
     return ", ".join(aggregate.title for aggregate in query.aggregates) + by

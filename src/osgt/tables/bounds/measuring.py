@@ -44,9 +44,19 @@ class Layout:
     sizes: bool
 
 
-def histograms(rows: ir.Table, keys: Sequence[str], values: Mapping[str, str], layout: Layout, salt: int) -> ir.Table:
-    """The numbers of all histograms: `kind` says of which one, `a` and `b` where, and `n0` to `n3` how many."""
-    units = _units(rows, list(keys), values, salt)
+def histograms(
+    rows: ir.Table,
+    keys: Sequence[str],
+    values: Mapping[str, str],
+    layout: Layout,
+    salt: int,
+    order: str | None = None,
+) -> ir.Table:
+    """The numbers of all histograms: `kind` says of which one, `a` and `b` where, and `n0` to `n3` how many.
+
+    `order` is a column of the rows by which one of a unit's is taken, random if not given.
+    """
+    units = _units(rows, list(keys), values, salt, order)
     parts = []
     if layout.group_edges is not None:
         parts.append(_one(units, 0, *placed(units["groups"], layout.group_edges)))
@@ -64,19 +74,19 @@ def histograms(rows: ir.Table, keys: Sequence[str], values: Mapping[str, str], l
     return parts[0] if len(parts) == 1 else ibis.union(*parts)
 
 
-def _units(rows: ir.Table, keys: list[str], values: Mapping[str, str], salt: int) -> ir.Table:
+def _units(rows: ir.Table, keys: list[str], values: Mapping[str, str], salt: int, order: str | None) -> ir.Table:
     """One row for each unit: how many groups it is in, one of these, its rows there, and a value of one of these."""
     rows = rows.filter(rows[UNIT].notnull())
     if values:
-        rows = rows.mutate(shuffled=ibis.random())
+        rows = rows.mutate(shuffled=ibis.random() if order is None else rows[order])
     drawn = {column: rows[column].argmin(rows["shuffled"], where=present(rows[column])) for column in values.values()}
     pairs = rows.group_by([UNIT, *keys]).agg(size=rows.count(), **drawn)
     if not keys:
         return pairs.mutate(groups=ibis.literal(1, type="int64"))
     hashed = engine_on(rows.get_backend()).hashed(salt, [pairs[name] for name in (UNIT, *keys)])
     pairs = pairs.mutate(choice=hashed)
-    order = {"group_by": UNIT, "order_by": ["choice", *keys]}
-    pairs = pairs.mutate(place=ibis.row_number().over(**order), groups=pairs.count().over(group_by=UNIT))
+    by_choice = {"group_by": UNIT, "order_by": ["choice", *keys]}
+    pairs = pairs.mutate(place=ibis.row_number().over(**by_choice), groups=pairs.count().over(group_by=UNIT))
     return pairs.filter(pairs["place"] == 0).drop("choice", "place")
 
 

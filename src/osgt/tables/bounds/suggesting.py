@@ -27,8 +27,8 @@ from osgt.tables.bounds.suggestion import Suggestion
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.measures import Values
-from osgt.tables.reading import check_query, compiled, fetched
-from osgt.tables.release import prepared_rows, reserved
+from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
+from osgt.tables.release import prepared_rows, reserved, title_of
 
 #: A release has so many times the budget of its suggestion, unless another is named.
 _TIMES = 10
@@ -67,22 +67,14 @@ def suggest(
     )
     noise = _noise(query, *planned)
     noise(1)  # refuses what cannot be calibrated
-    layout = _layout(query, delta)
-    light = {
-        *({"groups"} if query.wanted.max_groups is not None else ()),
-        *({"rows"} if query.wanted.max_rows is not None else ()),
-    }
-    plan = noise_plan(layout, query.groups, query.dataset.neighbours, epsilon, delta, light)
-    columns = [Values(name) for name in layout.values]
-    rows, keys, values = prepared_rows(query, list(columns))
-    asked = compiled(histograms(rows, keys, values, layout, fresh_salt()))
-    check_query(asked)
-    title = "bounds: " + _title(query)
+    layout, plan = planned_histograms(query, epsilon, delta)
+    asked = prepared_histograms(query, layout)
+    title = "bounds: " + title_of(query)
     reservation = reserved(query.dataset, plan, title, {"suggest_bounds": query_in_plain_values(query)})
     if reservation is not None:
         reservation.reading()
     try:
-        evidence = _noisy(exact_numbers(fetched(asked), layout, _public(query.groups)), layout, plan, query.groups)
+        evidence = _noisy(exact_histograms(query, layout, asked), layout, plan, query.groups)
         recommendation = recommend(evidence, query.wanted, noise, aim)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
@@ -105,6 +97,35 @@ def suggest(
     return made
 
 
+def planned_histograms(query: OpenQuery, epsilon: float, delta: float) -> tuple[Layout, NoisePlan]:
+    """The histograms that are measured for a suggestion, and their noise."""
+    layout = _layout(query, delta)
+    light = {
+        *({"groups"} if query.wanted.max_groups is not None else ()),
+        *({"rows"} if query.wanted.max_rows is not None else ()),
+    }
+    return layout, noise_plan(layout, query.groups, query.dataset.neighbours, epsilon, delta, light)
+
+
+def prepared_histograms(
+    query: OpenQuery, layout: Layout, salt: int | None = None, order: str | None = None
+) -> EngineQuery:
+    """The query for the engine, compiled and checked. No row is read.
+
+    A suggestion has a fresh salt and takes rows at random; an audit plays it again with those that are given.
+    """
+    rows, keys, values = prepared_rows(query, [Values(name) for name in layout.values], order)
+    salt = fresh_salt() if salt is None else salt
+    asked = compiled(histograms(rows, keys, values, layout, salt, None if order is None else "order"))
+    check_query(asked)
+    return asked
+
+
+def exact_histograms(query: OpenQuery, layout: Layout, asked: EngineQuery) -> Exact:
+    """What the engine gives back."""
+    return exact_numbers(fetched(asked), layout, _public(query.groups))
+
+
 def query_in_plain_values(query: OpenQuery) -> dict[str, Any]:
     """What is asked for, as in a query file."""
     limits = {name: limit for name, limit in (query.given or {}).items() if limit is not None}
@@ -113,11 +134,6 @@ def query_in_plain_values(query: OpenQuery) -> dict[str, Any]:
         "groups": {"by": list(query.groups.by), **limits, "public_keys": _public(query.groups)},
         "aggregates": [dict(each) for each in query.asked],
     }
-
-
-def _title(query: OpenQuery) -> str:
-    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
-    return ", ".join(aggregate.title for aggregate in query.aggregates) + by
 
 
 def _public(groups: Groups) -> int | None:

@@ -1,0 +1,112 @@
+"""The audit of what is made of tables: a release, several tables with one budget, or a suggestion of bounds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osgt.auditing.budget import SAMPLED, Options
+from osgt.auditing.canaries import canaries
+from osgt.auditing.choice import Chosen, choice, spent_by
+from osgt.auditing.curve import curve
+from osgt.auditing.plan_noise import OfSuggestion, WorstCase
+from osgt.auditing.plays import ReleasePlay, SuggestionPlay
+from osgt.auditing.replay import Play, replay
+from osgt.auditing.result import Check
+from osgt.auditing.sampler import sampler
+from osgt.auditing.stage import Stage
+from osgt.calibration.joint import budget as checked_budget
+from osgt.noise import IntegerLaw
+from osgt.privacy import PrivacyProfile
+from osgt.tables.aggregates.kinds import Asking
+from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.bounds.suggesting import planned_histograms
+from osgt.tables.plan import Plan
+from osgt.tables.publication import Publication
+from osgt.tables.query import Query
+from osgt.tables.release import title_of
+
+#: Distributions of a plan whose sampler is looked at.
+_LAWS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """What is audited: plays on stages, noise, choices of groups, and tables in which canaries can be."""
+
+    plays: Mapping[str, tuple[Asking, Play]]
+    worst: WorstCase
+    laws: Sequence[IntegerLaw]
+    chosen: Sequence[Chosen]
+    spent: float
+    delta: float
+    tables: Sequence[tuple[Query, Plan]] = ()
+
+    def checks(self, options: Options) -> Iterator[Check]:
+        """One check after the other."""
+        false_alarm = options.false_alarm / 4
+        for i, (name, (asking, play)) in enumerate(self.plays.items()):
+            seconds = options.left(0.5 / (len(self.plays) - i))
+            yield replay(
+                Stage(asking), play, real=options.real_rows, seconds=seconds, progress=options.progress, name=name
+            )
+        options.progress("choice of groups", 0.0)
+        yield choice(self.chosen, self.spent, self.delta, false_alarm=false_alarm)
+        if self.tables:
+            found = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
+            if found is not None:
+                yield found
+        laws = list(dict.fromkeys(self.laws))[:_LAWS]
+        for i, law in enumerate(laws):
+            part = 0.5 / (len(laws) - i)
+            yield sampler(law, options.budget(SAMPLED // len(laws), part, false_alarm / len(laws)))
+        worst = self.worst
+        budget = options.budget(worst.draws, 1.0, false_alarm)
+        yield curve(worst.outputs, 0, 1, worst.claim, budget, loss=worst.loss(), name="noise")
+
+
+def audited(
+    target: Any, epsilon: float, delta: float, options: Options, *, measure_left_out: bool
+) -> tuple[str, Iterator[Check]]:
+    """What is audited in words, and its checks."""
+    epsilon, delta = checked_budget(epsilon, delta)
+    options.progress("planning", 0.0)
+    promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
+    if isinstance(target, OpenQuery):
+        found = _suggestion(target, epsilon, delta)
+        return f"a suggestion of bounds for {title_of(target)} {promise}", found.checks(options)
+    if isinstance(target, Publication):
+        titles = "; ".join(f"{name}: {title_of(query)}" for name, query in target.tables.items())
+        found = _publication(target, epsilon, delta, measure_left_out=measure_left_out)
+        return f"{titles} {promise}", found.checks(options)
+    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
+    found = _together({"replay": (target, ReleasePlay(plan))}, [(target, plan)], plan.noise_delta)
+    return f"{title_of(target)} {promise}", found.checks(options)
+
+
+def _publication(target: Publication, epsilon: float, delta: float, *, measure_left_out: bool) -> Audited:
+    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
+    plays = {f"replay of {name}": (query, ReleasePlay(plan[name])) for name, query in target.tables.items()}
+    blocks = [(block.query, one) for block, one in zip(target.blocks, plan.blocks, strict=True)]
+    return _together(plays, blocks, plan.noise_delta)
+
+
+def _together(plays: Mapping[str, tuple[Asking, Play]], tables: Sequence[tuple[Query, Plan]], delta: float) -> Audited:
+    """Tables that are released together: one unit is in all of them."""
+    plans = [plan for _, plan in tables]
+    chosen = [each for plan in plans if (each := Chosen.of(plan)) is not None]
+    laws = [law for plan in plans for law in plan.laws.values()]
+    return Audited(plays, WorstCase.of(plans, delta), laws, chosen, spent_by(plans), plans[0].delta, tables)
+
+
+def _suggestion(target: OpenQuery, epsilon: float, delta: float) -> Audited:
+    if not target.asked:
+        raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+    layout, plan = planned_histograms(target, epsilon, delta)
+    worst = WorstCase([OfSuggestion(plan)], epsilon, delta - plan.selection_delta)
+    chosen = Chosen.of_suggestion(plan)
+    profile: PrivacyProfile = plan.charge.profile
+    spent = float(profile.delta(epsilon)) + (chosen.delta if chosen else 0.0)
+    play = SuggestionPlay(layout, plan)
+    return Audited(
+        {"replay": (target, play)}, worst, list(plan.laws.values()), [chosen] if chosen else [], spent, delta
+    )

@@ -1,0 +1,208 @@
+"""Replay of all that a query can be made of: derived columns, conditions, units of several columns, quantiles,
+suggestions and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to chance.
+"""
+
+import ibis
+import pytest
+from replays import LOWER, NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
+
+from osgt import Dataset, Publication, audit, cut
+from osgt.auditing.made_rows import constants
+from osgt.auditing.neighbours import Maker
+from osgt.auditing.plays import ReleasePlay, SuggestionPlay
+from osgt.auditing.stage import Stage
+from osgt.tables import bounding, dataset, release
+from osgt.tables.bounds import measuring
+from osgt.tables.bounds.suggesting import planned_histograms
+from osgt.tables.engines.engine import Engine
+from osgt.tables.publication_plan import PublicationPlan
+from osgt.tables.ranks import Leaves
+from osgt.tables.unit import PrivacyUnit
+from osgt.tables.values import one_if
+
+
+def derived():
+    data = rides().derive(band=cut("fare", [0.0, 5, 20, 1000]), net="fare - tip").where("month <> 11")
+    grouped = data.group_by("band", max_groups=2, max_rows_per_group=2, public_keys="all")
+    return grouped.count().sum("net", bounds=(-10, 40))
+
+
+class TestDerivedColumns:
+    def test_honest(self):
+        made = compared(derived(), pairs=(UPPER, LOWER, STRANGE, REAL), real=True)
+        assert found(made) == ""
+        assert min(furthest(made).values()) > 0.9, furthest(made)
+
+    def test_a_column_that_looks_at_other_rows(self, monkeypatch):
+        honest = dataset.computed
+        query = derived()
+
+        def planted(table, name, expression):
+            made = honest(table, name, expression)
+            return made.mutate(net=made["net"] - made["net"].max()) if name == "net" else made
+
+        monkeypatch.setattr(dataset, "computed", planted)
+        assert "sum of net" in found(compared(query, pairs=(UPPER,)))
+
+    def test_a_condition_that_looks_at_other_rows(self, monkeypatch):
+        query = derived()
+        monkeypatch.setattr(dataset, "filtered", lambda table, conditions: table.filter(table.count() < 25))
+        assert "rows moved" in found(compared(query, pairs=(UPPER,)))
+
+
+class TestMadeRows:
+    def test_rows_meet_conditions_that_name_values(self):
+        query = rides().where("city = 'Paris' AND month = 77").group_by("month", max_groups=2).count_units()
+        stage = Stage(query)
+        maker = Maker(stage)
+        assert all(stage.counting(maker.heavy(0, maker.keys)))
+
+    def test_every_band_is_reached(self):
+        keys = Maker(Stage(derived())).keys
+        assert len(keys) == 3
+
+    def test_constants(self):
+        text = "city = 'It''s' AND month BETWEEN 3 AND 7.5 AND day > '2020-02-03'"
+        assert constants(ibis.dtype("string"), text) == ["It's", "2020-02-03"]
+        assert constants(ibis.dtype("int8"), text) == ["3", "2", "4"]
+        assert constants(ibis.dtype("float64"), text) == ["3", "2", "4", "7.5", "6.5", "8.5"]
+        assert constants(ibis.dtype("date"), text) == ["2020-02-03"]
+
+    def test_what_was_not_tried_is_told(self):
+        query = rides().where("tip + 2 * month = 7751").group_by("city", max_groups=1).count_units()
+        result = audit(query, 1, 1e-6, draws=1000, minutes=0.001, real_rows=False, measure_left_out=False)
+        assert "no pair moved units" in str(result)
+
+
+class TestUnitsOfSeveralColumns:
+    @staticmethod
+    def query():
+        names = RIDES.append_column("family", RIDES["city"])
+        return Dataset(names, ["city", "family"]).group_by("month", max_groups=1, max_rows_per_group=1).count()
+
+    def test_honest(self):
+        made = compared(self.query(), pairs=(UPPER, NOBODY, SIMILAR))
+        assert found(made) == ""
+        assert len(made) == 5
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            lambda self, engine, table: engine.unit(table[self.columns[0]]),
+            lambda self, engine, table: table[self.columns[0]] + table[self.columns[1]],
+        ],
+        ids=["the first column alone", "texts put together"],
+    )
+    def test_units_that_are_taken_for_one(self, value, monkeypatch):
+        monkeypatch.setattr(PrivacyUnit, "value", value)
+        assert "another unit" in found(compared(self.query(), pairs=(SIMILAR,)))
+
+    def test_a_unit_without_a_part_of_its_name(self, monkeypatch):
+        monkeypatch.setattr(
+            Engine, "units", lambda self, columns: self.record([column.fill_null("") for column in columns])
+        )
+        assert "rows of nobody" in found(compared(self.query(), pairs=(NOBODY,)))
+
+
+class TestQuantiles:
+    @staticmethod
+    def query():
+        return rides().group_by("city", max_groups=1, max_rows_per_group=2).median("tip", bounds=(0, 20))
+
+    def test_honest(self):
+        made = compared(self.query(), pairs=(UPPER, STRANGE, REAL), real=True)
+        assert found(made) == ""
+        assert min(furthest(made).values()) == 1
+
+    def test_a_value_in_two_bins(self, monkeypatch):
+        def planted(self, rows, place):
+            return [one_if(rows[self] >= int(first)) for first in self.edges[:-1]]
+
+        query = self.query()
+        monkeypatch.setattr(Leaves, "contributions", planted)
+        assert "bins moved" in found(compared(query, pairs=(UPPER,)))
+
+
+class TestSuggestions:
+    @staticmethod
+    def asked(**options):
+        return rides(**options).group_by("city").count().sum("tip")
+
+    @staticmethod
+    def play(query):
+        return SuggestionPlay(*planned_histograms(query, 1, 1e-6))
+
+    @pytest.mark.parametrize("relation", ["add_remove", "change_one"])
+    def test_honest(self, relation):
+        query = self.asked(neighbours=relation)
+        pairs = (UPPER, STRANGE, NOBODY) if relation == "add_remove" else ("a unit exchanged",)
+        made = compared(query, self.play(query), pairs=pairs)
+        assert found(made) == ""
+        assert set(furthest(made)) == {f"histogram of {name}" for name in ("groups", "rows", "sizes", "values of tip")}
+        assert min(furthest(made).values()) > 0.99
+
+    def test_a_unit_in_all_its_groups(self, monkeypatch):
+        query = self.asked()
+        play = self.play(query)
+        numbered = ibis.row_number
+        monkeypatch.setattr(ibis, "row_number", lambda: numbered() * 0)
+        seen = found(compared(query, play, pairs=(UPPER,)))
+        assert "histogram of groups moved" in seen
+        assert "histogram of sizes moved in 3 places" in seen
+
+    def test_a_place_that_is_counted_twice(self, monkeypatch):
+        query = self.asked()
+        play = self.play(query)
+        honest = measuring._line
+        monkeypatch.setattr(measuring, "_line", lambda *arguments: 2 * honest(*arguments))
+        assert "histogram of values of tip moved" in found(compared(query, play, pairs=(UPPER,)))
+
+    def test_a_whole_audit(self):
+        result = audit(self.asked(), 1, 1e-6, draws=5000, minutes=0.001)
+        assert result.passed, str(result)
+        assert "suggestion of bounds for count, sum(tip) by city" in result.subject
+        assert [check.name for check in result.checks][:2] == ["replay", "choice of groups"]
+
+
+def publication():
+    data = rides()
+    cities = data.group_by("city", max_groups=1, max_rows_per_group=2).count()
+    months = data.where("month > 1").group_by("month", max_groups=2, max_rows_per_group=1, public_keys=[2, 3, 4])
+    return Publication(by_city=cities, by_month=months.sum("tip", bounds=(0, 5)))
+
+
+OPTIONS = {"draws": 20_000, "measure_left_out": False, "false_alarm": 1e-9, "real_rows": False}
+
+
+class TestPublications:
+    def test_honest(self):
+        result = audit(publication(), 2, 1e-6, minutes=0.001, **OPTIONS)
+        assert result.passed, str(result)
+        names = [check.name for check in result.checks]
+        assert names[:4] == ["replay of by_city", "replay of by_month", "choice of groups", "canaries"]
+
+    def test_a_fault_of_one_table(self, monkeypatch):
+        honest = bounding.bounded_sums
+
+        def planted(*arguments, max_groups, **options):
+            return honest(*arguments, max_groups=max_groups + (max_groups == 2), **options)
+
+        monkeypatch.setattr(release, "bounded_sums", planted)
+        tables = publication()
+        plan = tables.plan(2, 1e-6, measure_left_out=False)
+        seen = {
+            name: found(compared(query, ReleasePlay(plan[name]), pairs=(UPPER,)))
+            for name, query in tables.tables.items()
+        }
+        assert seen["by_city"] == ""
+        assert "groups moved, at most 2 may" in seen["by_month"]
+
+    def test_the_whole_budget_for_each_table(self, monkeypatch):
+        def planted(self, epsilon, delta, **options):
+            plans = [block.query.plan(epsilon, delta, measure_left_out=False) for block in self.blocks]
+            return PublicationPlan.of(self, plans)
+
+        monkeypatch.setattr(Publication, "plan", planted)
+        result = audit(publication(), 2, 1e-6, minutes=0.001, **OPTIONS)
+        assert "noise and choice take δ" in str(result)
+        assert not result.checks[-1].passed, "the curve of all noise together"
