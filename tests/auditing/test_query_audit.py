@@ -124,13 +124,12 @@ class TestCanariesInManyGroups:
     @pytest.mark.parametrize("neighbours", ["add_remove", "change_one"])
     def test_honest_and_not(self, neighbours, monkeypatch):
         query = many_groups(neighbours)
-        plan = query.plan(4, 1e-6, measure_left_out=False)
+        plan = query.plan(1, 1e-6, measure_left_out=False)
         check = canaries([(query, plan)], false_alarm=FALSE_ALARM)
         assert check.passed, str(check)
         assert check.details["canaries"] >= 200
-        assert 1 < check.details["epsilon_at_least"] <= 4
         honest = release.noisy_numbers
-        monkeypatch.setattr(release, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.3), exact))
+        monkeypatch.setattr(release, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.2), exact))
         assert not canaries([(query, plan)], false_alarm=FALSE_ALARM).passed
 
     def test_two_tables(self, monkeypatch):
@@ -140,15 +139,14 @@ class TestCanariesInManyGroups:
         cities = data.group_by("city", **limits, public_keys=[f"c{i}" for i in range(250)]).count()
         fares = data.where("fare > 0").group_by("city", **limits, public_keys=[f"c{i}" for i in range(250)]).count()
         tables = Publication(cities=cities, fares=fares)
-        plan = tables.plan(4, 1e-6, measure_left_out=False)
+        plan = tables.plan(1, 1e-6, measure_left_out=False)
         both = list(zip((block.query for block in tables.blocks), plan.blocks, strict=True))
         check = canaries(both, false_alarm=FALSE_ALARM)
         assert check.passed, str(check)
-        assert 1 < check.details["epsilon_at_least"] <= 4
         honest = release.noisy_numbers
 
         def planted(given, exact):
-            return honest(with_laws(given, 0.2) if given is plan.blocks[1] else given, exact)
+            return honest(with_laws(given, 0.05) if given is plan.blocks[1] else given, exact)
 
         monkeypatch.setattr(release, "noisy_numbers", planted)
         assert not canaries(both, false_alarm=FALSE_ALARM).passed

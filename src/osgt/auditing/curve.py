@@ -5,7 +5,7 @@ levels of scores; the evidence against the claim (`evidence`) is valid whenever 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,16 +38,11 @@ _BAD_LUCK = 1.3
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The events of all scores, and how often each was hit on the data and on the neighbour."""
+    """Events in words, and how often each was hit on the data and on the neighbour."""
 
-    scores: tuple[Thresholds, ...]
+    events: Sequence[str]
     data: Counts
     neighbour: Counts
-
-    @property
-    def events(self) -> list[str]:
-        """Every event in words."""
-        return [f"{each.name} reaches {level:.6g}" for each in self.scores for level in each.levels]
 
     def log_evidence(self, claim: Claim) -> float:
         """Evidence against the claim, from all events together."""
@@ -86,7 +81,7 @@ class Measured:
             judged = np.rint(worse * counts.judged_draws).astype(np.int64)
             guessed = np.rint(probability * counts.learned_draws).astype(np.int64)
             made.append(Counts(guessed, counts.learned_draws, judged, counts.judged_draws))
-        return Measured(self.scores, made[0], made[1])
+        return Measured(self.events, made[0], made[1])
 
 
 def curve(
@@ -135,7 +130,7 @@ def measure(
 
     def so_far() -> Measured:
         counts = (Counts(guess, done, hits, judged_draws) for guess, hits in zip(guessed, counted, strict=True))
-        return Measured(tuple(scores), *counts)
+        return Measured([event for score in scores for event in score.events], *counts)
 
     look = _FIRST_LOOK
     while done + judged_draws < draws and not (judged_draws and clock.is_over):
@@ -194,7 +189,7 @@ def _percent(part: float) -> str:
 
 def _curve(measured: Measured, claim: Claim, false_alarm: float) -> list[dict[str, float]]:
     """For each event the two kinds of error, with limits that hold together, and what is claimed: for a picture."""
-    error = false_alarm / (4 * len(measured.data.judged))
+    error = false_alarm / (2 * len(measured.data.judged))
     (p_low, p_high), (q_low, q_high) = measured.data.limits(error), measured.neighbour.limits(error)
     p, q = measured.data.share, measured.neighbour.share
     most = claim.most(q)

@@ -14,11 +14,12 @@ a p-value.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, betaln, gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import betaln, gammaln, logsumexp, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,8 +27,8 @@ Integers = NDArray[np.int64]
 #: Logarithms of evidence are off by less than this for up to 10¹⁰ draws; it is taken off.
 _ROUNDING = 1e-3
 
-#: Halvings in the search for the least evidence: more than a float has bits, near zero too.
-_HALVINGS = 200
+#: Halvings in the search for the least evidence: more than a float has bits, near zero too; and for limits.
+_HALVINGS, _ROUNDS = 200, 60
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Counts:
     judged: Integers
     judged_draws: int
 
-    @property
+    @cached_property
     def explained(self) -> Floats:
         """The logarithm of the probability of the judged draws under what was learned."""
         a, b = self.learned + 0.5, self.learned_draws - self.learned + 0.5
@@ -57,8 +58,17 @@ class Counts:
         )
 
     def limits(self, error: float) -> tuple[Floats, Floats]:
-        """Limits of each probability from the judged draws, each wrong with probability at most `error`, at the end."""
-        return clopper_pearson(self.judged, self.judged_draws, error)
+        """Limits of each probability: all p with E(p) < 1/error. Each wrong with at most this probability, ever."""
+        middle = self.judged / self.judged_draws
+        found = []
+        for end in (0.0, 1.0):
+            outside, inside = np.full(middle.shape, end), middle
+            for _ in range(_ROUNDS):
+                between = 0.5 * (outside + inside)
+                is_out = log_against(self, between) >= -math.log(error)
+                outside, inside = np.where(is_out, between, outside), np.where(is_out, inside, between)
+            found.append(outside)
+        return found[0], found[1]
 
 
 def log_against(counts: Counts, probability: Floats) -> Floats:
@@ -108,10 +118,3 @@ def log_mean(logs: Any) -> float:
 def p_value(log_evidence: float) -> float:
     """How likely as much evidence is at most, at any time, if the claim holds."""
     return math.exp(-min(max(log_evidence, 0.0), 700.0))  # never 0: that is no probability of anything
-
-
-def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
-    """Limits of a probability, each wrong with probability at most `error` (Clopper and Pearson 1934)."""
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
-    high = np.where(hits < trials, betainccinv(hits + 1, np.maximum(trials - hits, 1), error), 1.0)
-    return low, high

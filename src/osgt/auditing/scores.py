@@ -40,6 +40,11 @@ class Thresholds:
         levels = levels[levels > values.min()]
         return cls(name, score, levels) if len(levels) else None
 
+    @property
+    def events(self) -> list[str]:
+        """Every event in words."""
+        return [f"{self.name} reaches {level:.6g}" for level in self.levels]
+
     def hits(self, outputs: NDArray[np.generic]) -> Integers:
         """How many outputs reach each threshold."""
         places = np.searchsorted(self.levels, self.score(outputs), side="right")

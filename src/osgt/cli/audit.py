@@ -102,7 +102,7 @@ def _of_table(
 ) -> "Audit":
     """The audit of a query; options stand in for what the query file says."""
     file = asked.query_file(path, budget={"epsilon": epsilon, "delta": delta})
-    query = file.query()
+    query = file.asked()
     with closing(query.dataset):
         from osgt.tables.bounds.open_query import OpenQuery  # noqa: PLC0415 - the extra "tables"
 
@@ -138,7 +138,7 @@ def _of_noise(epsilon: float | None, delta: float | None, coordinates: int | Non
     for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--coordinates", coordinates)):
         if value is None:
             raise ValueError(
-                f"{option} must be given: noise alone has --epsilon, --delta and --coordinates. Or give a table or --query"
+                f"{option} must be given: for noise alone --epsilon, --delta, --coordinates. Or give a table, --query"
             )
     from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
     from osgt.mechanism import Mechanism  # noqa: PLC0415

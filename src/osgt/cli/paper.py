@@ -99,7 +99,7 @@ def _print(results: "Results", out: Path) -> None:
     console.print(
         f"Experiment: {measured.on_data.applications + measured.on_neighbour.applications:,} applications of the "
         f"eight-dimensional mechanism; the measured δ(ε) {verdict} the theory "
-        f"(intervals at {CONFIDENCE:.1%} confidence in the picture).",
+        f"(intervals at {CONFIDENCE:.1%} confidence in the picture). An audit of these: {measured.audit.words}",
         highlight=False,
         soft_wrap=True,
     )

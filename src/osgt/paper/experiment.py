@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv
 
-from osgt.auditing.evidence import clopper_pearson
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
 from osgt.paper.picture import Floats
@@ -71,6 +71,11 @@ class Tally:
         above = np.arange(self.coordinates + 1)[:, np.newaxis]
         return loss(self.law, self.coordinates, np.arange(-self.reach, self.reach + 1)[np.newaxis, :], above)
 
+    def reaching(self, levels: Floats) -> Integers:
+        """How many outcomes have an L of at least each level."""
+        losses = self.losses()
+        return np.array([self.counts[losses >= level].sum() for level in levels], dtype=np.int64)
+
 
 def loss(law: DiscreteOSGT, coordinates: int, total: NDArray[np.integer], above: NDArray[np.integer]) -> Floats:
     """L = log P[y | data]/P[y | data + 1] from the sum of y - data and the number of its positive entries.
@@ -112,11 +117,10 @@ def tally(
 
 def counted(first: Tally, second: Tally, epsilon: Floats, error: float) -> Estimate:
     """δ from the shares of outcomes with L ≥ ε under the data set and under its neighbour."""
-    losses = first.losses()
     each = error / (4 * len(epsilon))  # two shares for each ε, two sides for each share
     shares = []
     for one in (first, second):
-        hits = np.array([one.counts[losses >= e].sum() for e in epsilon])
+        hits = one.reaching(epsilon)
         shares.append((hits / one.applications, *clopper_pearson(hits, one.applications, each)))
     growth = np.exp(epsilon)
     (value, low, high), (value_2, low_2, high_2) = shares
@@ -129,6 +133,13 @@ def counted(first: Tally, second: Tally, epsilon: Floats, error: float) -> Estim
         np.maximum(low - growth * high_2, 0.0),
         high - growth * low_2,
     )
+
+
+def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
+    """Limits of a probability, each wrong with probability at most `error` (Clopper and Pearson 1934)."""
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
+    high = np.where(hits < trials, betainccinv(hits + 1, np.maximum(trials - hits, 1), error), 1.0)
+    return low, high
 
 
 def averaged(first: Tally, epsilon: Floats, error: float) -> Estimate:

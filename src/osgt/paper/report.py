@@ -144,6 +144,7 @@ def _experiment_dict(measured: Measurement) -> dict[str, Any]:
         "noise_values": 8 * (measured.on_data.applications + measured.on_neighbour.applications),
         "confidence": CONFIDENCE,
         "agrees_with_theory": measured.agrees,
+        "audit": measured.audit.to_dict(),
         "estimates": [
             {
                 "method": one.method,

@@ -1,0 +1,187 @@
+"""How fast an audit draws, beside NumPy's own sampling; and how soon it finds planted faults.
+
+The first table has draws per second of processor time: of NumPy's floating-point noise alone, of our exact noise alone,
+and of audits that draw, count and judge. The second has the seconds after which a whole audit of a query, a sampler or
+a function with a fault is over, and what it says; none has more than two minutes. `ONLY=faults` or `ONLY=speed` does
+one half, `BILLION=1` adds a sampler with 10⁹ draws.
+"""
+
+import dataclasses
+import os
+import resource
+import time
+from contextlib import ExitStack
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
+from osgt.auditing import choice, plan_noise, query_audit
+from osgt.auditing.budget import Budget
+from osgt.auditing.sampler import sampler
+from osgt.tables import bounding, measures, release
+
+MINUTES = 2
+RNG = np.random.default_rng()
+
+
+def spent(do):
+    """Processor seconds, seconds and what came out."""
+    began = time.process_time(), time.perf_counter()
+    found = do()
+    return time.process_time() - began[0], time.perf_counter() - began[1], found
+
+
+def in_batches(draws, draw, size=1 << 16):
+    """Drawn without a large array, whose memory would take longer than the draws."""
+
+    def do():
+        for _ in range(draws // size):
+            draw(size)
+
+    return do
+
+
+def speed():
+    draws, law = 20_000_000, Mechanism(1, 1e-8, coordinates=8).noise
+    claim = PrivacyProfile(law)
+    zero, one = np.array([0]), np.array([1])
+
+    def mechanism(data, size):
+        return data + np.asarray(law.sample((size, 1)))
+
+    def loss(outputs):
+        return (law.potential(np.abs(outputs - 1.0)) - law.potential(np.abs(outputs * 1.0))).sum(axis=1)
+
+    def black_box(**options):
+        return audit(
+            mechanism, data=zero, neighbour=one, claim=claim, vectorised=True, draws=draws // 10, **options
+        ).passed
+
+    rows = {
+        "NumPy, Laplace alone": (draws, in_batches(draws, lambda n: RNG.laplace(size=n))),
+        "NumPy, normal alone": (draws, in_batches(draws, lambda n: RNG.normal(size=n))),
+        "NumPy, geometric alone": (draws, in_batches(draws, lambda n: RNG.geometric(0.1, size=n))),
+        f"osgt, {law!r} alone": (draws, in_batches(draws, law.sample)),
+        "osgt, audit of the sampler": (draws, lambda: sampler(law, Budget(draws)).passed),
+        "osgt, audit of a function, loss known": (draws // 5, lambda: black_box(loss=loss)),
+        "osgt, audit of a function, nothing known": (draws // 5, black_box),
+    }
+    print("| draws per second of processor time | millions |\n|---|---|")
+    for name, (number, do) in rows.items():
+        took, _, found = spent(do)
+        assert found is not False
+        print(f"| {name} | {number / took / 1e6:.3g} |", flush=True)
+    if os.environ.get("BILLION"):
+        took, seconds, check = spent(lambda: sampler(law, Budget(10**9)))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{check} {took:.0f} s of processor time, {seconds:.0f} s, {memory:.0f} MB at most")
+
+
+RIDES = pa.table(
+    {
+        "user": [i // 3 for i in range(300)],
+        "city": [f"c{i % 7}" for i in range(300)],
+        "fare": [float(i % 40) for i in range(300)],
+    }
+)
+
+
+def query():
+    grouped = Dataset(RIDES, "user").group_by("city", max_groups=2, max_rows_per_group=2)
+    return grouped.count().sum("fare", bounds=(0, 10))
+
+
+def narrower(law, factor):
+    return DiscreteOSGT.from_rates(law.slope / factor, law.curvature / factor**2)
+
+
+def less_noise(plan):
+    laws = {measure: narrower(law, 0.95) for measure, law in plan.laws.items()}
+    return dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, laws=laws))
+
+
+def lower_threshold(plan):
+    lower = dataclasses.replace(plan.selection, threshold=plan.threshold - 1)
+    return dataclasses.replace(plan, selection=lower)
+
+
+def of_query(*patches, minutes=None):
+    """A whole audit of the query with a fault in it."""
+
+    def do():
+        with ExitStack() as stack:
+            for target, name, planted in patches:
+                stack.enter_context(patch.object(target, name, planted))
+            return audit(query(), 1, 1e-6, minutes=minutes)
+
+    return do
+
+
+def of_function(mechanism, epsilon=None, delta=None, **options):
+    given = {"data": np.zeros(8, dtype=np.int64), "neighbour": np.ones(8, dtype=np.int64), "vectorised": True}
+    return lambda: audit(mechanism, epsilon, delta, minutes=MINUTES, **{**given, **options})
+
+
+def noisy(law):
+    return lambda data, size: data + np.asarray(law.sample((size, len(data))))
+
+
+def unclipped(self, rows, place):
+    column = rows[self.column]
+    return [column.notnull().ifelse(self._of((column.fill_null(0).clip(-100, 100) * 2.0**17).cast("int64")), 0)]
+
+
+def one_more(*arguments, max_groups, **options):
+    return bounding.bounded_sums(*arguments, max_groups=max_groups + 1, **options)
+
+
+def cut_off(law, probability):
+    most = int(law.isf(probability))
+    return lambda size: np.clip(law.sample(size), -most, most)
+
+
+def faults():
+    numbers, salted = release.noisy_numbers, choice.fresh_salt
+    together = query_audit._together
+    law = Mechanism(1, 1e-6, coordinates=8).noise
+    curve = PrivacyProfile(law, coordinates=8)
+    shifted = {"data": 0.0, "neighbour": 1.0}
+    less = [(m, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)) for m in (release, plan_noise, choice)]
+    rows = {
+        "noise scale × 0.95, a query": of_query(*less, minutes=MINUTES / 2),
+        "noise scale × 0.95, a function": of_function(noisy(narrower(law, 0.95)), claim=curve),
+        "one group more than max_groups": of_query((release, "bounded_sums", one_more)),
+        "a column that is not clipped": of_query((measures.ClippedSum, "contributions", unclipped)),
+        "a salt with a bit that is set too often": of_query(
+            (choice, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))
+        ),
+        "a threshold one too low": of_query(
+            (query_audit, "_together", lambda plays, tables, delta: together(
+                plays, [(asked, lower_threshold(plan)) for asked, plan in tables], delta))
+        ),
+        "float noise with its low bits": of_function(
+            lambda x, n: x + RNG.laplace(size=n), 1, 0, **shifted
+        ),
+        "Laplace noise for half the coordinates": of_function(noisy(Mechanism(1, 0, coordinates=4).noise), 1, 0),
+        "a sampler whose tail is cut at 1e-5": lambda: sampler(
+            law, Budget(10**9, 60 * MINUTES), cut_off(law, 1e-5)
+        ),
+        "a sampler whose tail is cut at 1e-7": lambda: sampler(
+            law, Budget(10**9, 60 * MINUTES), cut_off(law, 1e-7)
+        ),
+    }  # fmt: skip
+    print("| planted fault | found | seconds | processor seconds | what was said first |\n|---|---|---|---|---|")
+    for name, do in rows.items():
+        processor, seconds, found = spent(do)
+        said = found.findings[0] if found.findings else "-"
+        print(f"| {name} | {'no' if found.passed else 'yes'} | {seconds:.1f} | {processor:.1f} | {said} |", flush=True)
+
+
+if __name__ == "__main__":
+    only = os.environ.get("ONLY")
+    if only != "faults":
+        speed()
+    if only != "speed":
+        faults()
