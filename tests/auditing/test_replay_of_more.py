@@ -7,15 +7,19 @@ import pytest
 from replays import LOWER, NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
 
 from osgt import Dataset, Publication, audit, cut
+from osgt.auditing.budget import Budget
+from osgt.auditing.choice import spent_by
+from osgt.auditing.claims import Claim
+from osgt.auditing.curve import curve
 from osgt.auditing.made_rows import constants
 from osgt.auditing.neighbours import Maker
+from osgt.auditing.plan_noise import WorstCase
 from osgt.auditing.plays import ReleasePlay, SuggestionPlay
 from osgt.auditing.stage import Stage
 from osgt.tables import bounding, dataset, release
 from osgt.tables.bounds import measuring
 from osgt.tables.bounds.suggesting import planned_histograms
 from osgt.tables.engines.engine import Engine
-from osgt.tables.publication_plan import PublicationPlan
 from osgt.tables.ranks import Leaves
 from osgt.tables.unit import PrivacyUnit
 from osgt.tables.values import one_if
@@ -197,12 +201,11 @@ class TestPublications:
         assert seen["by_city"] == ""
         assert "groups moved, at most 2 may" in seen["by_month"]
 
-    def test_the_whole_budget_for_each_table(self, monkeypatch):
-        def planted(self, epsilon, delta, **options):
-            plans = [block.query.plan(epsilon, delta, measure_left_out=False) for block in self.blocks]
-            return PublicationPlan.of(self, plans)
-
-        monkeypatch.setattr(Publication, "plan", planted)
-        result = audit(publication(), 2, 1e-6, minutes=0.001, **OPTIONS)
-        assert "noise and choice take δ" in str(result)
-        assert not result.checks[-1].passed, "the curve of all noise together"
+    def test_the_whole_budget_for_each_table(self):
+        tables = publication()
+        plans = [block.query.plan(2, 1e-6, measure_left_out=False) for block in tables.blocks]
+        assert spent_by(tables.plan(2, 1e-6, measure_left_out=False).blocks) <= 1e-6
+        assert spent_by(plans) > 0.01
+        worst = WorstCase.of(plans, 1e-6)
+        check = curve(worst.outputs, 0, 1, Claim.of(2, 1e-6), Budget(40_000, false_alarm=1e-9), loss=worst.loss())
+        assert not check.passed

@@ -31,8 +31,10 @@ class Budget:
     progress: Progress = lambda what, done: None
 
     def affordable(self, draw: Callable[[int], object]) -> int:
-        """The draws of the budget; or as many as fit into its time, judged by a few that are thrown away."""
+        """The draws of the budget; or about as many as fit into its time, judged by a few that are thrown away."""
         size, took = 1, 0.0
+        if math.isfinite(self.seconds):
+            draw(size)  # the first one may take longer
         while math.isfinite(self.seconds) and size < _TRIED and took < min(_SECONDS, self.seconds):
             size *= 4
             began = time.monotonic()

@@ -109,9 +109,9 @@ def measure(
     mechanism: Draws, both: tuple[Any, Any], claim: Claim, budget: Budget, loss: Score | None, name: str
 ) -> Measured:
     """Draw, learn and count, until the claim is refuted or the budget is used up."""
-    draws, clock = budget.affordable(lambda size: [mechanism(each, size) for each in both]), budget.clock(name)
+    planned, clock = budget.affordable(lambda size: [mechanism(each, size) for each in both]), budget.clock(name)
     pieces: tuple[list[Outputs], list[Outputs]] = ([], [])
-    done, wanted = 0, max(_FEWEST, math.ceil(_LEARNED * draws))
+    done, wanted = 0, max(_FEWEST, math.ceil(_LEARNED * planned))
     while done < wanted and (done < _FEWEST or clock.share() < _LEARNED):
         size = min(_BATCH if done else _FEWEST, wanted - done)
         for kept, each in zip(pieces, both, strict=True):
@@ -133,8 +133,8 @@ def measure(
         return Measured([event for score in scores for event in score.events], *counts)
 
     look = _FIRST_LOOK
-    while done + judged_draws < draws and not (judged_draws and clock.is_over):
-        size = min(_BATCH, draws - done - judged_draws)
+    while done + judged_draws < budget.draws and not (judged_draws and clock.is_over):
+        size = min(_BATCH, budget.draws - done - judged_draws)
         for i, each in enumerate(both):
             outputs = mechanism(each, size)
             counted[i] += np.concatenate([score.hits(outputs) for score in scores])

@@ -126,11 +126,12 @@ def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, nam
         The sampler: so many draws. That of the distribution if not given.
     """
     drawn = (lambda size: np.asarray(law.sample(size), dtype=np.int64)) if draw is None else draw
-    draws, false_alarm, clock = budget.affordable(drawn), budget.false_alarm, budget.clock(name)
-    cells = Cells.of(law, draws)
+    draws, false_alarm = budget.draws, budget.false_alarm
+    planned, clock = budget.affordable(drawn), budget.clock(name)
+    cells = Cells.of(law, planned)
     learned = cells.counted(drawn(_FEWEST))
     judged = {key: np.zeros_like(counts) for key, counts in learned.items()}
-    done, after, learn, look = _FEWEST, 0, max(_FEWEST, int(_LEARNED * draws)), 1 << 14
+    done, after, learn, look = _FEWEST, 0, max(_FEWEST, int(_LEARNED * planned)), 1 << 14
     logs = {"nothing": 0.0}
     while done < draws and not (after and clock.is_over):
         counts = learned if done < learn and clock.share(done) < _LEARNED else judged
