@@ -103,6 +103,66 @@ def test_gathered_groups_are_dominated():
         assert ours >= true - 2e-3
 
 
+class TestEpsilon:
+    @pytest.mark.parametrize("delta", [1e-3, 1e-8, 1e-30])
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            [(OSGT(15, 630**0.5), 1, 8)],
+            [(OSGT(20, 30), 1, 4), (OSGT(5, 60), 2, 5)],
+            [(OSGT(40, 50), 1, 1000)],
+        ],
+    )
+    def test_delta_is_too_large_at_the_lower_end_and_small_enough_at_the_upper(self, parts, delta):
+        """By another method, a contour integral: the least ε lies between the ends, and they are close."""
+        lower, upper = profile_of(parts).epsilon_interval(delta)
+        assert 0 < lower <= upper
+        assert contour_delta(parts, lower) >= delta * (1 - 1e-9)
+        assert contour_delta(parts, upper) <= delta * (1 + 1e-9)
+        assert upper - lower <= 2e-4 * upper
+
+    @pytest.mark.parametrize("noise", [OSGT(3, 7), OSGT(10, 100), OSGT.laplace(2)])
+    def test_one_coordinate(self, noise):
+        lower, upper = PrivacyProfile(noise).epsilon_interval(1e-3)
+        assert theorem_1(noise, 1, upper) * (1 - 1e-12) <= 1e-3 <= theorem_1(noise, 1, lower) * (1 + 1e-12)
+        assert upper - lower <= 1e-8 * upper
+
+    @pytest.mark.parametrize("sigma", [0.5, 3.0, 40.0])
+    def test_gaussian_noise(self, sigma):
+        lower, upper = PrivacyProfile(OSGT.gaussian(sigma)).epsilon_interval(1e-6)
+        assert float(gaussian_delta(1 / sigma, lower)) >= 1e-6 * (1 - 1e-12)
+        assert float(gaussian_delta(1 / sigma, upper)) <= 1e-6 * (1 + 1e-12)
+        assert upper - lower <= 1e-9 * upper
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_integer_noise(self, seed):
+        rng = np.random.default_rng(seed)
+        parts = [(DiscreteOSGT.from_rates(*rng.uniform(0.2, 0.8, 2)), 1, int(rng.integers(1, 4)))]
+        for delta in (0.1, 1e-3):
+            lower, upper = profile_of(parts).epsilon_interval(delta)
+            assert lower == 0 or enumerated_delta(parts, lower) >= delta * (1 - 1e-9)
+            assert enumerated_delta(parts, upper) <= delta * (1 + 1e-9)
+
+    def test_pure(self):
+        laplace = PrivacyProfile(OSGT.laplace(3.0), coordinates=7)
+        lower, upper = laplace.epsilon_interval(0)
+        assert lower <= 7 / 3 <= upper <= math.nextafter(lower, 9)
+        assert PrivacyProfile(OSGT.gaussian(2)).epsilon_interval(0) == (math.inf, math.inf)
+
+    def test_a_delta_that_needs_no_epsilon(self):
+        assert PrivacyProfile(OSGT.gaussian(2)).epsilon_interval(0.9) == (0.0, 0.0)
+
+    def test_a_delta_below_the_floats(self):
+        lower, upper = PrivacyProfile(OSGT.gaussian(2)).epsilon_interval(1e-320)
+        assert 10 < lower < upper
+
+    def test_a_bound_that_is_not_one_would_be_seen(self):
+        """The same check fails for an ε that is a thousandth too large."""
+        parts = [(OSGT(15, 630**0.5), 1, 8)]
+        lower, _ = profile_of(parts).epsilon_interval(1e-8)
+        assert contour_delta(parts, lower * 1.001) < 1e-8 * (1 - 1e-9)
+
+
 def test_infinite_or_negative_epsilon_is_refused():
     with pytest.raises(ValueError, match="epsilon must be"):
         PrivacyProfile(OSGT(3, 7)).delta_interval(-1.0)

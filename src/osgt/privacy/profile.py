@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from osgt.noise import OSGT, Law, written
 from osgt.noise.mills import Floats
 from osgt.privacy import arguments, conversion, curves, engine, renyi, single
+from osgt.privacy.bracket import epsilon_below
 from osgt.privacy.closed_forms import is_gaussian
 from osgt.privacy.pair import Pair, pair_of
 
@@ -154,6 +155,22 @@ class PrivacyProfile:
         slack = arguments.slack(slack)
         result = np.array([self._epsilon(float(d), slack) for d in values.ravel()], dtype=np.float64)
         return result.reshape(values.shape)[()]
+
+    def epsilon_interval(self, delta: float, *, slack: float = SLACK) -> tuple[float, float]:
+        """A lower and an upper bound on the least ε, both proved: the true one lies between them.
+
+        The upper bound is `epsilon`. At the lower one δ is proved to be larger than the one given.
+        """
+        allowed = float(arguments.deltas(delta))
+        upper = float(self.epsilon(allowed, slack=slack))
+        if allowed == 0:
+            pure = self._pure_loss()
+            return (upper if pure is None else -_rounded_up(-pure)), upper
+        if math.isinf(upper):  # δ is below what floats tell apart
+            return self.epsilon_interval(engine.TINY, slack=slack)[0], upper
+        one = sum(part.coordinates for part in self.parts) == 1
+        first = (2.0**-40 if one else 0.02 * slack) * upper
+        return epsilon_below(lambda at: self.delta_interval(at, slack=slack)[0], allowed, upper, first), upper
 
     def _epsilon(self, delta: float, slack: float) -> float:
         pure = self._pure_loss()
