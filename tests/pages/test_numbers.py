@@ -4,11 +4,24 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.pages.numbers import counted, day, factor, half_width, listed, misses, percent, with_article, with_interval
+from osgt.pages.numbers import (
+    at_most_sure,
+    counted,
+    day,
+    factor,
+    half_width,
+    listed,
+    misses,
+    one_in,
+    percent,
+    with_article,
+    with_interval,
+)
 
 
 def number(text):
@@ -89,3 +102,34 @@ def test_articles():
         "a user",
         "an Einwohner",
     ]
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        (1e-8, "1 in 100 million"),
+        (1e-6, "1 in 1 million"),
+        (3e-7, "1 in 3.33 million"),
+        (1e-12, "1 in 1 trillion"),
+        (1e-5, "1 in 100,000"),
+        (0.5, "1 in 2"),
+        (2e-10, "1 in 5 billion"),
+    ],
+)
+def test_small_probabilities_in_words(probability, words):
+    assert one_in(probability) == words
+
+
+def test_small_probabilities_are_not_rounded_down():
+    sizes = {"trillion": 1e12, "billion": 1e9, "million": 1e6}
+    for probability in np.exp(np.linspace(np.log(1e-15), np.log(0.9), 500)):
+        number, _, word = one_in(float(probability)).removeprefix("1 in ").partition(" ")
+        assert 1 / (float(number.replace(",", "")) * sizes.get(word, 1)) >= probability * (1 - 1e-8)
+
+
+def test_how_sure_somebody_can_be():
+    for epsilon in (0.01, 0.5, 1.0, math.log(3), 4.0, 6.0):
+        exact = 100 / (1 + math.exp(-epsilon))
+        assert exact <= float(at_most_sure(epsilon).removesuffix(" %")) <= exact + 0.11
+    assert at_most_sure(1) == "73.2 %"
+    assert at_most_sure(12) is None

@@ -68,10 +68,15 @@ class TestPage:
         short = page.words.partition("In short")[2].partition("Pictures")[0]
         assert "Adding or removing one passenger with all their rows" in short
         assert math.exp(0.75) < 2.2
-        assert "by at most a factor of 2.2 (e^ε with ε = 0.75), except with a probability of about δ = 1e-06" in short
+        assert "by at most a factor of 2.2 (e^ε with ε = 0.75), except with a probability of about " in short
+        assert "1 in 1 million (δ = 1e-06)" in short
+        assert "that a certain passenger is in the data can be at most 68 % sure afterwards" in short
+        assert 1 / (1 + math.exp(-0.75)) < 0.68
+        first = f"{release.rows(1)[0]['count']:,}"
+        assert f"An example: “count, a” is published as {first}; without the noise it is most likely between" in short
         assert "was not charged to a ledger" in short
         assert f"count ±{release.plan.columns[0].half_width:g}" in short
-        assert "This was measured with noise of its own" in short
+        assert "So that no single passenger counts too much, limits were set" in short
 
     def test_what_was_left_out_is_told_where_it_was_measured(self, tmp_path):
         rows = pa.table({"user": np.arange(4000) // 2, "city": ["a", "b"] * 2000})

@@ -95,6 +95,24 @@ def factor(epsilon: float) -> str:
     return f"{rounded(value, math.floor(math.log10(more)) - 1, ROUND_CEILING)} (e^ε with ε = {epsilon:.15g})"
 
 
+def at_most_sure(epsilon: float) -> str | None:
+    """How sure somebody can be who thought a thing 50 % likely, rounded up: "73.2 %"; None if that is no limit."""
+    share = 100 / (1 + math.exp(-epsilon))
+    tenths = math.ceil(math.nextafter(10 * share, math.inf))
+    return None if tenths > 999 else f"{tenths / 10:.10g} %"
+
+
+def one_in(probability: float) -> str:
+    """A small probability as people say it, not rounded down: "1 in 100 million"."""
+    for size, word in ((10**12, " trillion"), (10**9, " billion"), (10**6, " million"), (1, "")):
+        if probability * size <= 1.0 + 1e-9:
+            number = float(f"{1 / (probability * size):.3g}")
+            while number > 1 and 1 / (number * size) < probability * (1 - 1e-9):
+                number = float(f"{number * 0.995:.3g}")
+            return f"1 in {number:,.15g}{word}"
+    return f"{probability:.15g}"
+
+
 def rounded_up(value: float) -> str:
     """Four digits, never rounded down."""
     return f"{float(Decimal(value).normalize(_FOUR_DIGITS)):.4g}" if math.isfinite(value) else "∞"

@@ -43,7 +43,7 @@ def environment(*packages: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"one_line": one_line, "link": link, "exact": exact}
+    made.filters |= {"one_line": one_line, "link": link, "exact": exact, "together": together}
     return made
 
 
@@ -54,6 +54,11 @@ def exact(text: str) -> Markup:
 
 def _shown(value: Any) -> Any:
     return value if isinstance(value, Markup) else printable(value)
+
+
+def together(text: str) -> str:
+    """A sentence in which no line ends between a number and its percent sign."""
+    return text.replace(" %", "\u00a0%")
 
 
 def link(text: str) -> str | None:

@@ -56,7 +56,8 @@ class About:
         """
         queries = list(queries)
         published = list(dict.fromkeys(name for query in queries for name in published_names(query)))
-        labelled = [*published, *titles, *(query.dataset.privacy_unit for query in queries)]
+        bounded = [limit.column for query in queries for each in query.aggregates for limit in each.limits]
+        labelled = [*published, *titles, *(query.dataset.privacy_unit for query in queries), *bounded]
         names = {"units": published, "labels": list(dict.fromkeys(labelled))}
         known = {each.name for each in fields(cls)}
         found: dict[str, Any] = {}

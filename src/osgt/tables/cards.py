@@ -233,7 +233,7 @@ def release_card(release: "Release") -> Card:
         warnings=[*release.plan.warnings, *([] if release.left_out is None else release.left_out.warnings)],
         tables=[release_table(release)],
         lines=[more] if more else [],
-        promise=" ".join(promise(release, About())),
+        promise=promise(release, About())[0],
     )
 
 

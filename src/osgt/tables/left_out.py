@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ class LeftOut:
     confidence: float
     #: So many units with more rows than this each are not told from noise, and are not in the shares.
     unseen: tuple[int, int]
+    #: What people call the columns, where they have another name for them.
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -106,7 +108,8 @@ class LeftOut:
             found.append(
                 (
                     self.values[limits.column],
-                    f"of the values of {limits.column} were outside {limits.low:,} to {limits.high:,}",
+                    f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
+                    f"{limits.high:,}, and count as the nearer of these",
                     f"wider bounds for {limits.column}",
                 )
             )
@@ -115,10 +118,12 @@ class LeftOut:
     @property
     def sentences(self) -> list[str]:
         """In words, one sentence for each bound."""
+        if all(share.high - share.low >= _VAGUE for share, _, _ in self._told):
+            return ["The noise is too large to say how much the limits left out."]
         return [
             f"About {share} {words}."
             if share.high - share.low < _VAGUE
-            else f"Too little could be measured to say how much {words} (between {share.low:.0%} and {share.high:.0%})."
+            else f"The noise is too large to say how many {words.removeprefix('of the ')} ({share.interval})."
             for share, words, _ in self._told
         ] + self._unseen
 
@@ -131,8 +136,8 @@ class LeftOut:
             return []
         what = "rows" if self.groups.max_rows is not None else "groups"
         return [
-            f"If there are units with more than {rows:,} {what} but fewer than about {number:,} of them, these figures "
-            "miss them."
+            f"These figures do not show {with_article(self.unit)} with more than {rows:,} {what}, unless there are at "
+            f"least about {number:,} of that kind."
         ]
 
     @property

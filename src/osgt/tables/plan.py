@@ -200,7 +200,7 @@ class Plan:
 
     def gains_in_words(self) -> str:
         """How much smaller the error is than with the other noises."""
-        over = "root mean square over the columns, each in units of its shift" if len(self.columns) > 1 else None
+        over = "root mean square over the columns" if len(self.columns) > 1 else None
         return gains_in_words(self.objective, self.gains, over)
 
     def choice_in_words(self) -> str:
@@ -280,7 +280,7 @@ class Plan:
             )
         if self.left_out is not None:
             share = f"{100 * LEFT_OUT_SHARE:g} %"
-            lines.append(f"What the bounds leave out is measured as well, for {share} of the variance.")
+            lines.append(f"What the bounds leave out is measured too, which makes every variance {share} larger.")
         return [*lines, *self.cuts]
 
 
@@ -288,9 +288,15 @@ def gains_in_words(objective: Objective, gains: Mapping[str, float], over: str |
     """How much smaller the error is than with the other noises, and over what it is taken."""
     what = {"variance": "Variance", "interval": "Intervals"}.get(str(objective), "Error")
     less = "narrower" if objective == "interval" else "less"
-    others = [f"{percent(gain)} {less} than with {name} noise" for name, gain in gains.items()]
+    others = [f"{percent(gain)} {less} than with {noise_name(name)}" for name, gain in gains.items()]
     whole = "" if over is None else f" ({over})"
     return f"{what}{whole}: {', '.join(others)}."
+
+
+def noise_name(name: str) -> str:
+    """A noise beside that of a plan, by the name that people know: "Laplace noise of δ = 0"."""
+    plain = name.removesuffix(" (pure)")
+    return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
 
 
 def saved(objective: Objective, error: float, others: Mapping[str, float]) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """The report of several tables: one page, one promise, and a section for each table."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from osgt.pages.numbers import counted
@@ -9,7 +8,15 @@ from osgt.tables.about import About, default_title
 from osgt.tables.report import Section, facts
 from osgt.tables.report_details import compared, guidelines, names_of_noises
 from osgt.tables.report_downloads import statement_file
-from osgt.tables.report_summary import about_intervals, limits_in_words, promise, published_from, shown_in
+from osgt.tables.report_summary import (
+    NOTHING,
+    about_intervals,
+    groups_in,
+    left_out,
+    measured_in_words,
+    promise,
+    shown_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +41,10 @@ def page(release: "PublicationRelease", about: About, beside: "Mapping[str, str]
         noise=[
             f"This page has {counted(len(release), 'table')}.",
             "Random noise was added to every number; the list has the limits that it is usually within.",
-            about_intervals(plan.confidence),
+            *about_intervals(plan.confidence),
         ],
-        exact={name: _exact(table, about) for name, table in release.tables.items()},
-        lost=_lost(release),
+        exact={name: _exact(table, about, own=name in about.labels) for name, table in release.tables.items()},
+        lost=_lost(release, about),
         left_out={name: _left_out(table, about) for name, table in release.tables.items()},
         promise=promise(release, about),
         sections=[
@@ -56,18 +63,18 @@ def page(release: "PublicationRelease", about: About, beside: "Mapping[str, str]
     )
 
 
-def _exact(table: "Release", about: About) -> list[str]:
+def _exact(table: "Release", about: About, *, own: bool) -> list[str]:
+    """How exact a table is; what it shows as well, if its title is one of its own."""
     what, exact = shown_in(table, about)
-    return [f"{what}. {exact}."]
+    return [f"{what if own else groups_in(table)}; {exact}."]
 
 
-def _lost(release: "PublicationRelease") -> str:
+def _lost(release: "PublicationRelease", about: About) -> str:
     if any(told is not None for told in release.left_out.values()):
-        return "This was measured with noise of its own; intervals in brackets:"
+        return measured_in_words(about.label(release.query.dataset.privacy_unit))
     return "How much the limits left out was not measured. They work like this:"
 
 
 def _left_out(table: "Release", about: About) -> list[str]:
-    unit = about.label(table.query.dataset.privacy_unit)
-    told = limits_in_words(table, unit) if table.left_out is None else replace(table.left_out, unit=unit).sentences
-    return [*told, *published_from(table)]
+    told = left_out(table, about)
+    return told[1:] if told[0] != NOTHING else told

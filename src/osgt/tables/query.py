@@ -8,7 +8,7 @@ from osgt.calibration import Part
 from osgt.noise import Family, family_of
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
-from osgt.pages.numbers import with_article
+from osgt.pages.numbers import counted, with_article
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates import Aggregate, Column, Methods
 from osgt.tables.bounds.curve import Aim
@@ -272,15 +272,16 @@ class Query(Methods):
         one = with_article(unit)
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
-        if self.groups.by and not self.groups.each_row:
+        if (most := self.groups.max_groups) and self.groups.by and not self.groups.each_row:
             cuts.append(
-                f"max_groups = {self.groups.max_groups:,}: {one} in more groups than that is counted in so many "
-                "of them, chosen at random; counts and sums come out too small where that is common"
+                f"max_groups = {most:,}: {one} in more than {counted(most, 'group')} is counted in {most:,} of them, "
+                "chosen at random; where that is common, counts and sums come out too small"
             )
         if self.groups.max_rows is not None and not self.groups.each_row:
             cuts.append(
-                f"max_rows_per_group = {self.groups.max_rows:,}: {one} with more rows in a group than that is "
-                "counted with so many of them, chosen at random"
+                f"max_rows_per_group = {self.groups.max_rows:,}: {one} with more than "
+                f"{counted(self.groups.max_rows, 'row')} in a group is counted with {self.groups.max_rows:,} of them, "
+                "chosen at random"
             )
         cuts += [limits.words for aggregate in self.aggregates for limits in aggregate.limits]
         if self.groups.public is not None:

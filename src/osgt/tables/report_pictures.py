@@ -1,6 +1,7 @@
 """Which picture suits a table: dots with intervals, or lines where a key has an order, in the order of the keys."""
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +69,10 @@ def _dots(release: "Release", about: About, name: str) -> Dots:
     caption = about.heading(name)
     if len(rows) < len(release):
         caption += f": the {len(rows)} largest of {counted(len(release), 'group')}"
+    if len({title for title, _ in points}) > len(points) / 2:  # hardly two under a heading: all in one list
+        rows_of = zip(rows, (point for _, point in points), strict=True)
+        flat = [replace(point, label=shortened(key_text(row, keys, about), _LONGEST)) for row, point in rows_of]
+        return dots(caption, [("", flat if keys else [point for _, point in points])])
     grouped = itertools.groupby(points, lambda each: each[0])
     return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
 

@@ -1,8 +1,8 @@
 """Schemes: which whole numbers are measured, and how those that aggregates ask for are put together from them.
 
 A number may be measured as it is, or centred on one that is measured anyway, which then moves half as far
-(docs/how-tables-work.md#measure-once). Which way is best depends on all that is asked for. There are few alternatives, and a
-formula says how good each is: they are all tried.
+(docs/how-tables-work.md#measure-once). Which way is best depends on all that is asked for. There are few
+alternatives, and a formula says how good each is: they are all tried.
 """
 
 import itertools

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from osgt.noise import written
 from osgt.noise.error import Objective, objective_text
+from osgt.pages.numbers import factor
 from osgt.privacy import Charge
 from osgt.tables.columns import columns_of
 from osgt.tables.left_out import LeftOut
@@ -203,7 +204,8 @@ def promise(subject: str, query: "Query", plan: Budgeted) -> str:
     return (
         f"{subject} is (ε, δ)-differentially private with ε = {plan.epsilon:.15g} and δ = {plan.delta:.15g}, in "
         f"total, for every {query.dataset.privacy_unit}: if {query.groups.neighbouring(query.dataset.neighbours)}, the "
-        "probability of any result changes by at most a factor of e^ε, except with a probability of about δ."
+        f"probability of any result changes by at most a factor of {factor(plan.epsilon)}, except with a probability "
+        "of about δ."
     )
 
 

@@ -26,7 +26,12 @@ class Share:
     high: float
 
     def __str__(self) -> str:
-        return f"{_percent(self.value)} % ({_percent(self.low)} to {_percent(self.high)} %)"
+        return f"{_percent(self.value)} % ({self.interval})"
+
+    @property
+    def interval(self) -> str:
+        """The interval in words: "3 to 8 %"."""
+        return f"{_percent(self.low)} to {_percent(self.high)} %"
 
     def to_dict(self) -> dict[str, float]:
         """Plain values."""
