@@ -1,8 +1,8 @@
 """How fast are exact draws? Against NumPy's normal generator and the exact samplers of other libraries.
 
 Claims: 4M draws at standard deviation 20 take at most half the time of `numpy.random.Generator.standard_normal`, at 800
-no longer, at 3e5 at most half as long again; a scalar draw at most 3 µs; the first draw of a new law at most 100 ms; a
-sampler at most 32 MiB.
+no longer, at 3e5 at most half as long again; a scalar draw at most 3 µs; the first draw of a new distribution at most
+100 ms; a sampler at most 32 MiB.
 """
 
 import math
@@ -54,7 +54,7 @@ def against_numpy():
             )
     print_table(
         "4M exact draws against numpy.random.Generator.standard_normal",
-        ["law", "ns a draw", "NumPy ns", "ratio", "bar", ""],
+        ["distribution", "ns a draw", "NumPy ns", "ratio", "bar", ""],
         rows,
     )
 
@@ -106,7 +106,7 @@ def single_draws():
     rows.append(["scalar sample()", f"{scalar:.2f} µs", "≤ 3 µs", "met" if scalar <= 3 else "missed"])
     for name, law in laws(30).items():
         first = best_time(lambda law=law: Sampler(law.potential).sample(), 5) * 1e3
-        label = f"first draw of a new law ({name}, std {law.std():.3g})"
+        label = f"first draw of a new distribution ({name}, std {law.std():.3g})"
         rows.append([label, f"{first:.1f} ms", "≤ 100 ms", "met" if first <= 100 else "missed"])
     peak = 0
     for std in (0.05, 1, 30, 100, 250, 800, 3e5, 1e7, 1e12):

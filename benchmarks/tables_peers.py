@@ -90,7 +90,7 @@ def measured_noise(name: str, known: bool) -> tuple[float, float, float]:
         path, keys, exact = equal_groups_path(200, 5000), None, dict.fromkeys(range(200), 5000)
     answer = ask(name, path, keys, "noise")
     noise = np.array([count - exact.get(int(key), 0) for key, count in answer["counts"].items()])
-    # The error of a deviation, with the kurtosis of a Laplace law.
+    # The error of a deviation, with the kurtosis of a Laplace distribution.
     return answer["noise_std"], float(noise.std()), math.sqrt(5 / (4 * len(noise)))
 
 

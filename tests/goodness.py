@@ -1,7 +1,7 @@
 """The one harness for statistical tests: p-values that must not fall below a stated false-alarm rate.
 
 Entropy is fresh in every run. Each test is run at `FALSE_ALARM`, and beside each stands its power check: the same test,
-with as many draws, must reject the law whose scale is 5 % larger.
+with as many draws, must reject the distribution whose scale is 5 % larger.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The best law for a budget: never over it, never worse than an end of the family, and where it should be."""
+"""The best distribution for a budget: never over it, never worse than an end of the family, and where it should be."""
 
 import csv
 import math
@@ -66,7 +66,7 @@ def test_never_over_the_budget_and_never_worse_than_an_end(log_epsilon, log_delt
     [(1.0, 1e-6, 1), (0.3, 1e-5, 3), (2.0, 1e-7, 8), (1.0, 1e-4, 20), (5.0, 1e-6, 12)],
 )
 def test_an_independent_accountant_agrees(epsilon, delta, coordinates):
-    """dp-accounting on the pmf of the law: its pessimistic δ is not above the budget by more than its own slack."""
+    """dp-accounting on the pmf of the noise: its pessimistic δ is not above the budget by more than its own slack."""
     law = calibrate(epsilon, delta, coordinates=coordinates)
     reach = int(law.isf(1e-18))
     pmf = {int(y): float(law.pmf(y)) for y in range(-reach, reach + 1)}
@@ -77,7 +77,7 @@ def test_an_independent_accountant_agrees(epsilon, delta, coordinates):
         log, log_shifted, value_discretization_interval=epsilon * 1e-5, pessimistic_estimate=False
     ).self_compose(coordinates)
     assert pld.get_delta_for_epsilon(epsilon) <= delta * (1 + 1e-6)
-    # And the budget is used up, or the law is the pure Laplace, which saves next to nothing.
+    # And the budget is used up, or the distribution is the pure Laplace, which saves next to nothing.
     assert PrivacyProfile(law, 1, coordinates).delta(epsilon) >= 0.98 * delta or law.slope * coordinates <= epsilon
 
 
@@ -113,7 +113,7 @@ def test_pure_privacy_is_the_laplace(coordinates):
 
 
 def test_small_noise_is_optimal_on_the_integers():
-    """At ε = 3 the law is a handful of integers: a search over a grid of (slope, curvature) finds nothing better."""
+    """At ε = 3 the noise is a handful of integers: a search over a grid of (slope, curvature) finds nothing better."""
     epsilon, delta = 3.0, 1e-5
     law = calibrate(epsilon, delta, coordinates=2)
     best = math.inf

@@ -246,7 +246,7 @@ def test_what_is_not_numbers(mechanism, values):
 class TestInterval:
     @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
     def test_coverage(self, mechanism, confidence):
-        """Exact, and least: checked against the law and, at a false-alarm rate of 1e-9, against draws."""
+        """Exact, and least: checked against the distribution and, at a false-alarm rate of 1e-9, against draws."""
         half_width = mechanism.interval(confidence)
         assert isinstance(half_width, int)
         inside = 1 - 2 * mechanism.noise.sf(half_width)
@@ -280,7 +280,7 @@ class TestOf:
         mechanism = Mechanism.of(OSGT(3, 6), shift=0.3)
         assert mechanism.release([1.5]).dtype == np.float64
         assert mechanism.noise.std() * mechanism.step == pytest.approx(OSGT(3, 6).std(), rel=1e-4)
-        # On the grid the shift is rounded up, so the promise is never better than that of the law on the reals.
+        # On the grid the shift is rounded up, so the promise is never better than that of the noise on the reals.
         assert mechanism.profile.delta(0.1) >= PrivacyProfile(OSGT(3, 6), 0.3).delta(0.1)
         assert mechanism.profile.delta(0.1) == pytest.approx(PrivacyProfile(OSGT(3, 6), 0.3).delta(0.1), rel=0.02)
 

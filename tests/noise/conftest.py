@@ -1,4 +1,4 @@
-"""Fixtures for the laws."""
+"""Fixtures for the distributions."""
 
 import signal
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The laws of osgt.noise a second time, by other methods and in more digits. Nothing here calls the package.
+"""The distributions of osgt.noise a second time, by other methods and in more digits. Nothing here calls the package.
 
 On the reals: closed forms in 150 digits, enough to survive the cancellation at large m/σ, and quadrature.
 On the integers: sums term by term in 40 digits, the geometric series at the Laplace end, and plain sums of
@@ -226,5 +226,5 @@ def integer_oracle(slope, curvature):
 
 
 def _upper(x):
-    """Q(x) of the standard normal law."""
+    """Q(x) of the standard normal distribution."""
     return mp.erfc(x / mp.sqrt(2)) / 2

@@ -21,7 +21,7 @@ MOMENTS = ["var", "mean_abs", "entropy", "fisher_information"]
 
 
 def law_of(shape, scale=1.0):
-    """The law of this m/σ whose natural scale (σ, or the Laplace scale) is `scale`."""
+    """The distribution of this m/σ whose natural scale (σ, or the Laplace scale) is `scale`."""
     if shape == math.inf:
         return OSGT.laplace(scale)
     return OSGT.from_rates(shape / scale, 1.0 / scale**2)

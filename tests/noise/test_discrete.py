@@ -314,7 +314,7 @@ class TestProperties:
     @steady
     @given(laws, st.integers(1, 3000))
     def test_the_pmf_is_the_step_of_the_tail(self, law, k):
-        # Relative to the tail: one step of a wide law is a small difference of large numbers.
+        # Relative to the tail: one step of a wide distribution is a small difference of large numbers.
         assert law.sf(k - 1) - law.sf(k) == pytest.approx(law.pmf(k), abs=1e-11 * law.sf(k - 1))
 
     @steady

@@ -1,4 +1,4 @@
-"""What the two laws have in common: how they are made, named, compared and stored."""
+"""What the two distributions have in common: how they are made, named, compared and stored."""
 
 import copy
 import dataclasses

@@ -46,7 +46,7 @@ def test_power_of_counting_alone():
 
 
 def test_power_of_the_weighted_estimate(measured):
-    # Against the δ of a law whose scale is 5 % off, each small δ is rejected.
+    # Against the δ of a distribution whose scale is 5 % off, each small δ is rejected.
     one = measured.sums.estimate(FALSE_ALARM)
     small = one.epsilon >= 0.6
     other = PrivacyProfile(scaled(1.05), coordinates=8).delta(one.epsilon)
@@ -69,7 +69,7 @@ def test_tally_counts_every_application():
     data = np.array([10, 20, 30])
     found = tally(mechanism, LAW, data, data + 1, 70_001)
     assert found.applications == 70_001
-    # Under the neighbour the mean of exp(L) is 1, the mass of the other law.
+    # Under the neighbour the mean of exp(L) is 1, the mass of the other distribution.
     assert np.sum(found.counts * np.exp(found.losses())) / 70_001 == pytest.approx(1.0, abs=0.01)
 
 

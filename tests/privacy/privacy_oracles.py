@@ -9,7 +9,7 @@ from scipy.special import wofz
 
 
 def normal_tail(x):
-    """Q(x) of the standard normal law."""
+    """Q(x) of the standard normal distribution."""
     return mp.erfc(x / mp.sqrt(2)) / 2
 
 
@@ -121,7 +121,7 @@ def enumerated_delta(parts, epsilon):
 
 
 def arb_delta(m, curvature, shift, coordinates, epsilon):
-    """A ball that contains δ(ε) of the discrete law with an integer m: its losses are multiples of curvature/2.
+    """A ball that contains δ(ε) of the discrete noise with an integer m: its losses are multiples of curvature/2.
 
     Direct convolution of polynomials with ball coefficients; what lies beyond the truncation widens the ball.
     """

@@ -1,4 +1,4 @@
-"""Laws with next to no noise: the whole mass is in a few losses, the largest among them."""
+"""Distributions with next to no noise: the whole mass is in a few losses, the largest among them."""
 
 import numpy as np
 import pytest

@@ -129,7 +129,7 @@ def test_laplace_end_with_two_coordinates_exactly():
 
 
 def test_discrete_ends_against_dp_accounting():
-    """Their grid spreads the atoms of these laws; ours puts them on the grid and must not be above theirs."""
+    """Their grid spreads the atoms of these distributions; ours puts them on the grid and must not be above theirs."""
     laplace = pld.from_discrete_laplace_mechanism(0.2, sensitivity=1, value_discretization_interval=1e-4).self_compose(
         8
     )

@@ -78,7 +78,7 @@ def test_the_integers_term_by_term(shape, scale, shift):
 
 
 def test_a_large_integer_law_is_close_to_the_continuous_one():
-    # Euler–Maclaurin: the laws differ by terms of relative order 1/scale².
+    # Euler–Maclaurin: the distributions differ by terms of relative order 1/scale².
     for shape in (0.0, 1.0, 5.0):
         for shift in (1, 10**4, 10**6):
             discrete = PrivacyProfile(DiscreteOSGT(shape * 1e7, 1e7), shift)

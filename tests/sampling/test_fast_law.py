@@ -1,4 +1,4 @@
-"""The fast sampler has the law that it promises, in every regime. Each test has its power check beside it."""
+"""The fast sampler has the distribution that it promises, in every regime. Each test has its power check beside it."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ def test_inside_the_blocks(law, monkeypatch):
     ids=repr,
 )
 def test_the_tail_beyond_the_table(law, step, start):
-    """`tail_index` has the law of the indices from `start` on."""
+    """`tail_index` has the distribution of the indices from `start` on."""
     count = 6000
     draws = np.array([tail_index(lambda j: law.potential.ball(j * step), start, system_entropy) for _ in range(count)])
     assert draws.min() == start
@@ -126,7 +126,7 @@ def test_the_tail_beyond_the_table(law, step, start):
 
 @pytest.mark.parametrize("law", [DiscreteOSGT(3, 6), DiscreteOSGT(300, 900)], ids=repr)
 def test_all_tail(law, monkeypatch):
-    """With most of the law left to the tail, tail and table still make one law."""
+    """With most of the distribution left to the tail, tail and table still make one distribution."""
     monkeypatch.setattr("osgt.sampling.lookup._LISTED_EXPONENT", 1.0)
     draws = draw(Sampler(law.potential)._sampler, 8_000)
     assert chi_square(draws, law) > FALSE_ALARM

@@ -1,4 +1,4 @@
-"""A billion draws a law: cells out to probabilities of 1e-7, and a scale that is 0.1 % off is seen."""
+"""A billion draws a distribution: cells out to probabilities of 1e-7, and a scale that is 0.1 % off is seen."""
 
 import numpy as np
 import pytest

@@ -261,7 +261,7 @@ class TestBudget:
         assert twice == pytest.approx(equal, rel=1e-3)
 
     def test_pure_privacy(self):
-        """δ = 0 leaves the Laplace law: scale = (total shift)/ε, and ε is all that is charged."""
+        """δ = 0 leaves the Laplace distribution: scale = (total shift)/ε, and ε is all that is charged."""
         query = people().group_by("city", max_groups=2, max_rows_per_group=3, public_keys=FIVE).count()
         plan = query.plan(0.5, 0, measure_left_out=False)
         law = plan.laws[Rows()]

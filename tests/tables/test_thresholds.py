@@ -112,7 +112,7 @@ class TestHidden:
 
 
 def outputs(law, units, tau, values):
-    """The law of what is shown of some groups: a dictionary from what is seen to its probability.
+    """The distribution of what is shown of some groups: a dictionary from what is seen to its probability.
 
     `units` are the true numbers of units; a group with none is not in the table and never shown.
     """
@@ -140,7 +140,7 @@ def leak(first, second, epsilon):
 class TestPromise:
     """Every outcome of two small tables is gone through, without any of the accounting."""
 
-    #: Outcomes beyond are left out; their probability is below 1e-12 with these laws.
+    #: Outcomes beyond are left out; their probability is below 1e-12 with these distributions.
     VALUES = np.arange(-75, 100)
 
     @pytest.mark.parametrize("epsilon", [0.5, 1.0])

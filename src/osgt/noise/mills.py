@@ -1,7 +1,7 @@
 """The Mills ratio and what follows from it, in forms that neither overflow nor cancel.
 
 Everything about the half line density g(x) = exp(-a·x - c·x²/2), x ≥ 0, follows from its hazard rate
-h = g(0) / ∫₀^∞ g. With z = a/√c and the Mills ratio R of the standard normal law, h = √c / R(z).
+h = g(0) / ∫₀^∞ g. With z = a/√c and the Mills ratio R of the standard normal distribution, h = √c / R(z).
 """
 
 import math
@@ -21,7 +21,7 @@ _CONTINUED_FRACTION_TERMS = 100
 
 
 def mills_ratio(x: Floats) -> Floats:
-    """R(x) = Q(x)/φ(x) of the standard normal law, for x ≥ 0."""
+    """R(x) = Q(x)/φ(x) of the standard normal distribution, for x ≥ 0."""
     return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)), dtype=np.float64)
 
 
@@ -37,7 +37,7 @@ def hazard(slope: Floats, curvature: float) -> Floats:
 
 
 def half_line_moments(slope: float, curvature: float) -> tuple[float, float]:
-    """First and second moment of the law on x ≥ 0 with density ∝ exp(-slope·x - curvature·x²/2).
+    """First and second moment of the distribution on x ≥ 0 with density ∝ exp(-slope·x - curvature·x²/2).
 
     Write Jₙ = ∫ xⁿ g. Integration by parts gives slope·Jₙ + curvature·Jₙ₊₁ = n·Jₙ₋₁, from which both moments
     follow, but for z ≫ 1 by differences of nearly equal numbers. There the ratios

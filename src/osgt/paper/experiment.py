@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 CONFIDENCE = 0.999
 #: Applications are made and counted this many at a time, which bounds the memory at a few megabytes.
 BATCH = 1 << 16
-#: Sums of noise beyond this many standard deviations do not occur (probability below 1e-100 for these laws).
+#: Sums of noise beyond this many standard deviations do not occur (probability below 1e-100 for these distributions).
 _REACH = 40
 
 
@@ -157,7 +157,7 @@ def empirical_bernstein(
 ) -> tuple[Floats, Floats]:
     """Limits of the mean of independent variables in [0, `largest`] (Maurer and Pontil 2009, Theorem 4).
 
-    Both hold together with probability at least 1 - `error`, whatever the law and however many trials.
+    Both hold together with probability at least 1 - `error`, whatever the distribution and however many trials.
     """
     log = math.log(4 / error)
     variance = np.maximum(square - mean**2, 0.0) * trials / (trials - 1)

@@ -21,7 +21,7 @@ def law_of(example: tuple[float, float]) -> OSGT:
 
 
 def figure_1() -> Picture:
-    """The schematic density, and beside it a law on the integers."""
+    """The schematic density, and beside it a distribution on the integers."""
     m = SCHEMATIC_M
     law, bell = OSGT(m, 1.0), OSGT.gaussian(1.0)
     y = np.linspace(-5, 5, 401)

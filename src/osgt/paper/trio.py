@@ -29,10 +29,10 @@ class Trio:
 
     @classmethod
     def of(cls, law: OSGT | DiscreteOSGT) -> "Trio":
-        """The law and its two rivals at equal variance."""
+        """The distribution and its two rivals at equal variance."""
         if isinstance(law, OSGT):
             return cls(law, OSGT.gaussian(law.std()), OSGT.laplace(law.std() / math.sqrt(2)))
-        # The two-sided geometric law with ratio exp(-1/t) has the variance 1/(2·sinh²(1/2t)).
+        # The two-sided geometric distribution with ratio exp(-1/t) has the variance 1/(2·sinh²(1/2t)).
         scale = 1.0 / (2 * math.asinh(1.0 / (math.sqrt(2) * law.std())))
         return cls(law, _discrete_gaussian(law.var()), DiscreteOSGT.laplace(scale))
 

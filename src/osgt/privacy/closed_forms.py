@@ -54,7 +54,7 @@ def theorem_2(noise: Law, shift: float, alpha: Floats) -> Floats:
 
 
 def log_offset(noise: OSGT | DiscreteOSGT) -> float:
-    """log of the sup over A of ∫ (or Σ) of exp(slope·|y - A| - curvature·(y - A)²/2), over the law's normaliser.
+    """log of the sup over A of ∫ (or Σ) of exp(slope·|y - A| - curvature·(y - A)²/2), over its normaliser.
 
     On the reals it does not depend on A and equals (1 - Q(z))/Q(z). On the integers the terms have two peaks of
     height exp(z²/2) with a valley of height 1 between them, so that the sum exceeds the integral by at most

@@ -20,7 +20,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Composed:
-    """The tilted law of the composed loss, and what it says about δ."""
+    """The tilted distribution of the composed loss, and what it says about δ."""
 
     law: GridLaw
     theta: float
@@ -86,7 +86,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class ComposedBelow:
-    """The tilted law of a composed loss that is dominated by the true one, and what it says about δ."""
+    """The tilted distribution of a composed loss that is dominated by the true one, and what it says about δ."""
 
     law: GridLaw
     theta: float

@@ -139,7 +139,7 @@ def _grid(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: 
     variance = float(counts @ variances)
     deviation = math.sqrt(variance)
     # Grid steps in proportion to each part's share of the deviation. A cut adds step²/6 of variance a coordinate, a
-    # coarser grid half a step² a law, and δ rises by half the added variance times θ(1 + θ).
+    # coarser grid half a step² a distribution, and δ rises by half the added variance times θ(1 + θ).
     own = np.maximum(np.sqrt(variances), deviation / np.sqrt(8 * counts * len(pairs)))
     finer = deviation / own
     levels = np.where(finer <= _SHARED_GRID, 0, np.ceil(np.log2(0.5 * finer))).astype(int)
@@ -217,7 +217,7 @@ def _aligned(
     if not pair.kink > fine:
         return step
     number = math.ceil(pair.kink / fine)
-    # Coarser grids keep what lies on them, and an integer law's other atoms may be commensurate with the kink.
+    # Coarser grids keep what lies on them, and an integer distribution's other atoms may be commensurate with the kink.
     multiple = next((m for m in (pair.atoms_per_kink * 2**level, 2**level) if m <= 2 * number), 1)
     least = math.ceil(number / multiple)
     most = max(math.floor(_FINER * number / multiple), least)
@@ -240,7 +240,7 @@ def _merged(
     tolerance: float,
     coarsened: Callable[[GridLaw, float], GridLaw],
 ) -> list[tuple[GridLaw, int]]:
-    """The laws of a pool, composed in fours and put on the grid of twice the step."""
+    """The distributions of a pool, composed in fours and put on the grid of twice the step."""
     coarser: list[tuple[GridLaw, int]] = []
     rest: list[tuple[GridLaw, int]] = []
     for law, copies in pool:

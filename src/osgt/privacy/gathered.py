@@ -132,7 +132,7 @@ def gathered(log_p: Floats, losses: Floats, step: float, theta: float) -> tuple[
 
 
 def gathered_again(law: GridLaw, theta: float) -> GridLaw:
-    """A law on a grid of twice the step, dominated by the one given."""
+    """A distribution on a grid of twice the step, dominated by the one given."""
     present = np.flatnonzero(law.masses)
     losses = np.asarray((law.start + present) * law.step, dtype=np.float64)
     coarse, log_factor = gathered(np.log(law.masses[present]) - theta * losses, losses, 2 * law.step, theta)

@@ -101,7 +101,7 @@ class _Shares:
 
 
 def _from_atoms(pair: Pair, step: float, theta: float, first: int, last: int) -> _Shares | None:
-    """The atoms of an integer law; None where cells are fewer."""
+    """The atoms of an integer distribution; None where cells are fewer."""
     if not pair.discrete or (bounds := integers(pair, first * step, last * step)) is None:
         return None
     lowest, highest = bounds
@@ -148,7 +148,7 @@ def _from_cells(pair: Pair, step: float, theta: float, first: int, last: int, *,
 
 
 def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw:
-    """The law of the sum, by FFT, on a window that holds all but `tolerance` of the tilted mass."""
+    """The distribution of the sum, by FFT, on a window that holds all but `tolerance` of the tilted mass."""
     step = laws[0].step
     centred = [law.centred() for law in laws]
     mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
@@ -165,7 +165,7 @@ def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw
     start = sum(n * law.start for law, n in zip(laws, copies, strict=True))
     masses = np.roll(fft.irfft(product, size), start - base)
     # What wraps round lands elsewhere: from above at most `escaped`, from below at most `sunk` of the tilted mass.
-    # Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors. The laws have total masses
+    # Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors. All have total masses
     # near 1, by whose product an error in one of them may grow.
     totals = sum(max(n * math.log(float(np.sum(law.masses))), 0.0) for law, n in zip(laws, copies, strict=True))
     growth = math.exp(min(totals, 100.0))
@@ -208,12 +208,12 @@ def _reach(
         distance = found
         if distance <= 1.2 * math.sqrt(2.0 * needed * variance):
             break
-        rate *= 0.6  # heavier than a normal law: a smaller rate is better, until it is not
+        rate *= 0.6  # heavier than a normal distribution: a smaller rate is better, until it is not
     return (distance, tolerance) if distance < limit else (max(limit, 0.0), 0.0)
 
 
 def coarsen(law: GridLaw, theta: float) -> GridLaw:
-    """The law on a grid of twice the step: odd points go to both neighbours, P-mass and Q-mass kept as in `cut`."""
+    """The same on a grid of twice the step: odd points go to both neighbours, P-mass and Q-mass kept as in `cut`."""
     masses, start, h = law.masses, law.start, law.step
     if start % 2:
         masses, start = np.concatenate([[0.0], masses]), start - 1

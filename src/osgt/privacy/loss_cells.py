@@ -21,7 +21,7 @@ _SMOOTH = 0.04
 _SMOOTH_ERROR = 1e-14
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
 
-#: Integer laws are integrated, with the first Euler–Maclaurin correction, where U' is below this.
+#: Integer distributions are integrated, with the first Euler–Maclaurin correction, where U' is below this.
 _GENTLE = 2e-3
 
 
@@ -29,7 +29,7 @@ def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Fl
     """For the cells (edge, next edge] between neighbouring grid losses: log P-mass and share, both rounded up."""
     low, high = grid[:-1], grid[1:]
     below = edges + pair.shift
-    # In one call: the two rows of an integer law have most of their points in common.
+    # In one call: the two rows of an integer distribution have most of their points in common.
     tails_p, tails_q = np.split(pair.log_tails(np.concatenate([edges, below])), 2)
     log_p, log_q = log_differences(edges, tails_p), log_differences(below, tails_q)
     drop = np.expm1(low - high)
@@ -64,7 +64,7 @@ def _tail_error(pair: Pair, tails: Floats, log_mass: Floats) -> Floats:
 
 
 def _smooth(pair: Pair, edges: Floats) -> NDArray[np.bool_]:
-    """Cells without a kink of either law inside, across which both densities hardly change."""
+    """Cells without a kink of either distribution inside, across which both densities hardly change."""
     a, b = edges[:-1], edges[1:]
     kinks = (a < 0) & (b > 0) | (a < -pair.shift) & (b > -pair.shift)
     finite = np.isfinite(a) & np.isfinite(b) & (b > a)

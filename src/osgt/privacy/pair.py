@@ -1,12 +1,12 @@
 """The privacy loss of one coordinate: the pair of distributions that an observer has to tell apart.
 
-Take the noise with its sign turned, W = -Y. Without the person W follows the law itself (P), with the person the law
-moved down by the shift (Q). The log-likelihood ratio, the privacy loss
+Take the noise with its sign turned, W = -Y. Without the person W follows the distribution itself (P), with the person
+the same moved down by the shift (Q). The log-likelihood ratio, the privacy loss
 
     loss(w) = log dP/dQ (w) = U(|w + shift|) - U(|w|),
 
 is nondecreasing in w because the potential U is even and convex, and odd about w = -shift/2. Everything that the
-accounting needs follows from the loss and from the tails of the law.
+accounting needs follows from the loss and from the tails of the distribution.
 """
 
 import math

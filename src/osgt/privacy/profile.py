@@ -24,7 +24,7 @@ SLACK = 1e-4
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """Equal coordinates of a release: a law, the most by which a person moves one of them, and how many move.
+    """Equal coordinates of a release: a distribution, the most by which a person moves one of them, and how many move.
 
     A profile is a tuple of these; they are all that needs to be stored.
     """

@@ -24,7 +24,7 @@ _LOSS_ERROR = 1e-15
 #: Exp(ε)·Q[W > w] / P[W > w] up to which the difference of tails is taken.
 _NO_CANCELLATION = 0.9
 
-#: Mean residual life up to which an integer law is summed term by term.
+#: Mean residual life up to which an integer distribution is summed term by term.
 _SUMMED = 400.0
 
 _X, _W = np.polynomial.legendre.leggauss(16)

@@ -80,7 +80,8 @@ def tail_sum(exponent: Callable[[int], arb], start: int) -> arb:
 def tail_index(exponent: Callable[[int], arb], start: int, source: ByteSource) -> int:
     """Return j ≥ start with probability proportional to exp(-exponent(j)), for a convex increasing exponent.
 
-    By rejection from the geometric law through the first two terms: it bounds the others, as the exponent is convex.
+    By rejection from the geometric distribution through the first two terms: it bounds the others, since the exponent
+    is convex.
     """
 
     while True:

@@ -22,7 +22,7 @@ from osgt.sampling.lookup import UNDECIDED, CellTable, Integers, Weights
 #: Draws are made this many at a time: enough to make NumPy's calls cheap, few enough for the processor's cache.
 _BATCH = 1 << 17
 
-#: Laws that fall by exp(-½) within this many integers are tabulated, the others use blocks of a part of that length.
+#: Distributions that fall by exp(-½) within this many integers are tabulated; others use blocks of a part of it.
 _LARGEST_TABLE_SCALE = 128
 _BLOCKS_PER_SCALE = 64
 
@@ -124,7 +124,7 @@ FastSampler = TableSampler | BlockSampler
 
 
 def fast_sampler(potential: Potential, source: ByteSource) -> FastSampler:
-    """The fitting sampler for the scale of the law."""
+    """The fitting sampler for the scale of the distribution."""
     if not can_be_drawn(potential):
         raise ValueError(
             "the noise is too large to be drawn as 64-bit integers: its scale (sigma or the Laplace scale) may be at "

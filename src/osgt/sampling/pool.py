@@ -21,7 +21,7 @@ _LARGEST_FROM_POOL = 1 << 10
 
 
 class Sampler:
-    """Independent draws from the integer law of a potential; safe with threads and across forks."""
+    """Independent draws from the integer distribution of a potential; safe with threads and across forks."""
 
     def __init__(self, potential: Potential, source: ByteSource = system_entropy) -> None:
         self._sampler = fast_sampler(potential, source)
@@ -79,5 +79,5 @@ def _length(n: object) -> int:
 
 @lru_cache(maxsize=32)
 def sampler_for(potential: Potential) -> Sampler:
-    """The sampler of a law. Equal laws share one: its tables take a moment to certify."""
+    """The sampler of a distribution. Equal distributions share one: its tables take a moment to certify."""
     return Sampler(potential)

@@ -96,7 +96,7 @@ def discrete_osgt_by_offset(m: int, variance: float | Fraction, source: ByteSour
     """Return an integer y with probability proportional to exp(-(|y| + m)²/(2·variance)), for an integer m ≥ 0.
 
     The paper's own remark: a discrete Gaussian without its middle -m, …, m-1, the two sides moved together. A second
-    way to the law of `discrete_osgt`, practical while m is not much larger than the standard deviation.
+    way to the distribution of `discrete_osgt`, practical while m is not much larger than the standard deviation.
     """
     while True:
         x = discrete_gaussian(variance, source)
