@@ -48,6 +48,9 @@ class Comparison:
     better_end: str
     reason: str
 
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(f'{row.name}: std {row.std:.4g}' for row in self.rows)})"
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 

@@ -88,6 +88,10 @@ class Spending:
     neighbours: str | None
     tables: tuple[str | None, ...]
 
+    def __repr__(self) -> str:
+        spent = f"ε = {self.epsilon:.4g} of {self.budget_epsilon:.15g} at δ = {self.budget_delta:.15g}"
+        return f"Spending({self.dataset!r}; {spent}; share used: {self.share:.4g}; releases: {self.releases:,})"
+
     def plot(self, axes: Any = None) -> Any:
         """Draw what is used of the budget, and what is left. Returns the axes of Matplotlib."""
         from osgt.ledger.cards import plot_spending  # noqa: PLC0415 - it uses this class

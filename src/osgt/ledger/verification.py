@@ -33,6 +33,11 @@ class Verification:
         """Whether nothing is wrong."""
         return not self.problems
 
+    def __repr__(self) -> str:
+        return (
+            f"Verification({'ok' if self.ok else 'NOT ok'}; entries: {self.entries:,}; problems: {len(self.problems)})"
+        )
+
     def _repr_html_(self) -> str:
         from osgt.ledger.cards import verification_card  # noqa: PLC0415 - it uses this class
 

@@ -163,6 +163,9 @@ class LeftOut:
             "unseen": {"units": self.unseen[0], "with_more_than": self.unseen[1]},
         }
 
+    def __repr__(self) -> str:
+        return f"LeftOut({'; '.join(f'{share} {words}' for share, words, _ in self._told)})"
+
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
