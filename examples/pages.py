@@ -28,7 +28,7 @@ from pathlib import Path
 FENCE = re.compile(r"^```(?P<kind>\w*)(?P<more>[^\n]*)\n(?P<text>.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 #: A line that is longer is broken, unless it belongs to a table.
-WIDTH = 110
+WIDTH = 88
 
 
 @dataclass
@@ -95,7 +95,7 @@ def python(source, names, name):
 def console(text, code):
     """The commands of a block, each with what it prints now."""
     commands = [line.removeprefix("$ ") for line in re.findall(r"^\$ (?:.*\\\n)*.*$", text, flags=re.MULTILINE)]
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    environment = os.environ | {"COLUMNS": "86", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     found = []
     for i, command in enumerate(commands):
