@@ -302,9 +302,9 @@ class TestRelease:
             (["--engine", "oracle"], "engine"),
             (["--out", "out.xls"], "out must end in"),
             (["--out", "no/such/folder/out.csv"], "no folder"),
-            (["--max-groups", 0], "max_groups"),
+            (["--max-groups", 0], "--max-groups"),
             (["--ledger", "budget.db"], "dataset must be given"),
-            (["--dataset", "rides"], "give ledger"),
+            (["--dataset", "rides"], "--ledger must be given"),
             (["--confidence", 1], "confidence"),
         ],
     )

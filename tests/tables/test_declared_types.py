@@ -323,7 +323,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="types: column 'person' has the type int64 of its own"):
             Dataset(table, "person", types={"person": "string"})
         pa.parquet.write_table(table, tmp_path / "x.parquet")
-        with pytest.raises(ValueError, match="types are for CSV files and for frames"):
+        with pytest.raises(ValueError, match="types is for CSV files and for frames"):
             Dataset(tmp_path / "x.parquet", "person", types={"town": "int64"})
         with pytest.raises(ValueError, match="delimiter is for CSV files"):
             Dataset(table, "person", delimiter=";")

@@ -148,10 +148,10 @@ def ledger_of(file: "QueryFile") -> Any:
     """The ledger that a query file names, opened; None if it names none."""
     if file.data.ledger is None:
         if file.data.dataset is not None:
-            raise ValueError("dataset is the name in a ledger: give ledger as well")
+            raise ValueError("ledger must be given where a data set is named: that name is the one in the ledger")
         return None
     if file.data.dataset is None:
-        raise ValueError("dataset must be given with ledger: the name of the data set there")
+        raise ValueError("dataset must be given with a ledger: the name of the data set there")
     from osgt.ledger import Ledger  # noqa: PLC0415 - the extra "tables"
 
     return Ledger(file.data.ledger)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from osgt.cli.names import as_typed
 from osgt.files import Target, words_of
 from osgt.shown_text import printable
 
@@ -70,7 +71,7 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        complain(words_of(error))
+        complain(as_typed(words_of(error)))
         raise typer.Exit(REFUSED) from None
 
 

@@ -98,7 +98,11 @@ def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
         path = Path(keys)
         if not path.is_file():
             raise FileNotFoundError(f"public_keys: there is no file {str(path)!r}")
-        return _texts(path, by) if _is_text_file(path) else pyarrow.parquet.read_table(path)
+        try:
+            return _texts(path, by) if _is_text_file(path) else pyarrow.parquet.read_table(path)
+        except pa.ArrowInvalid:
+            kind = "CSV in UTF-8, with the names of the columns in the first line" if _is_text_file(path) else "Parquet"
+            raise ValueError(f"public_keys: {str(path)!r} cannot be read; it must be {kind}") from None
     if isinstance(keys, pa.Table):
         return keys
     if isinstance(keys, Mapping):

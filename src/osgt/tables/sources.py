@@ -30,7 +30,7 @@ def source_of(source: Any, options: Options) -> Source:
     if options.master is not None and not engine.has_master:
         raise ValueError(f"master says where an engine runs, and {engine.title} cannot be told: leave it out")
     if options.types and not found.declarable:
-        raise ValueError("types are for CSV files and for frames; this source has types of its own: cast them there")
+        raise ValueError("types is for CSV files and for frames; this source has types of its own: cast them there")
     if options.delimiter is not None and not _is_text_file(source):
         raise ValueError("delimiter is for CSV files")
     return found
