@@ -51,7 +51,7 @@ def test_every_row_is_a_unit(run, rows):
     assert found["query"]["groups"] == {"by": ["town"], "public_keys": None}
     refused = run("plan", rows, "--unit-row", "--by", "town", "--count", "--max-groups", 2, "--epsilon", 1)
     assert refused.exit_code == 2
-    assert "max_groups must be left out where every row is a unit" in refused.stderr
+    assert "--max-groups must be left out where every row is a unit" in refused.stderr
 
 
 def test_several_columns_name_the_unit(run, rows):

@@ -56,6 +56,11 @@ def _name(argument: str, options: Mapping[str, str], given: Mapping[str, Any]) -
     if option is None:
         return argument
     key = "by" if argument == "group_by" else argument
-    if given.get("query") is not None and given.get(parameter) in (None, [], (), False) and key in _PARTS:
-        return f"{_PARTS[key]}.{key}"
+    if given.get("query") is not None and not _is_typed(given, parameter):
+        return f"{_PARTS[key]}.{key}" if key in _PARTS else argument
     return option
+
+
+def _is_typed(given: Mapping[str, Any], parameter: str) -> bool:
+    values = given.get(parameter), given.get(f"aggregate_{parameter}")
+    return any(value is not None and value is not False and value != [] for value in values)
