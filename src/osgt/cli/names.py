@@ -63,4 +63,4 @@ def _name(argument: str, options: Mapping[str, str], given: Mapping[str, Any]) -
 
 def _is_typed(given: Mapping[str, Any], parameter: str) -> bool:
     values = given.get(parameter), given.get(f"aggregate_{parameter}")
-    return any(value is not None and value is not False and value != [] for value in values)
+    return any(value is not False and value not in (None, [], ()) for value in values)
