@@ -12,6 +12,7 @@ LAYERS = [
     "limits",
     "locations",
     "shown_text",
+    "near_names",
     "files",
     "noise",
     "sampling",

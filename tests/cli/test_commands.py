@@ -125,7 +125,7 @@ class TestNoise:
         ("table", "message"),
         [
             ("", "no column 'people'"),
-            ("city,count\na,1\n", "the columns are 'city', 'count'"),
+            ("city,count\na,1\n", "the file has 'city' and 'count'"),
             ("city,people\na,1\nb,1.5\n", "line 3: what is in column 'people' is not an integer"),
             ("city,people\na,\n", "line 2: what is in column"),
             ("city,people\na,1,2\n", "line 2 has 3 fields"),

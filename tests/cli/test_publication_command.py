@@ -144,10 +144,14 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
         (('name = "months"\n', ""), [], "name of table 2 must be given: the name of the table"),
         (("max_groups = 3", 'max_groups = "3"'), [], "table 2 (months): groups.max_groups must be a whole number"),
         (('"count_units"', '"counts"'), [], "table 2 (months): kind of aggregate 1 must be one of count,"),
-        (('by = "month"', 'by = "moon"'), [], "table 'months': group_by: there is no column 'moon'"),
+        (
+            ('by = "month"', 'by = "moon"'),
+            [],
+            "table 'months': groups.by: there is no column 'moon' (did you mean 'month'?)",
+        ),
         (("weight = 2", "wait = 2"), [], "table 1 (towns) has no 'wait' (did you mean 'weight'?)"),
         (("weight = 2", "weight = 0"), [], "weight of towns must be"),
-        (("max_groups = 3\n", ""), [], "table 'months': max_groups must be given"),
+        (("max_groups = 3\n", ""), [], "table 'months': groups.max_groups must be given"),
     ],
 )
 def test_refused(folder, change, options, message):

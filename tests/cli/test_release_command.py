@@ -186,7 +186,7 @@ class TestRelease:
         query.write_text(QUERY + '\n[report.labels]\ntown = "Town"\n')
         result = run("release", "--query", query)
         assert result.exit_code == 2
-        assert "labels: the table has no 'town'; it has city" in result.stderr
+        assert "labels: there is no key or column 'town'; the table has 'city'" in result.stderr
         assert not (tmp_path / "release.html").exists()
 
     def test_keys_like_formulas_are_marked_and_the_command_says_so(self, run, tmp_path):

@@ -70,7 +70,11 @@ CHANGED = [
     ("--delta", "0", "or give --public-keys"),
     *(("--delta", value, "--delta must be") for value in ("2", "-1", "nan")),
     ("--unit", None, "--unit (or --unit-row) must be given"),
-    ("--unit", "usr", "--unit: there is no column 'usr'; the table has user, city, fare"),
+    (
+        "--unit",
+        "usr",
+        "--unit: there is no column 'usr' (did you mean 'user'?); the table has 'user', 'city' and 'fare'",
+    ),
     ("--by", "cty", "--by: there is no column 'cty'"),
     ("--max-groups", None, "--max-groups must be given"),
     ("--max-rows-per-group", None, "only --count-units can do without"),

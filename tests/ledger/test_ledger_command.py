@@ -112,7 +112,7 @@ def test_remaining(run, path):
 
 def test_verify_and_export(run, path, tmp_path):
     assert "All is well: 11 entries of 1 data set." in run("verify", path).stdout
-    assert run("export", path, "--json", "--out", tmp_path / "today.json").exit_code == 0
+    assert run("export", path, "--out", tmp_path / "today.json").exit_code == 0
     assert run("verify", path, "--heads", tmp_path / "today.json").exit_code == 0
     assert json.loads(run("verify", path, "--json").stdout)["ok"]
     connection = sqlite3.connect(path)

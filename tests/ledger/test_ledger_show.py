@@ -227,7 +227,7 @@ def test_the_report_says_all_that_an_auditor_asks(run, published, tmp_path):
     text = " ".join(page.text.split())
     for part in (
         "Privacy budget of rides",
-        "Adding or removing one rider with all their rows",
+        "Adding or removing all rows of one rider",
         "at most a factor of 54.6 (e^ε), except with a probability of about δ = 1e-06",
         "for every analyst",
         "does not cover what was released before and after that change together",

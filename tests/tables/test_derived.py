@@ -81,7 +81,7 @@ def test_a_column_must_be_named():
     for function in (year, quarter, month, weekday, lambda column: cut(column, [0, 1])):
         with pytest.raises(TypeError, match="name of a column"):
             function(7)
-    with pytest.raises(ValueError, match="derive: x: there is no column 'nobody'; the table has user, age"):
+    with pytest.raises(ValueError, match="derive: x: there is no column 'nobody'; the table has 'user', 'age'"):
         DATA.derive(x=cut("nobody", [0, 1]))
 
 

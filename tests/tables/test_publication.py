@@ -471,7 +471,7 @@ class TestRefused:
 
     def test_weights(self):
         publication = Publication(a=by_town(trips()).count())
-        with pytest.raises(ValueError, match="weights: there is no table 'b'; there are a"):
+        with pytest.raises(ValueError, match="weights: there is no table 'b'; there are 'a'"):
             publication.weighted(b=2)
         with pytest.raises(ValueError, match="weight of a must be"):
             publication.weighted(a=0)

@@ -66,7 +66,7 @@ class TestPage:
     def test_it_says_first_what_is_promised(self, release, tmp_path):
         _, page = written(release, tmp_path, labels={"user": "passenger"})
         short = page.words.partition("In short")[2].partition("Pictures")[0]
-        assert "Adding or removing one passenger with all their rows" in short
+        assert "Adding or removing all rows of one passenger" in short
         assert math.exp(0.75) < 2.2
         assert "by at most a factor of 2.2 (e^ε with ε = 0.75), except with a probability of about " in short
         assert "1 in 1 million (δ = 1e-06)" in short
@@ -242,9 +242,9 @@ class TestTexts:
             (
                 {"labels": {"town": "x"}},
                 ValueError,
-                "labels: the table has no 'town'; it has city, count, fare_mean, user",
+                "labels: there is no key or column 'town'; the table has 'city', 'count', 'fare_mean' and 'user'",
             ),
-            ({"units": {"user": "x"}}, ValueError, "units: the table has no 'user'"),
+            ({"units": {"user": "x"}}, ValueError, "units: there is no key or column 'user'"),
             ({"units": {"count": 1}}, TypeError, "units: count must be text, got 1"),
             ({"labels": ["x"]}, TypeError, "labels must be a table of names and texts"),
             ({"title": 5}, TypeError, "title must be text, got 5"),

@@ -85,7 +85,7 @@ def test_noise_and_words_of_rows(neighbours, tmp_path):
     release.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "every row is one" in page
-    assert "with all their rows" not in page
+    assert "all rows of one" not in page
 
 
 def test_a_budget_protects_one_unit(tmp_path):

@@ -11,6 +11,7 @@ from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.search import calibrate
 from osgt.noise import Family, Law, family_of, written
 from osgt.noise.error import Objective, expected_maximum
+from osgt.privacy.arguments import count
 
 #: Percent of the variance that are told as 0.0 %.
 _NOTHING_SAVED = 0.05
@@ -84,7 +85,7 @@ def compare(
     for each coordinate). `cells` is the number of cells over which the expected largest error is taken. With δ = 0
     there is no Gaussian. `noise` is a distribution of your own in place of the calibrated one.
     """
-    chosen = family_of(family)
+    chosen, cells = family_of(family), count("cells", cells)
     best = noise or calibrate(
         epsilon, delta, shift=shift, coordinates=coordinates, objective=objective, discrete=discrete, family=chosen
     )

@@ -41,7 +41,8 @@ def bounds(
         float,
         typer.Option(
             metavar="NUMBER",
-            help="δ of the suggestion (0): of use only where groups are not public.",
+            help="δ of the suggestion (0 if not given): of use only where groups are not public.",
+            show_default=False,
             rich_help_panel=BUDGET,
         ),
     ] = 0.0,
@@ -65,8 +66,8 @@ def bounds(
         str,
         typer.Option(
             metavar="AIM",
-            help="What the bounds are for: error (the least one), or coverage (noise intervals also hold the numbers "
-            "that nothing was cut off from).",
+            help="What the bounds are for: error (the least error), or coverage (noise intervals that also hold the "
+            "values from which nothing was left out).",
             rich_help_panel=BUDGET,
         ),
     ] = "error",

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from osgt.cli.names import at_the_door
+from osgt.cli.names import named_as_in
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
@@ -22,7 +22,12 @@ def _nothing(ctx: Any) -> str:
 
 
 class Command(TyperCommand):
-    """A command that shows metavars, and whose messages name options."""
+    """A command that shows metavars, whose paragraphs are as wide as the terminal, and whose messages name options."""
+
+    def __init__(self, name: str | None, **options: Any) -> None:
+        paragraphs = (options.get("help") or "").split("\n\n")
+        options["help"] = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
+        super().__init__(name, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
@@ -40,8 +45,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
-        options = {each.name: each.opts[0] for each in self.get_params(ctx) if each.param_type_name == "option"}
-        with at_the_door(options, ctx.params):
+        with named_as_in(ctx):
             return super().invoke(ctx)
 
 

@@ -10,7 +10,9 @@ from osgt.shown_text import one_line
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
 
-Location = Annotated[str, typer.Argument(metavar="LEDGER", help="Path of the ledger, sqlite:///… or postgresql://…")]
+Location = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="The ledger: a file, or a URL (sqlite:///… or postgresql://…).")
+]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
 Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all releases together may use.")]
 BudgetDelta = Annotated[
@@ -35,7 +37,7 @@ def open_(
     unit: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Whom the budget protects: the privacy unit. Releases about others are refused."
+            metavar="NAME", help="Whom the budget protects: the privacy unit. Releases about other units are refused."
         ),
     ] = None,
     table: Annotated[
@@ -56,15 +58,15 @@ def open_(
         str,
         typer.Option(
             metavar="METHOD",
-            help="adaptive holds for every analyst. planned adds up exactly, but is proved only if the noise of all "
-            "releases was fixed before the first answer was seen; for budgets chosen as one goes it is refuted.",
+            help="adaptive holds for every analyst. planned adds up exactly, but holds only if the noise of all "
+            "releases was fixed before the first answer was seen.",
         ),
     ] = "adaptive",
     selection_share: Annotated[
         float | None,
         typer.Option(
             metavar="NUMBER",
-            help="Share of δ for the choice of groups (adaptive); 0 where all keys are public [default: 0.2].",
+            help="Share of δ for the choice of groups (adaptive); 0 where all keys are public (0.2 if not given).",
         ),
     ] = None,
 ) -> None:
@@ -131,13 +133,14 @@ def table(
 
 
 def grants(
-    role: Annotated[str, typer.Argument(help="A user (role) of the PostgreSQL server.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="A user (role) of the PostgreSQL server.")],
     read: Annotated[bool, typer.Option("--read", help="Only to read: show, verify, export.")] = False,
 ) -> None:
     """Print the SQL that gives a user the least rights it needs in a ledger on PostgreSQL: to charge, or only to read.
 
     Example: osgt ledger grants ann
     """
-    from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
+    with clear_errors():
+        from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
 
-    typer.echo(Ledger.grants(role, charge=not read))
+        typer.echo(Ledger.grants(role, charge=not read))

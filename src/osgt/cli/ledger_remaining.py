@@ -28,18 +28,18 @@ def remaining(
     coordinates: Annotated[
         int | None,
         typer.Option(
-            metavar="NUMBER", help="Without a table: the most values that one person can change [default: 1]."
+            metavar="NUMBER", help="Without a table: the most values that one person can change (1 if not given)."
         ),
     ] = None,
     shift: Annotated[
         int | None,
         typer.Option(
-            metavar="NUMBER", help="Without a table: the most by which one person can change a value [default: 1]."
+            metavar="NUMBER", help="Without a table: the most by which one person can change a value (1 if not given)."
         ),
     ] = None,
     selection_share: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="Without a table: share of δ for the choice of groups [default: 0]."),
+        typer.Option(metavar="NUMBER", help="Without a table: share of δ for the choice of groups (0 if not given)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from osgt.files import written
 def report(
     location: Location,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .html.")],
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this data set.")] = None,
+    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help="Only this data set.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write one page for an auditor: budgets, spending over time, all releases and events, and a check of the ledger.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EntryNumber = Annotated[int, typer.Argument(metavar="ENTRY", help="Number of the release: see `osgt ledger show`.")]
 Actor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever [default: the user and the machine].")
+    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever (user and machine, if not given).")
 ]
 
 

@@ -21,13 +21,12 @@ _PRINTED = 20
 
 def show(
     location: Location,
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this data set.")] = None,
+    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help="Only this data set.")] = None,
     last: Annotated[
         int | None,
         typer.Option(
             metavar="NUMBER",
-            help="The number of releases to show, from the latest back [default: 20; all with --json or --csv].",
-            min=0,
+            help="How many of the latest releases to show (20 if not given; all with --json or --csv).",
         ),
     ] = None,
     since: Annotated[
@@ -55,6 +54,8 @@ def show(
 
         if as_json and as_csv:
             raise ValueError("give one of --json and --csv")
+        if last is not None and last < 0:
+            raise ValueError(f"last must be at least 0, got {last}")
         chosen = Choice.of(since, until, actor)
         target = None
         if plot is not None:

@@ -79,11 +79,10 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="File to write; standard output if not given.")
     ] = None,
     overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, which is the only form there is.")] = True,
 ) -> None:
     """Write all entries and the heads of the chains, as JSON. Kept elsewhere, it lets `verify` notice more.
 
-    Example: osgt ledger export budget.db --json --out today.json
+    Example: osgt ledger export budget.db --out today.json
     """
     with clear_errors(), ledger_at(location) as book:
         text = json.dumps(book.export(), indent=2)
@@ -123,7 +122,7 @@ def restore(
         typer.Option("--charges-unknown", help="Nobody knows what was charged since: every budget counts as spent."),
     ] = False,
 ) -> None:
-    """Put a backup in the place of a ledger (SQLite). Budgets of which charges were lost count as spent.
+    """Put a backup in the place of a ledger (SQLite). A budget whose charges were lost counts as spent.
 
     What is replaced is kept under another name.
 

@@ -1,7 +1,7 @@
 """What the arguments of the library are called where a user came in: options, or keys of a query file."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -9,58 +9,51 @@ from typing import Any
 #: Arguments whose option has another name.
 _OPTIONS = {"privacy_unit": "unit", "group_by": "by"}
 
-#: The keys of each part of a query file.
-_KEYS = {
-    "data": "source privacy_unit table engine master types delimiter neighbours derive where ledger dataset",
-    "groups": "by max_groups max_rows_per_group public_keys totals",
-    "budget": "epsilon delta",
-    "output": "out report confidence objective nonnegative measure_left_out",
-}
-_PARTS = {key: part for part, keys in _KEYS.items() for key in keys.split()}
+#: What a message may name: an argument at its beginning, or anywhere one that is no word of English. What stands in
+#: quotes is the user's own.
+_NAMES = re.compile(
+    r"""(?<!\w)'[^']*'|"[^"]*"|^([a-z_]+)(?=:|[ ]must[ ]|[ ]is[ ]for[ ])|(?<![\w./-])([a-z]+(?:_[a-z]+)+)\b(?:\(\))?"""
+)
 
-#: A name at the beginning of a message.
-_SUBJECT = re.compile(r"^[a-z_]+(?=:| must | is for | are for )")
-
-#: Names that are no words of English, wherever they stand; between quotes they are the user's own.
-_ANYWHERE = re.compile(r"(?<![\w'.\[-])([a-z]+(?:_[a-z]+)+)(\(\))?(?![\w'\]])")
-
-#: The names of columns are the user's own.
-_COLUMNS = "; the table has "
-
-_DOOR: ContextVar[tuple[Mapping[str, str], Mapping[str, Any]] | None] = ContextVar("door", default=None)
+_CONTEXT: ContextVar[Any] = ContextVar("context", default=None)
 
 
 @contextmanager
-def at_the_door(options: Mapping[str, str], given: Mapping[str, Any]) -> Iterator[None]:
-    """While a command runs: its options by the names of their parameters, and the values that were typed."""
-    token = _DOOR.set((options, given))
+def named_as_in(context: Any) -> Iterator[None]:
+    """While a command runs in this context, `as_typed` uses the names of its options and of its query file."""
+    token = _CONTEXT.set(context)
     try:
         yield
     finally:
-        _DOOR.reset(token)
+        _CONTEXT.reset(token)
 
 
 def as_typed(message: str) -> str:
     """A message of the library with the names that the user knows."""
-    door = _DOOR.get()
-    if door is None:
+    context = _CONTEXT.get()
+    if context is None:
         return message
-    text, found, columns = message.partition(_COLUMNS)
-    text = _SUBJECT.sub(lambda name: _name(name[0], *door), text)
-    return _ANYWHERE.sub(lambda name: _name(name[1], *door), text) + found + columns
+
+    def name(found: re.Match[str]) -> str:
+        argument = found[1] or found[2]
+        return (argument and _name(argument, context)) or found[0]
+
+    return _NAMES.sub(name, message)
 
 
-def _name(argument: str, options: Mapping[str, str], given: Mapping[str, Any]) -> str:
-    parameter = _OPTIONS.get(argument, argument)
-    option = options.get(parameter) or options.get(f"aggregate_{parameter}")
-    if option is None:
-        return argument
-    key = "by" if argument == "group_by" else argument
-    if given.get("query") is not None and not _is_typed(given, parameter):
-        return f"{_PARTS[key]}.{key}" if key in _PARTS else argument
-    return option
+def _name(argument: str, context: Any) -> str | None:
+    """The option of an argument; its key, if a query file was given and the option was not; None if it has neither."""
+    name = _OPTIONS.get(argument, argument)
+    options = [each for each in context.command.params if each.name in (name, f"aggregate_{name}")]
+    for option in options:
+        if context.params.get("query") is None or context.get_parameter_source(option.name).name == "COMMANDLINE":
+            return str(option.opts[0]) if option.param_type_name == "option" else None
+    return _keys().get("by" if argument == "group_by" else argument) if options else None
 
 
-def _is_typed(given: Mapping[str, Any], parameter: str) -> bool:
-    values = given.get(parameter), given.get(f"aggregate_{parameter}")
-    return any(value is not False and value not in (None, [], ()) for value in values)
+def _keys() -> dict[str, str]:
+    """The keys of a query file, each with its part: max_groups is groups.max_groups."""
+    from osgt.tables.query_file import QueryFile  # noqa: PLC0415 - the extra "tables"
+
+    parts = ("data", "groups", "budget", "output")
+    return {key: f"{part}.{key}" for part in parts for key in QueryFile.model_fields[part].annotation.model_fields}  # type: ignore[union-attr]

@@ -20,6 +20,7 @@ from osgt.cli.shared import (
     warn,
 )
 from osgt.files import written
+from osgt.near_names import unknown
 
 if TYPE_CHECKING:
     from osgt.mechanism import Values
@@ -160,7 +161,7 @@ def _numbers(file: _File, column: str, kind: "Values") -> tuple[int, list[int] |
     """The place of the column, and its values."""
     names = [_unquoted(raw) for raw in file.header.fields]
     if column not in names:
-        raise ValueError(f"there is no column {column!r}; the columns are {', '.join(map(repr, names))}")
+        raise ValueError(unknown("column", column, names, having="the file has"))
     if names.count(column) > 1:
         raise ValueError(f"there are {names.count(column)} columns {column!r}: rename all but one")
     place = names.index(column)

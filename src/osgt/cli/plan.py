@@ -37,7 +37,9 @@ def plan(
     shift: Annotated[
         int | None,
         typer.Option(
-            metavar="NUMBER", help="The most by which one person can change a number (1).", rich_help_panel=_NUMBERS
+            metavar="NUMBER",
+            help="The most by which one person can change a number (1 if not given).",
+            rich_help_panel=_NUMBERS,
         ),
     ] = None,
     coordinates: Annotated[
@@ -46,7 +48,9 @@ def plan(
     ] = None,
     cells: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="How many numbers there are (10,000).", min=1, rich_help_panel=_NUMBERS),
+        typer.Option(
+            metavar="NUMBER", help="How many numbers there are (10,000 if not given).", rich_help_panel=_NUMBERS
+        ),
     ] = None,
     plot: Annotated[
         Path | None,

@@ -11,13 +11,14 @@ BUDGET, OUTPUT = "Budget", "Output"
 
 def release_parts(
     epsilon: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="ε of the release, in total.", rich_help_panel=BUDGET)
+        float | None,
+        typer.Option(metavar="NUMBER", help="Privacy budget ε of the release, in total.", rich_help_panel=BUDGET),
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
             metavar="NUMBER",
-            help="δ of the release, in total: far below one over the number of people; 0 for pure ε.",
+            help="δ of the release, in total: far below 1 divided by the number of people; 0 for pure ε.",
             rich_help_panel=BUDGET,
         ),
     ] = None,
@@ -32,31 +33,33 @@ def release_parts(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Where the release writes its table: .parquet, .csv or .xlsx.", rich_help_panel=OUTPUT
+            metavar="FILE", help="File for the published table: .parquet, .csv or .xlsx.", rich_help_panel=OUTPUT
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the release writes a page for people: .html.", rich_help_panel=OUTPUT),
+        typer.Option(metavar="FILE", help="File for the report, a page for people: .html.", rich_help_panel=OUTPUT),
     ] = None,
     title: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Title of the report. Publisher, labels, … are keys of [report] in a query file.",
+            help="Title of the report. A query file can also name the publisher, labels and more.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="Confidence of the noise intervals (0.95).", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="NUMBER", help="Confidence of the noise intervals (0.95 if not given).", rich_help_panel=OUTPUT
+        ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
             metavar="OBJECTIVE",
-            help="What to minimise: interval (the default for tables), variance, mean_abs, quantile:P (of the error) "
-            "or max:N (largest of N).",
+            help="What to minimise: interval (if not given), variance, mean_abs, quantile:P (of the error) or max:N "
+            "(the largest of N errors).",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -64,7 +67,7 @@ def release_parts(
         bool | None,
         typer.Option(
             "--measure-left-out/--no-measure-left-out",
-            help="Whether to measure what the bounds left out, and tell it, for 2 % of the variance (it does).",
+            help="Whether to measure how much the bounds left out, and say so, for 2 % more variance (it does).",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),
@@ -73,7 +76,7 @@ def release_parts(
         bool,
         typer.Option(
             "--nonnegative",
-            help="Show no negative counts, which makes small groups too large on average; totals stay.",
+            help="Publish 0 instead of negative counts, which makes small groups too large on average; totals stay.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,

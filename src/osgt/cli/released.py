@@ -1,7 +1,6 @@
 """What `osgt release` prints: the first rows of the table, the statement, and where the files are."""
 
 import json
-import math
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -9,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osgt.cli.shared import say, terminal
+from osgt.pages.numbers import with_interval
 from osgt.shown_text import printable
 
 if TYPE_CHECKING:
@@ -88,29 +88,7 @@ def _table(made: "Release", about: "About") -> Table:
     for row in made.rows(_PRINTED):
         cells = [escape(printable(about.key_words(row, key, missing="(null)"))) for key in keys]
         for name in names:
-            value, low, high = (row[name + suffix] for suffix in ("", "_low", "_high"))
-            if value is None and low is None:
-                cells.append("[dim]not counted[/]")
-                continue
-            if low is None or high is None:
-                cells.append(f"[bold]{value:,}[/] [dim](no interval)[/]")
-                continue
-            whole = all(isinstance(number, int) for number in (low, high))
-            digits = 0 if whole else _digits(float(high) - float(low))
-            interval = f"[dim]({_number(low, digits)} to {_number(high, digits)})[/]"
-            if value is None:
-                cells.append(f"too small to tell {interval}")
-                continue
-            cells.append(f"[bold]{_number(value, digits)}[/] {interval}")
+            number = with_interval(*(row[name + suffix] for suffix in ("", "_low", "_high")))
+            cells.append(f"[bold]{number.value}[/]" + (f" [dim]({number.interval})[/]" if number.interval else ""))
         shown.add_row(*cells)
     return shown
-
-
-def _number(value: float, digits: int) -> str:
-    """A number with so many digits after the point; what is rounded to nothing has no sign."""
-    return f"{round(value, digits) + 0:,.{digits}f}"
-
-
-def _digits(length: float) -> int:
-    """Digits after the point that an interval of this length gives a meaning to."""
-    return 0 if length <= 0 else max(0, 2 - math.ceil(math.log10(length)))

@@ -13,26 +13,22 @@ from osgt.cli.names import as_typed
 from osgt.files import Target, words_of
 from osgt.shown_text import printable
 
-_DELTA = typer.Option(metavar="NUMBER", help="δ of the budget: far below one over the number of people; 0 for pure ε.")
+_DELTA = typer.Option(
+    metavar="NUMBER", help="δ of the budget: far below 1 divided by the number of people; 0 for pure ε."
+)
 _COORDINATES = typer.Option(metavar="NUMBER", help="The most values that one person can change.")
 Delta = Annotated[float, _DELTA]
 Coordinates = Annotated[int, _COORDINATES]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 QueryPath = Annotated[
-    Path | None, typer.Option("--query", metavar="FILE", help="Query file in TOML: the whole release in one file.")
+    Path | None,
+    typer.Option("--query", metavar="FILE", help="Query file (TOML), which holds the whole query; options change it."),
 ]
 ObjectiveText = Annotated[
     str,
     typer.Option(
         metavar="OBJECTIVE",
-        help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (largest of N).",
-    ),
-]
-TableObjective = Annotated[
-    str | None,
-    typer.Option(
-        help="What to minimise: interval (what is shown), variance, mean_abs, quantile:P (of the error) or max:N "
-        "(largest of N)."
+        help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (the largest of N errors).",
     ),
 ]
 
@@ -54,13 +50,13 @@ def say(console: Console, text: object) -> None:
 
 def complain(message: str) -> None:
     """Say on standard error what went wrong."""
-    terminal(stderr=True).print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
+    terminal(stderr=True).print(f"[bold red]Error:[/] {escape(printable(as_typed(message)))}", soft_wrap=True)
 
 
 def warn(messages: Iterable[str]) -> None:
     """Say on standard error what is worth knowing before a result is relied on."""
     for message in messages:
-        terminal(stderr=True).print(f"[bold yellow]Warning:[/] {escape(printable(message))}", soft_wrap=True)
+        terminal(stderr=True).print(f"[bold yellow]Warning:[/] {escape(printable(as_typed(message)))}", soft_wrap=True)
 
 
 @contextmanager
@@ -71,7 +67,7 @@ def clear_errors() -> Iterator[None]:
     except typer.Exit:
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        complain(as_typed(words_of(error)))
+        complain(words_of(error))
         raise typer.Exit(REFUSED) from None
 
 

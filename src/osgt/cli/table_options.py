@@ -29,35 +29,38 @@ def _engine_names() -> str:
 def _parts(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="Parquet, CSV or database file, or a glob of files; or use --query."),
+        typer.Argument(metavar="SOURCE", help="A Parquet, CSV or database file, or a glob of files."),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="URL of a database, in place of a file.", rich_help_panel=DATA),
+        typer.Option(metavar="URL", help="URL of a database, instead of a file.", rich_help_panel=DATA),
     ] = None,
     unit: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that names who is protected; may be repeated, where several columns do together.",
+            help="Column that names the person (or other unit) to protect; repeat it if several columns together do.",
             rich_help_panel=DATA,
         ),
     ] = None,
     unit_row: Annotated[
-        bool, typer.Option("--unit-row", help="Every row is a unit of its own.", rich_help_panel=DATA)
+        bool,
+        typer.Option("--unit-row", help="Every row is about another person (or other unit).", rich_help_panel=DATA),
     ] = False,
     derive: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=SQL",
-            help="Column that is computed from each row, as 'band=cut(age, 0, 18, 65, 120)' or 'net=fare - tip'; may "
+            help="New column computed from each row, such as 'band=cut(age, 0, 18, 65, 120)' or 'net=fare - tip'; may "
             "be repeated.",
             rich_help_panel=DATA,
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="SQL", help="Condition on each row; may be repeated.", rich_help_panel=DATA),
+        typer.Option(
+            metavar="SQL", help="Use only rows that meet this condition; may be repeated.", rich_help_panel=DATA
+        ),
     ] = None,
     types: Annotated[
         list[str] | None,
@@ -65,37 +68,43 @@ def _parts(
             "--type",
             metavar="COLUMN:TYPE",
             help="Type of a column of a CSV file: int64, float64, decimal(p, s), boolean, date, timestamp or string "
-            "(what is not declared); may be repeated.",
+            "(if not given); may be repeated.",
             rich_help_panel=DATA,
         ),
     ] = None,
     delimiter: Annotated[
         str | None,
         typer.Option(
-            metavar="CHARACTER", help="What separates the fields of a CSV file, if not a comma.", rich_help_panel=DATA
+            metavar="CHARACTER",
+            help="Separator of the fields of a CSV file, if it is not a comma.",
+            rich_help_panel=DATA,
         ),
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Table of a database.", rich_help_panel=DATA),
+        typer.Option(metavar="NAME", help="Table of the database.", rich_help_panel=DATA),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"What reads files, if not the first of these: {_engine_names()}.",
+            help=f"Engine that runs the query: {_engine_names()}; the first one for files, if not given.",
             rich_help_panel=DATA,
         ),
     ] = None,
     master: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Where the engine runs, as local[4] or the URL of a cluster.", rich_help_panel=DATA
+            metavar="ADDRESS", help="Where Spark runs: local[4], or the URL of a cluster.", rich_help_panel=DATA
         ),
     ] = None,
     neighbours: Annotated[
         str | None,
-        typer.Option(metavar="RELATION", help="add_remove (the default) or change_one.", rich_help_panel=DATA),
+        typer.Option(
+            metavar="RELATION",
+            help="What is compared: add_remove (one unit more or less, the default) or change_one (one exchanged).",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -103,17 +112,19 @@ def _parts(
     ] = None,
     max_groups: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="Most groups that one unit counts in.", rich_help_panel=GROUPS),
+        typer.Option(metavar="NUMBER", help="The most groups in which one unit is counted.", rich_help_panel=GROUPS),
     ] = None,
     max_rows_per_group: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="Most rows of one unit that count in a group.", rich_help_panel=GROUPS),
+        typer.Option(
+            metavar="NUMBER", help="The most rows of one unit that are counted in each group.", rich_help_panel=GROUPS
+        ),
     ] = None,
     public_keys: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="CSV or Parquet file with the groups to show; 'all' for all labels of a --derive.",
+            help="CSV or Parquet file that lists the groups to publish; 'all' for all labels of a --derive column.",
             rich_help_panel=GROUPS,
         ),
     ] = None,
@@ -121,7 +132,7 @@ def _parts(
         list[str] | None,
         typer.Option(
             metavar="LEVEL",
-            help="Totals to publish as well: rollup, cube, or the columns that remain, as region,year, with () for the "
+            help="Totals to publish as well: rollup, cube, or the columns to keep, such as region,year, or () for the "
             "total of all rows; may be repeated.",
             rich_help_panel=GROUPS,
         ),

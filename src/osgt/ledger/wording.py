@@ -89,7 +89,7 @@ def promise(spending: Spending, changes: Iterable[Event]) -> str:
     change = (
         f"Replacing all rows of one {unit} by others"
         if spending.neighbours == "change_one"
-        else f"Adding or removing one {unit} with all their rows"
+        else f"Adding or removing all rows of one {unit}"
     )
     epsilon, delta = spending.budget_epsilon, spending.budget_delta
     factor = f"{rounded_up(math.exp(epsilon))} (e^ε)" if epsilon <= _LARGEST_FACTOR else f"e^ε with ε = {epsilon:g}"

@@ -39,17 +39,20 @@ def measure(objective: Objective) -> Callable[[Law], float]:
     )
 
 
-def objective_of(text: str) -> Objective:
-    """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`."""
-    if not isinstance(text, str):
-        raise TypeError(f"objective must be a text such as quantile:0.99, got {text!r}")
+def objective_of(text: str, *more: str) -> Objective:
+    """`variance`, `mean_abs`, `quantile:0.99` or `max:10000`, or one of `more`."""
+    if text in more:
+        return text
     name, colon, number = text.partition(":")
-    if not colon:
-        return name
     try:
-        return (name, float(number))
+        found = (name, float(number)) if colon else name
+        measure(found)
     except ValueError:
-        raise ValueError(f"objective must be a name or name:number, as in quantile:0.99, got {text!r}") from None
+        names = ", ".join((*more, "variance", "mean_abs"))
+        raise ValueError(
+            f"objective must be {names}, quantile:P with P between 0 and 1, or max:N with N at least 1, got {text!r}"
+        ) from None
+    return found
 
 
 def objective_text(objective: Objective) -> str:

@@ -27,6 +27,9 @@ _MONTHS = [
     "December",
 ]
 
+#: In place of a number that there is not, and of one that the table does not have for a row.
+_NONE, _UNCOUNTED = "–", "not counted"
+
 #: e^ε is told as a number up to this ε.
 _LARGEST_FACTOR = 14.0
 
@@ -39,14 +42,25 @@ class Shown:
     low: str
     high: str
 
+    @property
+    def interval(self) -> str:
+        """The interval in words: "857 to 1,147"; nothing where nothing was counted."""
+        if self.value == _UNCOUNTED:
+            return ""
+        return "no interval" if _NONE in (self.low, self.high) else f"{self.low} to {self.high}"
+
 
 def with_interval(value: Any, low: Any, high: Any) -> Shown:
-    """Rounded to two or three digits of the interval's half-width; the ends outwards, so that they lose nothing."""
-    if not all(_is_number(each) for each in (value, low, high)):
-        return Shown(*("–" if not _is_number(each) else f"{each:,}" for each in (value, low, high)))
-    place = last_place((float(high) - float(low)) / 2)
+    """Rounded to two or three digits of the interval's half-width; the ends outwards, so that they lose nothing.
+
+    Wherever values of a release are shown to people, they are rounded here.
+    """
+    place = last_place((float(high) - float(low)) / 2) if _is_number(low) and _is_number(high) else None
     ways = ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
-    return Shown(*(rounded(number, place, way) for number, way in ways))
+    texts = [rounded(number, place, way) if _is_number(number) else _NONE for number, way in ways]
+    if value is None:
+        texts[0] = _UNCOUNTED if _NONE in texts[1:] else "too small to tell"
+    return Shown(*texts)
 
 
 def last_place(half_width: float) -> int | None:
@@ -58,8 +72,10 @@ def last_place(half_width: float) -> int | None:
 
 
 def rounded(number: Any, place: int | None, way: str = ROUND_HALF_EVEN) -> str:
-    """A number without the digits after a place; all of its digits if there is none."""
+    """A number without the digits after a place; all of its digits if there is none, but for the ".0" of a float."""
     exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    if place is None and exact == exact.to_integral_value():
+        place = 0
     if place is not None and exact.as_tuple().exponent < place:  # type: ignore[operator]
         exact = exact.quantize(Decimal((0, (1,), place)), rounding=way, context=_EXACT)
     return f"{exact + 0 if exact == 0 else exact:,f}".removeprefix("-" if exact == 0 else "\0")

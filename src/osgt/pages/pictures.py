@@ -29,7 +29,7 @@ class Point:
     @property
     def text(self) -> str:
         """All in words."""
-        return f"{self.shown.value} ({self.shown.low} to {self.shown.high})"
+        return f"{self.shown.value} ({self.shown.interval})"
 
 
 @dataclass(frozen=True)

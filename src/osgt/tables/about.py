@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from osgt.near_names import names_in_words, nearest, unknown
 from osgt.pages.numbers import listed
 from osgt.tables.levels import key_words, value_words
 from osgt.tables.plain_rows import plain_rows
@@ -59,11 +60,11 @@ class About:
         bounded = [limit.column for query in queries for each in query.aggregates for limit in each.limits]
         labelled = [*published, *titles, *(query.dataset.privacy_unit for query in queries), *bounded]
         names = {"units": published, "labels": list(dict.fromkeys(labelled))}
-        known = {each.name for each in fields(cls)}
+        known = [each.name for each in fields(cls)]
         found: dict[str, Any] = {}
         for key, value in texts.items():
             if key not in known:
-                raise TypeError(f"a report has no {key!r}; it may have {', '.join(sorted(known))}")
+                raise TypeError(f"a report has no {key!r}{nearest(key, known)}; it may have {names_in_words(known)}")
             if value is None:
                 continue
             if key in names:
@@ -119,7 +120,7 @@ def _by_value(labels: object, queries: "Sequence[Query]") -> dict[str, dict[str,
     found: dict[str, dict[str, str]] = {}
     for key, texts in labels.items():
         if key not in keys:
-            raise ValueError(f"values: {key!r} is no key of the table; its keys are {listed(keys) or 'none'}")
+            raise ValueError(f"values: {unknown('key', str(key), keys)}")
         if not isinstance(texts, Mapping):
             raise TypeError(f"values: {key} must be a table of values and their labels, got {texts!r}")
         found[key] = {value_words(value): text for value, text in texts.items()}
@@ -155,7 +156,7 @@ def _by_name(key: str, texts: object, known: list[str]) -> dict[str, str]:
         raise TypeError(f"{key} must be a table of names and texts, got {texts!r}")
     for name, text in texts.items():
         if name not in known:
-            raise ValueError(f"{key}: the table has no {name!r}; it has {', '.join(known)}")
+            raise ValueError(f"{key}: {unknown('key or column', str(name), known)}")
         if not isinstance(text, str):
             raise TypeError(f"{key}: {name} must be text, got {text!r}")
     return dict(texts)

@@ -264,4 +264,4 @@ def release_table(release: "Release", caption: str = "") -> CardTable:
 
 def _number(row: dict[str, Any], name: str) -> Cell:
     shown = with_interval(*(row[name + end] for end in ("", "_low", "_high")))
-    return Cell(shown.value, f"{shown.low} to {shown.high}")
+    return Cell(shown.value, shown.interval)

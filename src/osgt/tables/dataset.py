@@ -9,6 +9,7 @@ from typing import Any
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
+from osgt.near_names import unknown
 from osgt.privacy.arguments import count
 from osgt.tables.aggregates import OfAllRows
 from osgt.tables.bounds.open_query import OpenQuery
@@ -134,7 +135,7 @@ class Dataset(OfAllRows):
         if not isinstance(column, str):
             raise TypeError(f"{argument} must be the name of a column, got {column!r}")
         if column not in schema:
-            raise ValueError(f"{argument}: there is no column {column!r}; the table has {', '.join(schema.names)}")
+            raise ValueError(f"{argument}: {unknown('column', column, schema.names)}")
         reason = self.engine.unusable(self.table, column)
         if reason is not None:
             raise TypeError(f"{argument}: column {column!r} {reason}")

@@ -4,12 +4,12 @@ import inspect
 import types
 from collections.abc import Mapping, Sequence
 from datetime import date, time
-from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from osgt.near_names import names_in_words, nearest
 from osgt.shown_text import shortened
 from osgt.tables.aggregates import AGGREGATES
 from osgt.tables.file_types import Words
@@ -61,7 +61,7 @@ def _in_aggregate(error: Any, given: Any, number: int) -> str:
     kind = given.get("kind")
     if len(error["loc"]) == 2:
         expected = f"kind of aggregate {number} must be one of {', '.join(AGGREGATES)}"
-        return expected if kind is None else f"{expected}; got {_shown(kind)}{_nearest(str(kind), list(AGGREGATES))}"
+        return expected if kind is None else f"{expected}; got {_shown(kind)}{nearest(str(kind), list(AGGREGATES))}"
     where = f"aggregate {number} ({kind})"
     return _in_table(error, AGGREGATES[str(kind)].arguments, given, error["loc"][3], where, f"{{}} of {where}")
 
@@ -71,7 +71,7 @@ def _in_table(error: Any, table: type[BaseModel], given: Mapping[str, Any], key:
     name = named.format(key)
     if key not in table.model_fields:
         known = list(table.model_fields)
-        return f"{where} has no {key!r}" + (_nearest(key, known) or f"; it may have {', '.join(known)}")
+        return f"{where} has no {key!r}" + (nearest(key, known) or f"; it may have {names_in_words(known)}")
     field = table.model_fields[key]
     if error["type"] == "missing":
         what = field.description or inspect.getdoc(field.annotation) or ""
@@ -105,9 +105,3 @@ def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
         if option is not types.NoneType:
             return _words(option)
     return "a table of keys and values"
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    """The known name that somebody may have meant."""
-    close = get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

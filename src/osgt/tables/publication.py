@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from osgt.calibration import Part
+from osgt.near_names import unknown
 from osgt.noise import Family
 from osgt.noise.error import Objective
 from osgt.noise.parameters import real_number
@@ -89,7 +90,7 @@ class Publication:
         given = {**(weights or {}), **more}
         for name, weight in given.items():
             if name not in self.tables:
-                raise ValueError(f"weights: there is no table {name!r}; there are {', '.join(self.tables)}")
+                raise ValueError(f"weights: {unknown('table', str(name), [*self.tables], having='there are')}")
             real_number(f"weight of {name}", weight, positive=True)
         found = Publication(self.tables)
         found.weights = {**self.weights, **{name: float(weight) for name, weight in given.items()}}

@@ -279,7 +279,7 @@ class QueryFile(FileTable):
         output = self.output
         return {
             "confidence": output.confidence,
-            "objective": objective_of(output.objective),
+            "objective": objective_of(output.objective, "interval"),
             "measure_left_out": output.measure_left_out,
         }
 

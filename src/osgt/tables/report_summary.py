@@ -169,11 +169,10 @@ def promise(release: "Release | PublicationRelease", about: About) -> list[str]:
     plan, dataset = release.plan, release.query.dataset
     unit = about.label(dataset.privacy_unit)
     rows = "" if dataset.unit.each_row else "all rows of "
-    whole = "" if dataset.unit.each_row else " with all their rows"
     change = (
         f"Replacing {rows}one {unit} by others"
         if dataset.neighbours == "change_one"
-        else f"Adding or removing one {unit}{whole}"
+        else f"Adding or removing {rows}one {unit}"
     )
     but = f", except with a probability of about {one_in(plan.delta)} (δ = {plan.delta:.15g})" if plan.delta > 0 else ""
     return [

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from osgt.pages.numbers import Shown, with_interval
@@ -73,10 +73,7 @@ def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]
     cells = []
     for name, aggregate in columns.items():
         numbers = [row[name + end] for end in ("", "_low", "_high")]
-        shown, weak = with_interval(*numbers), is_weak(aggregate, *numbers)
-        if numbers[0] is None and numbers[1] is not None:
-            shown = replace(shown, value="too small to tell")
-        cells.append(Cell(shown, weak))
+        cells.append(Cell(with_interval(*numbers), is_weak(aggregate, *numbers)))
     return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
 
 

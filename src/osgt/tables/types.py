@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from osgt.near_names import unknown
+
 #: Fields that are longer than this are missing in every type but text: an engine should not work for hours on one.
 LONGEST = 1_000
 
@@ -88,5 +90,5 @@ def checked_types(types: object, columns: list[str]) -> dict[str, Type]:
         raise TypeError(f'types must be a dict from columns to types, as in {{"age": "int64"}}, got {types!r}')
     for column in types:
         if column not in columns:
-            raise ValueError(f"types: there is no column {column!r}; the table has {', '.join(columns)}")
+            raise ValueError(f"types: {unknown('column', str(column), columns)}")
     return {column: type_named(column, name) for column, name in types.items()}

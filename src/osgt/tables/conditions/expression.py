@@ -11,6 +11,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import sqlglot.expressions as sge
 
+from osgt.near_names import names_in_words, unknown
 from osgt.tables.conditions.checks import check_calls, check_types, nodes_of
 from osgt.tables.conditions.dialect import Dialect, Type
 from osgt.tables.conditions.grammar import parsed
@@ -116,7 +117,7 @@ class _Checking:
 
         def known(node: Node) -> Node:
             if isinstance(node, Column) and node.name not in self.table.columns:
-                raise ValueError(f"there is no column {node.name!r}; the table has {', '.join(self.table.columns)}")
+                raise ValueError(unknown("column", node.name, self.table.columns))
             return node
 
         return self._checked(rebuilt(formula.tree, known), self.dialect.shown(formula.tree))
@@ -145,10 +146,10 @@ class _Checking:
     def _column(self, name: str, quoted: bool) -> str:
         names = self.table.columns
         found: list[str] = [each for each in names if self.dialect.same_name(name, each, quoted=quoted)]
-        if len(found) != 1:
-            raise ValueError(
-                f"there {'are several columns' if found else 'is no column'} {name!r}; the table has {', '.join(names)}"
-            )
+        if not found:
+            raise ValueError(unknown("column", name, names))
+        if len(found) > 1:
+            raise ValueError(f"there are several columns {name!r}: {names_in_words(found)}")
         return found[0]
 
     def _types(self, tree: Node, text: str) -> dict[Node, Type]:
