@@ -10,6 +10,7 @@ import osgt
 ROOT = Path(osgt.__file__).parent
 LAYERS = [
     "limits",
+    "extras",
     "locations",
     "shown_text",
     "near_names",

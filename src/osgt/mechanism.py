@@ -19,7 +19,7 @@ from osgt.limits import (
 )
 from osgt.noise import Family, IntegerLaw, Law, on_integers, scaled
 from osgt.noise.error import Objective
-from osgt.noise.parameters import real_number
+from osgt.noise.parameters import confidence_level, real_number
 from osgt.privacy import PrivacyProfile
 
 Values = Literal["integers", "floats"]
@@ -161,9 +161,7 @@ class Mechanism:
         It covers the noise; sampling, clipping and the rounding of floats to the grid (at most half a step) are not
         noise.
         """
-        confidence = real_number("confidence", confidence, positive=True)
-        if confidence >= 1:
-            raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
+        confidence = confidence_level(confidence)
         half_width = float(self.noise.isf((1.0 - confidence) / 2))
         return int(half_width) if self.values == "integers" else half_width * self.step
 

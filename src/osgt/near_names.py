@@ -29,7 +29,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def names_in_words(names: Sequence[str]) -> str:
     """The names in quotes; of very many the first ones."""
-    shown = [repr(name) for name in names[:_MOST]]
+    shown = [repr(name) for name in names[:_MOST]] or ["none"]
     if len(names) > _MOST:
         return f"{', '.join(shown)} and {len(names) - _MOST:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -84,7 +84,7 @@ CHANGED = [
     *(("--max-rows-per-group", value, "--max-rows-per-group must be") for value in ("0", "-3")),
 ]
 ADDED = [
-    ("--confidence 95", "--confidence must be at least 0 and below 1, got 95.0; write 95 % as 0.95"),
+    ("--confidence 95", "--confidence must be above 0 and below 1, got 95.0; write 95 % as 0.95"),
     ("--confidence 95%", "write 95% as 0.95"),
     ("--confidence 0,95", "write it with a decimal point, 0.95"),
     ("--confidence=0,9", "write it with a decimal point, 0.9"),
@@ -184,7 +184,7 @@ def test_other_commands(run, words, message):
         ("groups", "max_groups", "0", "groups.max_groups must be"),
         ("groups", "max_groups", None, "groups.max_groups must be given"),
         ("groups", "public_keys", "'no.csv'", "groups.public_keys: there is no file"),
-        ("output", "confidence", "95", "output.confidence must be at least 0 and below 1, got 95"),
+        ("output", "confidence", "95", "output.confidence must be above 0 and below 1, got 95"),
         ("output", "objective", "'best'", "output.objective must be"),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_key_of_a_query_file(run, tmp_path, folder, part, key, value, message)
     [
         ({"epsilon": 0}, "epsilon must be"),
         ({"delta": 2}, "delta must be"),
-        ({"confidence": 95}, "confidence must be at least 0 and below 1, got 95; write 95 % as 0.95"),
+        ({"confidence": 95}, "confidence must be above 0 and below 1, got 95; write 95 % as 0.95"),
         ({"max_groups": 0}, "max_groups must be"),
         ({"max_rows_per_group": 0}, "max_rows_per_group must be"),
         ({"by": "cty"}, "group_by: there is no column 'cty'"),

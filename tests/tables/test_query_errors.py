@@ -219,8 +219,8 @@ class TestPublicKeys:
             ({"town": ["a"]}, ValueError, "a list for each of"),
             ({"city": "ab"}, TypeError, "a list for 'city'"),
             ({"city": 7}, TypeError, "a list for 'city'"),
-            (pa.table({"town": ["a"]}), ValueError, "must have the columns"),
-            (pa.table({"city": ["a"], "more": [1]}), ValueError, "must have the columns"),
+            (pa.table({"town": ["a"]}), ValueError, "must have the columns of the keys"),
+            (pa.table({"city": ["a"], "more": [1]}), ValueError, "must have the columns of the keys"),
             (pa.table({"city": [["a"]]}), ValueError, "column 'city' must hold text"),
         ],
         ids=lambda value: type(value).__name__ if not isinstance(value, str) else value,
@@ -406,7 +406,7 @@ class TestSources:
         with pytest.raises(FileNotFoundError, match="source: there is no"):
             Dataset(tmp_path / name, "unit")
 
-    @pytest.mark.parametrize("name", ["people.xlsx", "people", "https://example.org/people.parquet"])
+    @pytest.mark.parametrize("name", ["people.txt", "people", "https://example.org/people.parquet"])
     def test_what_is_no_table(self, name):
         with pytest.raises(ValueError, match="source must be a"):
             Dataset(name, "unit")

@@ -128,7 +128,7 @@ def test_keys_with_the_same_text_are_all_told():
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        ({"dest": {"EWR": "x"}}, ValueError, "values: 'dest' is no key of the table; its keys are origin"),
+        ({"dest": {"EWR": "x"}}, ValueError, "values: there is no key 'dest'; the table has 'origin'"),
         ({"origin": {"EWX": "x"}}, ValueError, "'EWX' is none of the public keys of origin: 'EWR', 'JFK' and 'LGA'"),
         ({"origin": {"EWR": "x", "JFK": "x"}}, ValueError, "2 values of origin would all be shown as 'x'"),
         ({"origin": {"EWR": "JFK"}}, ValueError, "2 values of origin would all be shown as 'JFK'"),

@@ -259,6 +259,5 @@ def probability(name: str, value: object) -> float:
     """Return `value` as a float with 0 ≤ value < 1, or say what is wrong with it."""
     number = real_number(name, value, positive=False)
     if number >= 1:
-        percent = f"; write {number:g} % as {number / 100:g}" if name == "confidence" and 1 < number < 100 else ""
-        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}{percent}")
+        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
     return number

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from osgt.calibration.joint import JointNoise, Part, joint_noise, probability
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
-from osgt.noise.parameters import real_number
+from osgt.noise.parameters import confidence_level, real_number
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.profile import SLACK
 
@@ -90,7 +90,7 @@ def _target(
         std = real_number("target_std", target_std, positive=True)
         return lambda law: math.log(max(law.std(), 1e-300) / std)
     half_width = real_number("target_interval", target_interval, positive=not discrete)
-    tail = 0.5 * (1.0 - probability("confidence", confidence))
+    tail = 0.5 * (1.0 - confidence_level(confidence))
     if tail == 0.5:
         raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
     # A hair below the tail asked for, so that rounding does not push the quantile to the next integer.

@@ -12,13 +12,14 @@ import typer
 from rich.table import Table
 
 from osgt.cli import outcome
-from osgt.cli.pictures import PICTURES, check_matplotlib, new_figure
+from osgt.cli.pictures import PICTURES, check_matplotlib
 from osgt.cli.progress import progress
 from osgt.cli.release import ledger_of
 from osgt.cli.release_options import BUDGET, OUTPUT
 from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
 from osgt.cli.table_options import Asked, takes_a_table
 from osgt.files import Target, written_together
+from osgt.pages.plots import new_figure
 
 if TYPE_CHECKING:
     from osgt.tables.bounds.suggestion import Suggestion

@@ -34,13 +34,13 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Say what is wrong with a number."""
-        typed = list(args)
+        words = list(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            value = _value_of(error.param, typed)
-            if value is not None:
-                error.message = _no_number(value, whole="integer" in error.message)
+            if any(word in error.message for word in ("integer", "number", "float")):
+                typed, _, _ = self.make_parser(ctx).parse_args(args=words)
+                error.message = _no_number(str(typed[error.param.name]), whole="integer" in error.message)  # type: ignore[union-attr]
             raise
 
     def invoke(self, ctx: Any) -> Any:
@@ -49,18 +49,15 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
 
-def _value_of(parameter: Any, typed: list[str]) -> str | None:
-    """What was typed for an option that takes a number; None if it takes none, or a number was typed."""
-    if getattr(parameter, "metavar", None) != "NUMBER":
-        return None
-    for option in parameter.opts:
-        for word, following in zip(typed, [*typed[1:], ""], strict=True):
-            value = following if word == option else word.removeprefix(f"{option}=")
-            if word != value and not _is_number(value):
-                return value
-            if word == option and "." in value:
-                return value
-    return None
+def _no_number(text: str, *, whole: bool) -> str:
+    """Why a text is no number, and how it is written."""
+    wrong = f"{text!r} is not a {'whole ' if whole else ''}number"
+    point, percent = text.replace(",", "."), text.removesuffix("%").strip()
+    if not whole and "," in text and _is_number(point):
+        return f"{wrong}: write it with a decimal point, {point}"
+    if not whole and text.endswith("%") and _is_number(percent):
+        return f"{wrong}: write {text} as {float(percent) / 100:g}"
+    return wrong
 
 
 def _is_number(text: str) -> bool:
@@ -69,17 +66,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _no_number(value: str, *, whole: bool) -> str:
-    """Why a text is no number, and how it is written."""
-    text = f"{value!r} is not a {'whole ' if whole else ''}number"
-    comma = value.replace(",", ".")
-    if comma != value and _is_number(comma):
-        return f"{text}: write it with a decimal point, {comma}"
-    if value.endswith("%") and _is_number(value[:-1].strip()):
-        return f"{text}: write {value} as {float(value[:-1]) / 100:g}"
-    return text
 
 
 class Group(TyperGroup):

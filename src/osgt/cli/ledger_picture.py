@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from osgt.cli.pictures import new_figure
 from osgt.ledger import Overview
+from osgt.pages.plots import new_figure
 
 
 def draw_spending(path: Path, suffix: str, overviews: Sequence[Overview]) -> None:

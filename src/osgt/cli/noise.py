@@ -66,12 +66,13 @@ def noise(
             target.checked()
         from osgt.mechanism import Mechanism  # noqa: PLC0415 - takes a while
         from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
+        from osgt.noise.parameters import confidence_level  # noqa: PLC0415 - takes a while
         from osgt.privacy.cautions import budget_warnings  # noqa: PLC0415 - takes a while
 
         kind: Values = _kind(values)
         mechanism = Mechanism(epsilon, delta, shift, coordinates, values=kind, objective=objective_of(objective))
         warn(budget_warnings(epsilon, delta))
-        half_width = None if interval is None else mechanism.interval(interval)
+        half_width = None if interval is None else mechanism.interval(confidence_level(interval, "interval"))
         file = _read(_text_of(source))
         place, numbers = _numbers(file, column, kind)
         noisy = mechanism.release(numbers).tolist()
@@ -161,6 +162,8 @@ def _numbers(file: _File, column: str, kind: "Values") -> tuple[int, list[int] |
     """The place of the column, and its values."""
     names = [_unquoted(raw) for raw in file.header.fields]
     if column not in names:
+        if len(names) == 1 and ";" in names[0]:
+            raise ValueError("the file must have commas between its fields, not semicolons: convert it first")
         raise ValueError(unknown("column", column, names, having="the file has"))
     if names.count(column) > 1:
         raise ValueError(f"there are {names.count(column)} columns {column!r}: rename all but one")
@@ -173,7 +176,8 @@ def _numbers(file: _File, column: str, kind: "Values") -> tuple[int, list[int] |
         try:
             numbers.append(number(_unquoted(row.fields[place])))
         except ValueError:
-            raise ValueError(f"line {row.line}: what is in column {column!r} is not {words}") from None
+            hint = "; numbers with decimals need --values floats" if kind == "integers" else ""
+            raise ValueError(f"line {row.line}: what is in column {column!r} is not {words}{hint}") from None
     return place, numbers
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from osgt.calibration import Comparison, compare
-from osgt.cli.pictures import new_figure
 from osgt.cli.plan_noise import numbers
+from osgt.pages.plots import new_figure
 
 _COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
 _LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}

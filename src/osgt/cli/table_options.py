@@ -202,6 +202,8 @@ class Asked:
         aggregates = list(self._aggregates())
         if aggregates:
             file["aggregates"] = aggregates
+        elif path is None:
+            raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN:LOW:HIGH, …")
         return query_file_of(file)
 
     def _aggregates(self) -> list[dict[str, Any]]:

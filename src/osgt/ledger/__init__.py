@@ -1,9 +1,11 @@
 """What has been spent of each data set's budget, durably."""
 
-try:
-    import sqlalchemy as _sqlalchemy  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ImportError('the ledger needs SQLAlchemy: pip install "osgt[tables]"') from error
+from importlib.util import find_spec
+
+from osgt.extras import missing
+
+if find_spec("sqlalchemy") is None:
+    raise missing("the ledger", "SQLAlchemy", "tables")
 
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
 from osgt.ledger.events import Event

@@ -9,6 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from osgt.extras import missing
+
 #: Seconds. A client that holds a lock and falls silent loses it after IDLE; whoever waits for a lock longer than LOCK,
 #: for a statement longer than STATEMENT or for the whole transaction longer than ANSWER gets an error.
 CONNECT, IDLE, LOCK, STATEMENT, ANSWER = 15.0, 20.0, 40.0, 60.0, 90.0
@@ -32,7 +34,7 @@ def engine_for(url: sa.URL) -> sa.Engine:
     try:
         return sa.create_engine(url, pool_size=2, connect_args=options)
     except ModuleNotFoundError as error:
-        raise ImportError('a ledger in PostgreSQL needs psycopg: pip install "osgt[postgres]"') from error
+        raise missing("a ledger in PostgreSQL", "psycopg", "postgres") from error
 
 
 def begin(connection: sa.Connection, *, read_only: bool) -> str:

@@ -16,3 +16,12 @@ def real_number(name: str, value: object, *, positive: bool) -> float:
     if not math.isfinite(number) or number < 0 or (positive and number == 0):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return number
+
+
+def confidence_level(value: object, name: str = "confidence") -> float:
+    """Return `value` as a float between 0 and 1, or say what is wrong with it."""
+    number = real_number(name, value, positive=True)
+    if number >= 1:
+        percent = f"; write {number:g} % as {number / 100:g}" if 1 < number < 100 else ""
+        raise ValueError(f"{name} must be above 0 and below 1, got {value!r}{percent}")
+    return number

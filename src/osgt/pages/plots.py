@@ -1,9 +1,20 @@
-"""Axes of Matplotlib for the `plot` methods: new ones, or those that were handed over."""
+"""Figures of Matplotlib, which is an extra, and axes for the `plot` methods: new ones, or those handed over."""
 
 from typing import Any
 
+from osgt.extras import missing
+
 #: Colours that people who see colours differently can tell apart.
 INK, COLOURS = "#111111", {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, or an error that says what to install."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise missing("a picture", "Matplotlib", "plots") from None
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def axes_for(axes: Any, width: float = 7.0, height: float = 4.2) -> Any:
@@ -12,7 +23,7 @@ def axes_for(axes: Any, width: float = 7.0, height: float = 4.2) -> Any:
         try:
             from matplotlib import pyplot  # noqa: PLC0415 - an extra
         except ImportError:
-            raise ImportError('a picture needs matplotlib: pip install "osgt[plots]"') from None
+            raise missing("a picture", "Matplotlib", "plots") from None
         _, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

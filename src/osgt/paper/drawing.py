@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from osgt.files import Target, written
+from osgt.pages.plots import new_figure
 from osgt.paper.picture import Curve, Floats, Panel, Picture
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ _COLOURS = {
 }
 _LINES = {"line": "-", "dashed": "--", "dotted": ":"}
 SUFFIXES = (".png", ".svg")
-
-
-def matplotlib_figure(width: float, height: float) -> Any:
-    """An empty figure, or an error that says what to install."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ImportError("the pictures need matplotlib: pip install 'osgt[plots]'") from None
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
@@ -50,7 +42,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
 
 def draw(picture: Picture, folder: Path) -> list[Path]:
     """Draw the panels side by side; those that are ours have a tinted ground."""
-    figure = matplotlib_figure(4.4 * len(picture.panels) + 0.4, 4.0)
+    figure = new_figure(4.4 * len(picture.panels) + 0.4, 4.0)
     for axes, panel in zip(figure.subplots(1, len(picture.panels), squeeze=False)[0], picture.panels, strict=True):
         _draw_panel(axes, panel)
     figure.suptitle(picture.title, fontsize=11)
@@ -123,7 +115,7 @@ def _positive(values: Floats) -> Floats:
 
 def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
     """The maps of the conjecture: blue where the OSGT has the smaller δ, red where the Gaussian has."""
-    figure = matplotlib_figure(13.6, 4.5)
+    figure = new_figure(13.6, 4.5)
     by_epsilon, by_shape, border = figure.subplots(1, 3)
     image = _heat(by_epsilon, found.coordinates, found.epsilons, found.by_epsilon.T)
     _level(by_epsilon, found.coordinates, found.epsilons, found.laplace_by_epsilon.T)

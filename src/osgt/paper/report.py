@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from osgt.files import Target, written
+from osgt.pages.plots import new_figure
 from osgt.paper import drawing
 from osgt.paper.conjecture import ConjectureMap, conjecture, steps
 from osgt.paper.experiment import CONFIDENCE
@@ -68,7 +69,7 @@ def recompute(
 
     `full` measures on 10⁹ applications of the mechanism; `fine = False` is a coarse and quick try.
     """
-    drawing.matplotlib_figure(1, 1)  # fails at once, and clearly, where there is no matplotlib
+    new_figure(1, 1)  # fails at once, and clearly, where there is no matplotlib
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"--out must be a folder, but {folder} is a file")
     there = [name for name in WRITTEN if (folder / name).exists()]

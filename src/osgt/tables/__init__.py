@@ -4,6 +4,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from osgt.extras import missing
+
 if TYPE_CHECKING:
     from osgt.tables.dataset import Dataset
     from osgt.tables.derived import cut, month, quarter, recode, weekday, year
@@ -17,7 +19,7 @@ _HOMES |= dict.fromkeys(("cut", "month", "quarter", "recode", "weekday", "year")
 
 for _name in ("ibis", "pyarrow"):
     if find_spec(_name) is None:
-        raise ImportError(f"tables need more packages: pip install 'osgt[tables]' (there is no {_name})")
+        raise missing("this work on tables", _name, "tables")
 
 
 def __getattr__(name: str) -> Any:

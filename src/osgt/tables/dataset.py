@@ -118,6 +118,11 @@ class Dataset(OfAllRows):
         """Whether columns are text until their types are declared, as those of CSV files are."""
         return self._source.declarable
 
+    @property
+    def declared_texts(self) -> tuple[ir.Table | None, dict[str, str]]:
+        """The declared types, and a table of what they were read from (`Source.texts`)."""
+        return self._source.texts, self._source.types
+
     def close(self) -> None:
         """Close what this object has opened: the connection to files and database URLs, the ledger of a path."""
         if self._opened:
@@ -135,11 +140,22 @@ class Dataset(OfAllRows):
         if not isinstance(column, str):
             raise TypeError(f"{argument} must be the name of a column, got {column!r}")
         if column not in schema:
+            self._check_delimiter()
             raise ValueError(f"{argument}: {unknown('column', column, schema.names)}")
         reason = self.engine.unusable(self.table, column)
         if reason is not None:
             raise TypeError(f"{argument}: column {column!r} {reason}")
         return schema[column]
+
+    def _check_delimiter(self) -> None:
+        """Raise if the only column looks like several."""
+        names = self.table.columns
+        between = [each for each in ";\t|" if each in names[0]] if self._source.declarable and len(names) == 1 else []
+        if between:
+            raise ValueError(
+                f"delimiter must be given: the only column is {names[0]!r}, which looks like several with "
+                f"{between[0]!r} between them"
+            )
 
     def number_type_of(self, column: object) -> dt.DataType:
         """The type of a column that is to be added up."""

@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.limits import DECIMAL_DIGITS
+from osgt.near_names import names_in_words
 from osgt.tables.engines.engine import Engine
 from osgt.tables.frames import interval_texts, is_interval
 
@@ -33,7 +34,10 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
     """
     table = _as_table(keys, by)
     if set(table.column_names) != set(by):
-        raise ValueError(f"public_keys must have the columns {list(by)}, got {table.column_names}")
+        raise ValueError(
+            f"public_keys must have the columns of the keys alone, {names_in_words(by)}; got "
+            f"{names_in_words(table.column_names)}"
+        )
     is_text = _is_text_file(keys)  # whose fields are read in the types of the source
     table = pa.table([_converted(table[name], name, schema[name], read=is_text) for name in by], names=list(by))
     if table.num_rows == 0:

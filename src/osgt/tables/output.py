@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from osgt.extras import missing
 from osgt.shown_text import FORMULA
 from osgt.tables.about import About
 
@@ -54,7 +55,7 @@ def check_writable(query: "Query", path: str | Path) -> None:
             raise TypeError(f"out: {_NAMES[suffix]} cannot hold the binary column {name!r}; write a Parquet file")
     if suffix == ".xlsx":
         if find_spec("xlsxwriter") is None:
-            raise ImportError('an Excel file needs one more package: pip install "osgt[excel]"')
+            raise missing("an Excel file", "XlsxWriter", "excel")
         check_sheet(query.groups.known or 0)
 
 

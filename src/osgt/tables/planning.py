@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from osgt.calibration import Column, JointNoise, Part
-from osgt.calibration.joint import error_of, joint_noise, noise_of, probability, profile_of
+from osgt.calibration.joint import error_of, joint_noise, noise_of, profile_of
 from osgt.calibration.scale import ScaleSearch
 from osgt.limits import LARGEST_SHIFT
 from osgt.noise import Family, IntegerLaw, Law, on_integers
 from osgt.noise.error import Objective, measure
+from osgt.noise.parameters import confidence_level
 from osgt.privacy import PrivacyProfile
 from osgt.tables.aggregates.base import Aggregate, Error
 from osgt.tables.groups import Groups, Neighbours
@@ -117,12 +118,11 @@ class Planning:
 
     def checked(self) -> None:
         """Raise if there is nothing to measure, or if numbers get too large."""
-        if probability("confidence", self.interval) == 0:
-            raise ValueError("confidence must be above 0 and below 1, got 0")
+        confidence_level(self.interval)
         if self.asked_objective != "interval":
             measure(self.asked_objective)
         if not self.aggregates:
-            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+            raise ValueError("the query must ask for something, such as a count, a sum or a mean")
         if not self._fits(self.alternatives.directly()):
             raise ValueError(
                 "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -10,12 +10,14 @@ import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
+from osgt.pages.numbers import counted
 from osgt.tables.bounding import UNIT
 from osgt.tables.bounds.edges import limits_around, limits_up_to, value_edges
 from osgt.tables.bounds.measuring import placed
 from osgt.tables.bounds.words import Table, lined
 from osgt.tables.cards import preview_card
 from osgt.tables.measures import Values
+from osgt.tables.misfits import Misfits, misfits, unreadable
 from osgt.tables.release import prepared_rows
 from osgt.tables.values import as_float, present
 
@@ -54,7 +56,8 @@ class Preview:
     """What bounds drop or change, for those that were given and for others. Not private.
 
     `rows` has how many rows there are and how many count, `units` how many units; `counted` says whether rows can be
-    left out, or units in groups. `max_groups`, `max_rows_per_group` and `bounds` have a line for each choice.
+    left out, or units in groups. `max_groups`, `max_rows_per_group` and `bounds` have a line for each choice. `misfits`
+    are values that do not fit the declared types of a CSV file, `unreadable` rows that are not UTF-8.
     """
 
     rows: Mapping[str, int]
@@ -64,6 +67,8 @@ class Preview:
     max_rows_per_group: tuple[Cut, ...]
     bounds: Mapping[str, tuple[Cut, ...]]
     missing: Mapping[str, int]
+    misfits: Mapping[str, Misfits]
+    unreadable: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -76,6 +81,8 @@ class Preview:
             "max_rows_per_group": [cut.to_dict() for cut in self.max_rows_per_group],
             "bounds": {name: [cut.to_dict() for cut in cuts] for name, cuts in self.bounds.items()},
             "missing_values": dict(self.missing),
+            "misfits": {name: asdict(each) for name, each in self.misfits.items()},
+            "unreadable_rows": self.unreadable,
         }
 
     def __repr__(self) -> str:
@@ -105,6 +112,12 @@ class Preview:
             words = f"values of {name}"
             found += [_sentence(cut, words, "outside {:,} to {:,}".format(*cut.limit)) for cut in cuts if cut.given]
         found += [f"{number:,} values of {name} are missing." for name, number in self.missing.items() if number]
+        found += [each.words(name) for name, each in self.misfits.items()]
+        if self.unreadable:
+            found.append(
+                f"{counted(self.unreadable, 'row')} cannot be read, since a field is not text in UTF-8, and "
+                f"{'is' if self.unreadable == 1 else 'are'} ignored in a release. Save the file in UTF-8."
+            )
         return found
 
     def __str__(self) -> str:
@@ -161,6 +174,8 @@ def make_preview(query: "OpenQuery") -> Preview:
         max_rows_per_group=loss.by_rows(asked.max_rows, asked.max_groups) if asked.needs_rows and limited else (),
         bounds={name: _values(backend, with_unit, query, name, values[name]) for name in names},
         missing={name: _number(backend, (~present(with_unit[values[name]])).sum()) for name in names},
+        misfits=misfits(query.dataset),
+        unreadable=unreadable(query.dataset, [*query.dataset.unit.columns, *query.groups.by, *names]),
     )
 
 

@@ -255,7 +255,7 @@ def _check(tables: Mapping[str, Any]) -> None:
         if not isinstance(query, Query):
             raise TypeError(f"table {name!r} must be a query, as Dataset.group_by begins it, got {query!r}")
         if not query.aggregates:
-            raise ValueError(f"table {name!r} must ask for something: count(), count_units(), sum(…), mean(…), …")
+            raise ValueError(f"table {name!r} must ask for something, such as a count, a sum or a mean")
     first_name, first = next(iter(tables.items()))
     for name, query in tables.items():
         if not query.dataset.is_of_same_rows(first.dataset):

@@ -251,7 +251,9 @@ class Query(Methods):
         for name in aggregate.names:
             for column in (name, f"{name}_low", f"{name}_high"):
                 if column in taken:
-                    raise ValueError(f"name: there is a column {column!r} already; give the aggregate another name=")
+                    raise ValueError(
+                        f"name: there is a column {column!r} already; leave one out, or give it another name"
+                    )
         query = replace(self, aggregates=(*self.aggregates, aggregate))
         query.planning().checked()
         return query

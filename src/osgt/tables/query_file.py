@@ -374,7 +374,11 @@ def read_query_file(path: str | Path) -> QueryFile:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"query: there is no file {str(path)!r}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except IsADirectoryError:
+        raise IsADirectoryError(f"query: {str(path)!r} is a folder; give the name of a file") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"query: {str(path)!r} is not TOML: it is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"query: {str(path)!r} is not TOML: {error}") from None
     except RecursionError:
         raise ValueError(f"query: {str(path)!r} has lists or tables too deep inside each other") from None

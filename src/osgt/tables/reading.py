@@ -15,6 +15,10 @@ from osgt.tables.engines.engine import Engine
 _CALLED = re.compile(r'"?([A-Za-z_]\w*)"?\s*\(')
 
 
+#: What engines begin their errors with: "Invalid Input Error: ", "[TABLE_NOT_FOUND] ".
+_KIND = re.compile(r"^(?:[A-Z]\w*(?: [A-Z]\w*)* Error: |\[[A-Z_.0-9]+\] )+")
+
+
 @dataclass(frozen=True)
 class EngineQuery:
     """A query in the SQL of its engine. The expression keeps the tables that were made for it."""
@@ -69,8 +73,9 @@ def fetched(query: EngineQuery) -> pa.Table:
 
 
 def first_line(error: BaseException) -> str:
-    """What an engine says went wrong; what follows may quote rows and settings."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """What an engine says went wrong, without its kind of error; what follows may quote rows and settings."""
+    line = (str(error).strip().splitlines() or ["it gives no reason"])[0]
+    return _KIND.sub("", line)
 
 
 def _not_understood(error: Exception) -> ValueError:

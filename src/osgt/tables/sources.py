@@ -28,7 +28,7 @@ def source_of(source: Any, options: Options) -> Source:
         found = _opened(engine, os.fspath(source), options) if is_text else engine.opened(source, options)
         mark(found.table.get_backend(), engine)
     if options.master is not None and not engine.has_master:
-        raise ValueError(f"master says where an engine runs, and {engine.title} cannot be told: leave it out")
+        raise ValueError(f"master must be left out for {engine.title}, which runs where it is")
     if options.types and not found.declarable:
         raise ValueError("types is for CSV files and for frames; this source has types of its own: cast them there")
     if options.delimiter is not None and not _is_text_file(source):

@@ -48,6 +48,16 @@ _SIMPLE = {
 #: What columns of text are until they are declared as something else.
 TEXT = _SIMPLE["string"]
 
+#: How values of each type are written, for messages.
+EXAMPLES = {
+    "int64": "12",
+    "float64": "12.5",
+    "decimal": "12.50",
+    "boolean": "true or false",
+    "date": "2026-05-03",
+    "timestamp": "2026-05-03 14:30:00",
+}
+
 #: The names, for messages.
 NAMES = "int64, float64, decimal(p, s), boolean, date, timestamp or string"
 

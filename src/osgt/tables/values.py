@@ -130,12 +130,14 @@ def checked_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
     if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, Real | Decimal) for end in ends):
         raise TypeError(f"bounds of {column!r} must be two numbers (low, high), got {bounds!r}")
     if not all(_is_finite(end) for end in ends):
-        raise ValueError(f"bounds of {column!r} must be finite, got {bounds!r}")
+        raise ValueError(f"bounds of {column!r} must be finite, got {ends[0]} and {ends[1]}")
     low, high = Fraction(ends[0]), Fraction(ends[1])
     if low >= high:
-        raise ValueError(f"bounds of {column!r} must be (low, high) with low < high, got {bounds!r}")
+        raise ValueError(
+            f"bounds of {column!r} must be the lower one and then the upper one, got {ends[0]} and {ends[1]}"
+        )
     if max(abs(low), abs(high)) > _LARGEST_BOUND or high - low < 1 / _LARGEST_BOUND:
-        raise ValueError(f"bounds of {column!r} are too far from or too close to each other: {bounds!r}")
+        raise ValueError(f"bounds of {column!r} are too far from or too close to each other: {ends[0]} and {ends[1]}")
     return low, high
 
 

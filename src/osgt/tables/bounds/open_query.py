@@ -143,7 +143,7 @@ class OpenQuery(Methods):
     def refuse(self, where: str = "") -> NoReturn:
         """Say what is missing."""
         if not self.missing:
-            raise ValueError(f"{where}the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+            raise ValueError(f"{where}the query must ask for something, such as a count, a sum or a mean")
         raise ValueError(f"{where}{self.missing[0]}. `suggest_bounds` in Python, or `osgt bounds`, recommends one")
 
     release = to_dict = plan
@@ -153,7 +153,7 @@ class OpenQuery(Methods):
         from osgt.tables.preview import make_preview  # noqa: PLC0415 - it uses this class
 
         if not self.asked:
-            raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+            raise ValueError("the query must ask for something, such as a count, a sum or a mean")
         return make_preview(self)
 
 

@@ -10,9 +10,10 @@ from typing import Any, get_args
 import numpy as np
 
 from osgt.calibration import Part, calibrate_parts
-from osgt.calibration.joint import budget, probability
+from osgt.calibration.joint import budget
 from osgt.calibration.rough import calibrate_roughly
 from osgt.mechanism import Mechanism
+from osgt.noise.parameters import confidence_level
 from osgt.tables.bounding import fresh_salt
 from osgt.tables.bounds.budget import NoisePlan, noise_plan, sizes_can_be_measured
 from osgt.tables.bounds.curve import Aim
@@ -55,12 +56,11 @@ def suggest(
 ) -> Suggestion:
     """The suggestion for a query: see `Query.suggest_bounds`."""
     if not query.asked:
-        raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
+        raise ValueError("the query must ask for something, such as a count, a sum or a mean")
     if aim not in get_args(Aim):
         raise ValueError(f'aim must be "error" or "coverage", got {aim!r}')
     epsilon, delta = budget(epsilon, delta)
-    if probability("confidence", confidence) == 0:
-        raise ValueError("confidence must be above 0 and below 1, got 0")
+    confidence_level(confidence)
     planned = budget(
         _TIMES * epsilon if release_epsilon is None else release_epsilon,
         min(_TIMES * delta, 0.5) if release_delta is None else release_delta,

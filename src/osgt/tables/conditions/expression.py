@@ -147,7 +147,8 @@ class _Checking:
         names = self.table.columns
         found: list[str] = [each for each in names if self.dialect.same_name(name, each, quoted=quoted)]
         if not found:
-            raise ValueError(unknown("column", name, names))
+            text = f". If it is text, write '{name}' in single quotes" if quoted else ""
+            raise ValueError(unknown("column", name, names) + text)
         if len(found) > 1:
             raise ValueError(f"there are several columns {name!r}: {names_in_words(found)}")
         return found[0]

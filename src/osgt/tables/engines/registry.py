@@ -71,7 +71,13 @@ def engine_for(source: Any) -> "Engine":
 def not_a_source(source: Any, takes: str) -> Exception:
     """The error for what cannot be opened; `takes` says what can."""
     if isinstance(source, str | os.PathLike):
-        return ValueError(f"source must be {takes}; got {shown(os.fspath(source))!r}")
+        name = os.fspath(source)
+        if "://" not in name and os.path.isdir(name):
+            inside = shown(os.path.join(name, "*.parquet"))
+            return ValueError(f"source: {shown(name)!r} is a folder; name the files in it, as in {inside!r}")
+        if name.lower().endswith((".xlsx", ".xls", ".ods")):
+            return ValueError(f"source: {shown(name)!r} is a spreadsheet; save it as CSV first")
+        return ValueError(f"source must be {takes}; got {shown(name)!r}")
     return TypeError(f"source must be {takes}; got {type(source).__name__}")
 
 

@@ -25,12 +25,16 @@ class Source:
         Whether the types of columns of text can be declared: for CSV files and frames. Others have types of their own.
     mixed
         Columns of Python objects of which some are no text, and whose type is not declared.
+    texts
+        The same rows with what is declared: for the type at place i its text as `text_i`, its value as `value_i`. None
+        if nothing is declared to be anything but text.
     """
 
     table: ir.Table
     types: dict[str, str] = field(default_factory=dict)
     declarable: bool = False
     mixed: frozenset[str] = frozenset()
+    texts: ir.Table | None = None
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,8 @@ def frame_as_view(connection: Any, frame: Any, types: Any) -> Source:
         dtype = table.schema.field(name).type
         if str(dtype) not in _TEXTS:
             raise ValueError(f"types: column {name!r} has the type {dtype} of its own; types are declared for text")
-    view = f"osgt_{token(8)}"
     connection.con.register("osgt_frame", table)
-    columns = [_read(name, declared.get(name, TEXT)) for name in table.column_names]
-    connection.con.execute(f"CREATE TEMP VIEW {view} AS SELECT {', '.join(columns)} FROM osgt_frame")
-    return Source(connection.table(view), _names(declared), declarable=True, mixed=mixed)
+    return _source(connection, table.column_names, declared, "osgt_frame", mixed)
 
 
 def text_files_as_view(connection: Any, paths: Sequence[Path], suffix: str, options: Options) -> Source:
@@ -68,10 +65,25 @@ def text_files_as_view(connection: Any, paths: Sequence[Path], suffix: str, opti
         "parallel": "false",
     }
     settings = ", ".join(f"{name} = {value}" for name, value in how.items())
-    shown = ", ".join(_read(name, declared.get(name, TEXT)) for name in names)
-    view = f"osgt_{token(8)}"
-    connection.con.execute(f"CREATE VIEW {view} AS SELECT {shown} FROM read_csv([{files}], {settings})")
-    return Source(connection.table(view), _names(declared), declarable=True)
+    return _source(connection, names, declared, f"read_csv([{files}], {settings})")
+
+
+def _source(
+    connection: Any, names: Sequence[str], declared: dict[str, Type], rows: str, mixed: frozenset[str] = frozenset()
+) -> Source:
+    """The rows as a view, and as another one what declared types were read from."""
+
+    def view(columns: list[str]) -> Any:
+        name = f"osgt_{token(8)}"
+        connection.con.execute(f"CREATE TEMP VIEW {name} AS SELECT {', '.join(columns)} FROM {rows}")
+        return connection.table(name)
+
+    table = view([f"{_value(name, declared.get(name, TEXT))} AS {_name(name)}" for name in names])
+    texts = []
+    for i, (name, dtype) in enumerate(declared.items()):
+        if dtype != TEXT:
+            texts += [f"{_name(name)} AS text_{i}", f"{_value(name, dtype)} AS value_{i}"]
+    return Source(table, _names(declared), declarable=True, mixed=mixed, texts=view(texts) if texts else None)
 
 
 def _names(declared: dict[str, Type]) -> dict[str, str]:
@@ -82,11 +94,15 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _read(column: str, dtype: Type) -> str:
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _value(column: str, dtype: Type) -> str:
     """SQL for a column of text in its declared type."""
-    name = '"' + column.replace('"', '""') + '"'
+    name = _name(column)
     if dtype == TEXT:
         return name
     text = f"CASE WHEN length({name}) <= {LONGEST} THEN {name} END"
     kind = _NAMES.get(dtype.name, dtype.name.upper())
-    return f"TRY_CAST(regexp_extract({text}, '{dtype.whole}', 1) AS {kind}) AS {name}"
+    return f"TRY_CAST(regexp_extract({text}, '{dtype.whole}', 1) AS {kind})"

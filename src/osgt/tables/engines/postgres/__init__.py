@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 from typing import Any, cast
 
 import ibis
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from osgt.extras import missing
 from osgt.sampling.entropy import token
 from osgt.tables.engines.decimals import clipped, decimal
 from osgt.tables.engines.engine import Engine
@@ -49,6 +51,8 @@ class PostgreSQL(Engine):
     def opened(self, source: Any, options: Options) -> Source:
         if not self.opens(source):
             raise self.refused(source)
+        if find_spec("psycopg") is None:
+            raise missing("PostgreSQL", "psycopg", "postgres")
         return Source(table_in(ibis.connect(source), options.table))
 
     # Columns

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ibis.expr.types as ir
-
 from osgt.sampling.entropy import token
 from osgt.tables.engines.source import Options, Source
 from osgt.tables.engines.spark.sessions import table_of_frame
@@ -25,17 +23,27 @@ def text_files_as_view(connection: Any, name: str, paths: Sequence[Path], suffix
         names = header_of(paths, delimiter)
         check_names(names)
         declared = checked_types(options.types, names)
-        table = _view(connection, [str(path) for path in paths], names, delimiter, declared)
+        frame = _frame(connection, [str(path) for path in paths], names, delimiter)
     else:
-        names = list(_view(connection, [name], None, delimiter, {}).columns)
-        declared = checked_types(options.types, names)
-        table = _view(connection, [name], None, delimiter, declared)
-    return Source(table, {name: dtype.name for name, dtype in declared.items()}, declarable=True)
+        frame = _frame(connection, [name], None, delimiter)
+        declared = checked_types(options.types, list(frame.columns))
+    table = table_of_frame(
+        connection, frame.select(*(_value(each, declared.get(each, TEXT)).alias(each) for each in frame.columns))
+    )
+    texts = []
+    for i, (each, dtype) in enumerate(declared.items()):
+        if dtype != TEXT:
+            texts += [_value(each, TEXT).alias(f"text_{i}"), _value(each, dtype).alias(f"value_{i}")]
+    return Source(
+        table,
+        {each: dtype.name for each, dtype in declared.items()},
+        declarable=True,
+        texts=table_of_frame(connection, frame.select(*texts)) if texts else None,
+    )
 
 
-def _view(
-    connection: Any, paths: Sequence[str], names: Sequence[str] | None, delimiter: str, types: dict[str, Type]
-) -> ir.Table:
+def _frame(connection: Any, paths: Sequence[str], names: Sequence[str] | None, delimiter: str) -> Any:
+    """A DataFrame of text."""
     options = {
         "header": "true",
         "sep": delimiter,
@@ -55,9 +63,7 @@ def _view(
         from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - an extra
 
         reader = reader.schema(StructType([StructField(name, StringType()) for name in names]))
-    frame = reader.csv([_quoted(path) for path in paths] if names is not None else list(paths))
-    shown = [_read(name, types.get(name, TEXT)) for name in frame.columns]
-    return table_of_frame(connection, frame.select(*shown))
+    return reader.csv([_quoted(path) for path in paths] if names is not None else list(paths))
 
 
 def _quoted(path: str) -> str:
@@ -65,7 +71,7 @@ def _quoted(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _read(column: str, dtype: Type) -> Any:
+def _value(column: str, dtype: Type) -> Any:
     """A column of text in its declared type."""
     from pyspark.sql import functions  # noqa: PLC0415 - an extra
 
@@ -74,4 +80,4 @@ def _read(column: str, dtype: Type) -> Any:
         return text
     text = functions.when(functions.length(text) <= LONGEST, text)
     kind = _NAMES.get(dtype.name, dtype.name)
-    return functions.regexp_extract(text, dtype.whole, 1).try_cast(kind).alias(column)
+    return functions.regexp_extract(text, dtype.whole, 1).try_cast(kind)

@@ -1,5 +1,6 @@
 """Sessions of Spark: they are left as they are, with their settings, time zone and views."""
 
+import re
 from contextlib import suppress
 from typing import Any
 from weakref import finalize
@@ -7,7 +8,11 @@ from weakref import finalize
 import ibis
 import ibis.expr.types as ir
 
+from osgt.extras import missing
 from osgt.sampling.entropy import token
+
+#: What Spark takes for a master. Anything else ends its process with pages of its own.
+_MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 
 
 def connection_to(session: Any) -> Any:
@@ -22,12 +27,27 @@ def connection_to(session: Any) -> Any:
 
 def running_session(master: str | None) -> Any:
     """The session that runs already, as it is; otherwise one of our own, on this machine or at `master`."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise missing("Spark", "PySpark", "spark") from None
     if SparkSession.getActiveSession() is not None:
         return SparkSession.builder.getOrCreate()
+    if master is not None and not _MASTER.fullmatch(master):
+        raise ValueError(
+            f"master must be local, local[4], spark://host:7077, k8s://https://host:443 or yarn, got {master!r}"
+        )
     builder = SparkSession.builder.appName("osgt").config("spark.ui.enabled", "false")
-    return builder.master(master or "local[*]").getOrCreate()
+    # What goes wrong comes as an exception; what Spark would print about it could quote values.
+    builder = builder.config("spark.log.level", "OFF").master(master or "local[*]")
+    try:
+        return builder.getOrCreate()
+    except Exception:
+        if master is None or master.startswith("local"):
+            raise OSError(
+                "Spark cannot be started on this machine: it needs Java, on the PATH or in JAVA_HOME"
+            ) from None
+        raise OSError(f"master: Spark cannot be started at {master!r}: check the address, and that it runs") from None
 
 
 def session_for_files(master: str | None) -> Any:
