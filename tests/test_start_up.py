@@ -98,6 +98,7 @@ class TestCommand:
             "osgt.cli",
             "osgt.cli.help",
             "osgt.cli.lazy",
+            "osgt.cli.names",
         }
         assert not HEAVY & loaded
 

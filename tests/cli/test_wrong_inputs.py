@@ -92,7 +92,7 @@ ADDED = [
     ("--sum fre:0:1", "there is no column 'fre'"),
     ("--sum fare", "bounds must be given for column 'fare'"),
     ("--sum fare:0", "--sum must be COLUMN:LOW:HIGH"),
-    ("--sum fare:9:0", "bounds of 'fare' must be (low, high)"),
+    ("--sum fare:9:0", "bounds of 'fare' must be the lower one and then the upper one, got 9 and 0"),
     ("--sum fare:0:1,5", "'1,5' is not a number"),
     ("--sum fare:0:inf", "bounds of 'fare' must be finite"),
     ("--sum city:0:1", "column 'city' must hold numbers"),

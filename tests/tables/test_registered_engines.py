@@ -155,7 +155,7 @@ def test_an_engine_that_does_not_open_the_source(parquet):
 
 
 def test_where_an_engine_runs_is_told_to_one_that_can_be_told(parquet):
-    with pytest.raises(ValueError, match="master says where an engine runs, and DuckDB cannot be told"):
+    with pytest.raises(ValueError, match="master must be left out for DuckDB"):
         Dataset(parquet, "person", master="local[2]")
 
 

@@ -95,7 +95,7 @@ def _parts(
     master: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Where Spark runs: local[4], or the URL of a cluster.", rich_help_panel=DATA
+            metavar="ADDRESS", help="Where the engine runs: local[4], or the URL of a cluster.", rich_help_panel=DATA
         ),
     ] = None,
     neighbours: Annotated[
