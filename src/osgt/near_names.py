@@ -3,6 +3,18 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+#: What aggregates are called elsewhere, and here.
+OTHER_NAMES = {
+    "average": "mean",
+    "avg": "mean",
+    "total": "sum",
+    "distinct": "count_units",
+    "std": "variance",
+    "stddev": "variance",
+    "percentile": "quantile",
+    "share": "proportion",
+}
+
 #: Most names that a message lists.
 _MOST = 20
 
@@ -23,6 +35,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     plain: dict[str, str] = {}
     for each in known:
         plain.setdefault(_plain(each), each)
+    plain |= {other: plain[here] for other, here in OTHER_NAMES.items() if here in plain and other not in plain}
     close = get_close_matches(_plain(name), list(plain), n=1)
     return f" (did you mean {plain[close[0]]!r}?)" if close else ""
 
@@ -36,5 +49,5 @@ def names_in_words(names: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name as people remember it: without case, with blanks and hyphens as underscores."""
-    return name.casefold().strip().replace(" ", "_").replace("-", "_")
+    """The name as people remember it: without case and dashes before it, with blanks and hyphens as underscores."""
+    return name.casefold().strip(" -").replace(" ", "_").replace("-", "_")

@@ -169,3 +169,53 @@ def test_nothing_of_it_is_in_a_release(table, tmp_path):
         assert "in_the_table" not in text
         assert "3000" not in text
         assert "3,000" not in text
+
+
+MISFITS = {
+    "fare": ["1,5", "-2,25", ",5", "abc", " ", "", "3.5"],
+    "born": ["03.05.2026", "2026-05-03", "2026-02-31", "", "2020-01-01", "2020-01-02", "2020-01-03"],
+    "rides": ["1", "2", "3", "4", "5", "6", "99999999999999999999"],
+}
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_values_that_do_not_fit_their_declared_types(tmp_path, engine, request):
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    lines = [f"{i};{fare};{born};{rides}" for i, (fare, born, rides) in enumerate(zip(*MISFITS.values(), strict=True))]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["user;fare;born;rides", *lines]) + "\n")
+    types = {"user": "string", "fare": "float64", "born": "date", "rides": "int64"}
+    data = Dataset(str(path), "user", types=types, delimiter=";", engine=engine)
+    preview = data.group_by(max_rows_per_group=1).count().sum("fare", (0, 9)).preview()
+    assert {name: (each.number, each.commas) for name, each in preview.misfits.items()} == {
+        "fare": (4, 3),
+        "born": (2, 0),
+        "rides": (1, 0),
+    }
+    assert preview.to_dict()["misfits"]["fare"] == {"number": 4, "dtype": "float64", "commas": 3}
+    text = str(preview)
+    assert "4 values of fare do not fit the declared type float64 (written as 12.5) and count as missing" in text
+    assert "3 of them have a decimal comma: write a decimal point instead." in text
+    assert "1 value of rides does not fit the declared type int64" in text
+    assert preview.unreadable == 0
+    # A release is as it would be without them: nothing about it follows from values.
+    release = data.group_by(max_rows_per_group=1).count().sum("fare", (0, 9)).release(1, 0)
+    assert "fit" not in str(release.statement)
+
+
+def test_declared_types_of_frames():
+    frame = pa.table({"user": ["a", "b"], "fare": ["1,5", "2.5"]})
+    preview = Dataset(frame, "user", types={"fare": "float64"}).group_by(max_rows_per_group=1).count().preview()
+    assert preview.misfits["fare"].commas == 1
+
+
+def test_rows_that_are_not_utf_8(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("user,city\n1,Zürich\n2,Oslo\n3,Genève\n".encode("latin-1"))
+    data = Dataset(str(path), "user")
+    preview = data.group_by("city", max_groups=1, max_rows_per_group=1).count().preview()
+    assert preview.unreadable == 2
+    assert "2 rows cannot be read, since a field is not text in UTF-8" in str(preview)
+    # Columns that are not used are not read.
+    assert data.group_by(max_rows_per_group=1).count().preview().unreadable == 0

@@ -39,7 +39,7 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"budget": {"epsilon": datetime.date(2026, 1, 2)}}, "budget.epsilon must be a number, got 2026-01-02"),
         ({"output": {"nonnegative": "yes"}}, "output.nonnegative must be true or false, got 'yes'"),
         ({"bugdet": {}}, "the query file has no 'bugdet' (did you mean 'budget'?)"),
-        ({"aggregates": {"kind": "count"}}, "[aggregates] must be a list of tables"),
+        ({"aggregates": {"kind": "count"}}, "aggregates must be a list of tables, each under [[aggregates]]"),
         ({"aggregates": [3]}, "aggregates must be a list of tables, each under [[aggregates]]"),
         ({"aggregates": [{}]}, "kind of aggregate 1 must be one of count, count_units,"),
         ({"aggregates": [{"kind": "count"}, {"kind": "meen"}]}, "got 'meen' (did you mean 'mean'?)"),

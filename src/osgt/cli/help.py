@@ -33,7 +33,7 @@ class Command(TyperCommand):
         return _without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Say what is wrong with a number."""
+        """Say what is wrong with a number, and which option was probably meant."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -41,6 +41,14 @@ class Command(TyperCommand):
             if any(word in error.message for word in ("integer", "number", "float")):
                 typed, _, _ = self.make_parser(ctx).parse_args(args=words)
                 error.message = _no_number(str(typed[error.param.name]), whole="integer" in error.message)  # type: ignore[union-attr]
+            raise
+        except Exception as error:
+            if hasattr(error, "possibilities"):  # there is no such option
+                from osgt.near_names import nearest  # noqa: PLC0415 - rarely needed
+
+                options = [option for each in self.get_params(ctx) for option in each.opts]
+                error.message += nearest(error.option_name, options)  # type: ignore[attr-defined]
+                error.possibilities = None
             raise
 
     def invoke(self, ctx: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 #: Arguments whose option has another name.
 _OPTIONS = {"privacy_unit": "unit", "group_by": "by"}
 
-#: What a message may name: an argument at its beginning, or anywhere one that is no word of English. What stands in
-#: quotes is the user's own.
+#: What a message may name: an argument or a key at its beginning, or anywhere an argument that is no word of English.
+#: What stands in quotes is the user's own.
 _NAMES = re.compile(
-    r"""(?<!\w)'[^']*'|"[^"]*"|^([a-z_]+)(?=:|[ ]must[ ]|[ ]is[ ]for[ ])|(?<![\w./-])([a-z]+(?:_[a-z]+)+)\b(?:\(\))?"""
+    r"""(?<!\w)'[^']*' | "[^"]*" | ^(?:(?:data|groups|budget|output)\.)?([a-z_]+)(?=:|\ must\ |\ is\ for\ )
+    | (?<![\w./-])([a-z]+(?:_[a-z]+)+)\b(?:\(\))?""",
+    re.VERBOSE,
 )
 
 _CONTEXT: ContextVar[Any] = ContextVar("context", default=None)

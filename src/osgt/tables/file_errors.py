@@ -76,6 +76,8 @@ def _in_table(error: Any, table: type[BaseModel], given: Mapping[str, Any], key:
     if error["type"] == "missing":
         what = field.description or inspect.getdoc(field.annotation) or ""
         return f"{name} must be given: {what[:1].lower()}{what[1:].rstrip('.')}"
+    if get_origin(field.annotation) is list and isinstance(given[key], Mapping):
+        return f"{key} must be a list of tables, each under [[{key}]]"
     return f"{name} must be {value_in_words(field)}, got {_shown(given[key])}"
 
 

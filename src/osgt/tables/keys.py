@@ -111,7 +111,9 @@ def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
         return keys
     if isinstance(keys, Mapping):
         if set(keys) != set(by):
-            raise ValueError(f"public_keys must have a list for each of {list(by)}, got {list(keys)}")
+            raise ValueError(
+                f"public_keys must have a list for each key, {names_in_words(by)}; got {names_in_words([*keys])}"
+            )
         lists = {name: listed(values) for name, values in keys.items()}
         for name, values in lists.items():
             if values is None:

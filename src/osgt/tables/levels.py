@@ -20,8 +20,8 @@ SUMMED_OVER = "summed_over"
 OTHER = "other groups"
 
 _EXPECTED = (
-    'totals must be "rollup", "cube" or a list of levels, each the columns that remain, as in [("region",), ()] or '
-    '[{"by": ["region"], "weight": 2}]'
+    'totals must be "rollup", "cube" or a list of levels, each a list of columns that remain, as in [["region"], []] '
+    'or [{"by": ["region"], "weight": 2}]'
 )
 
 

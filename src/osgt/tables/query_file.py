@@ -65,6 +65,7 @@ kind = "count"
 
 import operator
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -371,7 +372,7 @@ def read_query_file(path: str | Path) -> QueryFile:
     """The query file at a path. Relative paths in it are relative to its folder."""
     path = Path(path)
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        plain = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"query: there is no file {str(path)!r}") from None
     except IsADirectoryError:
@@ -379,7 +380,9 @@ def read_query_file(path: str | Path) -> QueryFile:
     except UnicodeDecodeError:
         raise ValueError(f"query: {str(path)!r} is not TOML: it is not text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"query: {str(path)!r} is not TOML: {error}") from None
+        # The parser names a table by a tuple of Python.
+        words = re.sub(r"\('([^)]*)',?\)", lambda names: "[" + names[1].replace("', '", ".") + "]", str(error))
+        raise ValueError(f"query: {str(path)!r} is not TOML: {words}") from None
     except RecursionError:
         raise ValueError(f"query: {str(path)!r} has lists or tables too deep inside each other") from None
     try:

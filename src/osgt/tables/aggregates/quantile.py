@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from osgt.noise.parameters import confidence_level
 from osgt.privacy.arguments import count
 from osgt.tables.aggregates.base import Aggregate, Column, Error, Limits, Noisy
 from osgt.tables.aggregates.bounded import bounded_arguments, clipped
@@ -137,9 +138,7 @@ def _levels(levels: object) -> tuple[float, ...]:
     given: list[Any] = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else [levels]
     if not given or any(isinstance(each, bool) or not isinstance(each, Real | Decimal) for each in given):
         raise TypeError(f"levels must be numbers between 0 and 1, as in [0.25, 0.5, 0.75], got {levels!r}")
-    found = sorted({float(each) for each in given})
-    if not all(0 < each < 1 for each in found):
-        raise ValueError(f"levels must be above 0 and below 1, got {levels!r}")
+    found = sorted({confidence_level(float(each), "levels") for each in given})
     if len({_percent(each) for each in found}) < len(given):
         raise ValueError(f"levels must differ from each other, got {levels!r}")
     return tuple(found)

@@ -31,12 +31,12 @@ def running_session(master: str | None) -> Any:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError:
         raise missing("Spark", "PySpark", "spark") from None
-    if SparkSession.getActiveSession() is not None:
-        return SparkSession.builder.getOrCreate()
     if master is not None and not _MASTER.fullmatch(master):
         raise ValueError(
             f"master must be local, local[4], spark://host:7077, k8s://https://host:443 or yarn, got {master!r}"
         )
+    if SparkSession.getActiveSession() is not None:
+        return SparkSession.builder.getOrCreate()
     builder = SparkSession.builder.appName("osgt").config("spark.ui.enabled", "false")
     # What goes wrong comes as an exception; what Spark would print about it could quote values.
     builder = builder.config("spark.log.level", "OFF").master(master or "local[*]")
