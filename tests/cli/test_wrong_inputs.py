@@ -297,7 +297,7 @@ def test_a_source(refused, source, message):
         ("preview header.csv --unit user --count", "in UTF-8"),
         ("preview rows.parquet --unit user --by cty --count", "--by: there is no column 'cty'"),
         ("audit --epsilon 1", "--delta must be given"),
-        ("audit rows.parquet --unit user --count", "--epsilon must be given"),
+        ("audit rows.parquet --unit user --count --max-rows-per-group 1", "--epsilon must be given"),
         ("schema --out no/x.json", "--out: there is no folder 'no'"),
         ("paper --out notes.txt", "--out must be a folder"),
         ("ledger opn budget.db x", "Did you mean 'open'?"),

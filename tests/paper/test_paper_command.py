@@ -97,7 +97,7 @@ def test_without_matplotlib_the_error_says_what_to_install(run, tmp_path, monkey
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("--out", tmp_path / "folder")
     assert result.exit_code == 2
-    assert "need matplotlib" in result.stderr
+    assert "needs Matplotlib: pip install" in result.stderr
     assert not (tmp_path / "folder").exists()
     with pytest.raises(ImportError, match=r"osgt\[plots\]"):
         report.recompute(tmp_path / "folder")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from osgt.cli.shared import QueryPath, clear_errors, say, terminal
+from osgt.extras import missing
 
 
 def web(
@@ -36,7 +37,7 @@ def web(
         except ImportError as error:
             if (error.name or "").split(".")[0] == "osgt":
                 raise
-            raise ImportError('osgt web needs an extra: pip install "osgt[web]"') from None
+            raise missing("osgt web", "Starlette and uvicorn", "web") from None
         console = terminal()
         serve(start, port=port, opens=not no_browser, say=lambda text: say(console, text))
 
