@@ -216,7 +216,7 @@ class TestPublicKeys:
             (["a", 5], TypeError, "one type in each column"),
             ([2**70], TypeError, "one type in each column"),
             ([datetime.date(2020, 1, 1), "a"], TypeError, "one type in each column"),
-            ({"town": ["a"]}, ValueError, "a list for each of"),
+            ({"town": ["a"]}, ValueError, "a list for each key"),
             ({"city": "ab"}, TypeError, "a list for 'city'"),
             ({"city": 7}, TypeError, "a list for 'city'"),
             (pa.table({"town": ["a"]}), ValueError, "must have the columns of the keys"),
