@@ -7,19 +7,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from engines import sums
 from goodness import FALSE_ALARM
 from scipy import stats
 
 from osgt import Dataset, DiscreteOSGT
+from osgt.tables.answers import apart
 from osgt.tables.bounds.edges import SCALE
 from osgt.tables.left_out import LeftOut
-from osgt.tables.left_out_measures import left_out_measures
-from osgt.tables.measures import Values
+from osgt.tables.left_out_measures import PLACES, left_out_measures
+from osgt.tables.measures import ClippedSum, Rows
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import prepared_rows
+from osgt.tables.release import exact_sums
+from osgt.tables.values import ValueGrid
 
 SALT = 11
 SCHEMA = pa.schema([("person", pa.string()), ("town", pa.string()), ("fare", pa.float64()), ("row", pa.int64())])
+
+#: People that a mark tells apart, with up to seven rows each; and columns of marks.
+DIGITS, MARKS = 10, 6
+WITH_MARKS = pa.schema([*SCHEMA, *((f"mark_{c}", pa.int64()) for c in range(MARKS))])
 
 
 def made(people, seed=5):
@@ -35,37 +42,51 @@ def made(people, seed=5):
 
 
 def table_of(rows):
+    """The rows, and marks by which the people in them are told apart: the digits of a few whole numbers."""
     person, town, fare = zip(*rows, strict=True)
-    return pa.table([person, town, fare, range(len(rows))], schema=SCHEMA)
+    people = {each: i for i, each in enumerate(dict.fromkeys(person)) if i < DIGITS * MARKS}
+    places = [people.get(each) for each in person]
+    marks = [[0 if i is None or i // DIGITS != c else 8 ** (i % DIGITS) for i in places] for c in range(MARKS)]
+    return pa.table([person, town, fare, range(len(rows)), *marks], schema=WITH_MARKS)
 
 
 def asked(dataset):
     return dataset.group_by("town", max_groups=3, max_rows_per_group=4).count().sum("fare", bounds=(0, 100))
 
 
-def exact(query):
+def exact(query, salt=SALT, order="row"):
     measured = left_out_measures(query.groups, query.aggregates)
-    rows, keys, values = prepared_rows(query, [Values(column) for column in measured.columns])
-    return measured, measured.exact(fetched(compiled(measured.numbers(rows, keys, values))))
+    _, told = apart(fetched(compiled(exact_sums(query, [Rows()], salt, order, measured))))
+    return measured, measured.exact(told)
+
+
+def chosen(query, people, salt=SALT):
+    """The towns that each of the first people counts in, as the marks in the sums tell."""
+    marks = [ClippedSum(f"mark_{c}", ValueGrid("integer", 1, 0, 8**DIGITS)) for c in range(MARKS)]
+    found = sums(query, marks, salt=salt)
+    return {
+        person: {town for (town,), numbers in found.items() if numbers[i // DIGITS][0] >> 3 * (i % DIGITS) & 7}
+        for i, person in enumerate(people)
+    }
 
 
 def noiseless(measured, numbers):
     return LeftOut.of(measured, numbers, dict.fromkeys(measured.names, DiscreteOSGT.laplace(1e-2)), "person", 0.95)
 
 
-def plain(rows, *, max_groups=3, max_rows=4):
-    """The shares that are left out, in plain Python."""
+def plain(rows, towns, *, max_rows=4):
+    """The shares that are left out, in plain Python; `towns` are those that each person counts in."""
     sizes = {}
     for person, town, _ in rows:
         sizes.setdefault(person, {}).setdefault(town, 0)
         sizes[person][town] += 1
-    fares = [fare for _, _, fare in rows if not math.isnan(fare)]
-    kept = {person: min(max_groups / len(towns), 1) for person, towns in sizes.items()}
-    crowd = {person: sum(max(n - max_rows, 0) for n in towns.values()) for person, towns in sizes.items()}
+    fares = [fare for person, town, fare in rows if town in towns[person] and not math.isnan(fare)]
+    lost = {p: sum(n for town, n in each.items() if town not in towns[p]) for p, each in sizes.items()}
+    crowd = {p: sum(max(each[town] - max_rows, 0) for town in towns[p]) for p, each in sizes.items()}
     return {
-        "groups": sum((1 - kept[person]) * sum(towns.values()) for person, towns in sizes.items()) / len(rows),
-        "rows": sum(kept[person] * crowd[person] for person in sizes) / len(rows),
-        "units by groups": sum(part < 1 for part in kept.values()) / len(sizes),
+        "groups": sum(lost.values()) / len(rows),
+        "rows": sum(crowd.values()) / len(rows),
+        "units by groups": sum(number > 0 for number in lost.values()) / len(sizes),
         "units by rows": sum(number > 0 for number in crowd.values()) / len(sizes),
         "values": sum(fare > 100 for fare in fares) / len(fares),
     }
@@ -82,11 +103,51 @@ def told(found):
 
 
 def test_the_numbers_are_those_of_the_rows(engine):
-    rows = made(60)
-    measured, numbers = exact(asked(engine.put(table_of(rows))))
-    assert numbers["units"].sum() == 60
+    rows = made(DIGITS * MARKS)
+    query = asked(engine.put(table_of(rows)))
+    measured, numbers = exact(query)
+    assert numbers["units"].sum() == DIGITS * MARKS
+    towns = chosen(query, dict.fromkeys(person for person, _, _ in rows))
+    of_each = {person: {town for p, town, _ in rows if p == person} for person in towns}
+    assert all(towns[p] <= each and len(towns[p]) == min(len(each), 3) for p, each in of_each.items())
     shares = {name: share.value for name, share in told(noiseless(measured, numbers)).items()}
-    assert shares == pytest.approx(plain(rows), abs=1e-5)
+    assert shares == pytest.approx(plain(rows, towns), abs=1e-5)
+    # The same with rows in random order, as in a release: which rows are kept makes no difference to how many.
+    _, again = exact(query, order=None)
+    assert all(np.array_equal(again[name], each) for name, each in numbers.items())
+
+
+def test_appearances_are_counted_where_rows_are_not(engine):
+    rows = made(40)
+    query = engine.put(table_of(rows)).group_by("town", max_groups=2).count_units()
+    measured, numbers = exact(query)
+    groups = {}
+    for person, town, _ in rows:
+        groups.setdefault(person, set()).add(town)
+    found, number = noiseless(measured, numbers), sum(map(len, groups.values()))
+    lost = sum(max(len(each) - 2, 0) for each in groups.values())
+    assert found.by_max_groups.value == pytest.approx(lost / number, abs=1e-5)
+    assert found.units_by_max_groups.value == pytest.approx(np.mean([len(g) > 2 for g in groups.values()]), abs=1e-5)
+
+
+def test_rows_without_groups(engine):
+    rows = [(f"p{i}", "a", 5.0) for i in range(30) for _ in range(1 + i % 6)]
+    measured, numbers = exact(engine.put(table_of(rows)).group_by(max_rows_per_group=2).count())
+    found = noiseless(measured, numbers)
+    assert found.by_max_groups.value == 0
+    assert found.by_max_rows_per_group.value == pytest.approx(5 * (1 + 2 + 3 + 4) / len(rows), abs=1e-5)
+    assert found.units_by_max_rows_per_group.value == pytest.approx(4 / 6, abs=1e-5)
+
+
+def test_a_unit_with_more_rows_than_any_place_is_one_unit():
+    size = PLACES[-1] + 500_000
+    table = pa.table({"person": np.zeros(size, int), "town": np.arange(size) % 4, "fare": np.full(size, 500.0)})
+    _, numbers = exact(asked(Dataset(table, "person")), order=None)
+    assert numbers["units"].tolist() == [0, 0, 0, 1]
+    for name in ("rows", "values of fare"):
+        assert 0.9 * SCALE < numbers[name][-1].sum() <= SCALE
+        assert numbers[name][:-1].sum() == 0
+    assert numbers["rows"][-1, 0] == pytest.approx(numbers["rows"][-1].sum() / 4, rel=1e-3)
 
 
 def test_one_unit_moves_each_histogram_by_one_at_most(engine):
@@ -103,14 +164,10 @@ def test_one_unit_moves_each_histogram_by_one_at_most(engine):
 
 def test_as_much_is_left_out_as_by_the_release(engine):
     """Everybody is in four towns, with three rows in each: of two of them two rows each are kept, whoever is chosen."""
-    from osgt.tables.measures import Rows  # noqa: PLC0415
-    from osgt.tables.release import exact_sums  # noqa: PLC0415
-
     rows = [(f"p{i}", town, 1.0) for i in range(40) for town in "abcd" for _ in range(3)]
     query = engine.put(table_of(rows)).group_by("town", max_groups=2, max_rows_per_group=2).count()
     found = noiseless(*exact(query))
-    sums = fetched(compiled(exact_sums(query, [Rows()], SALT, None)))
-    kept = sum(sums["sum_0_0"].to_pylist()) / len(rows)
+    kept = sum(numbers[0][0] for numbers in sums(query, [Rows()]).values()) / len(rows)
     assert found.by_max_groups.value == pytest.approx(1 / 2, abs=1e-5)
     assert found.by_max_rows_per_group.value == pytest.approx(1 / 6, abs=1e-5)
     assert 1 - found.by_max_groups.value - found.by_max_rows_per_group.value == pytest.approx(kept, abs=1e-5)
@@ -141,8 +198,8 @@ class TestCoverage:
 
     def hits(self, table, law, noise, claimed):
         rows = TABLES[table]()
-        truth = plain(rows)
         measured, numbers = exact(asked(Dataset(table_of(rows), privacy_unit="person")))
+        truth = {name: share.value for name, share in told(noiseless(measured, numbers)).items()}
         made_law = LAWS[law]
         drawn = {name: made_law(noise * (1 if name == "units" else SCALE)) for name in measured.names}
         laws = {name: made_law(claimed * (1 if name == "units" else SCALE)) for name in measured.names}

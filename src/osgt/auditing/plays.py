@@ -41,9 +41,7 @@ class ReleasePlay:
         """What comes out of the query."""
         plan, form = self.plan, {}
         ready = prepared(query, plan, salt, order)
-        form["SQL text"] = plain_sql(ready.sums)
-        if ready.left_out is not None:
-            form["SQL text of what is left out"] = plain_sql(ready.left_out)
+        form["SQL text"] = plain_sql(ready)
         exact = exact_numbers(query, plan, ready)
         names = keys_of(exact.keys)
         numbers = {measure.words: _by_place(measure, names, each) for measure, each in exact.numbers.items()}

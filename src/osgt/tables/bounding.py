@@ -7,18 +7,34 @@ numbers alone, never on other units: that is what bounds the sensitivity.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import ibis
 import ibis.expr.types as ir
 
 from osgt.limits import LARGEST_SUM
 from osgt.sampling.entropy import token
+from osgt.tables.answers import together
 from osgt.tables.engines import engine_on
 from osgt.tables.measures import Measure, Place
 
 #: Columns of the rows that are bounded; values keep their places under other names of this form.
 UNIT = "unit"
+
+
+class Told(Protocol):
+    """What else is asked about the rows, and told in the same answer."""
+
+    @property
+    def all_groups(self) -> bool:
+        """Whether it needs the rows of all groups, rather than those of the groups that are kept."""
+
+    def numbers(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
+        """A table of numbers, from rows of which none is left out for `max_rows` yet.
+
+        They have the rank of their group within their unit ("group_rank"), the number of all rows of their unit
+        ("unit_rows"), and a part of 1 ("part") that adds up to the rows that are kept of their unit and group.
+        """
 
 
 def fresh_salt() -> int:
@@ -37,8 +53,9 @@ def bounded_sums(
     salt: int,
     order: str | None = None,
     levels: Mapping[tuple[str, ...], str] | None = None,
+    told: Told | None = None,
 ) -> ir.Table:
-    """One row for each group: its keys, and the sums `sum_i_j` of number j of measure i.
+    """One row for each group: its keys, and the sums `sum_i_j` of number j of measure i; and those of what is `told`.
 
     Sums beyond ±2⁶¹ count as that: no sum is an error, and a unit moves none further than without this limit.
 
@@ -52,9 +69,11 @@ def bounded_sums(
         Column by which the rows of a unit in a group are ordered, random if not given.
     levels
         Column of `rows` with the group of each level in which distinct units are counted.
+    told
+        What else is asked. Its rows are beside those of the groups, to be taken apart by `answers.apart`.
     """
     units = any(measure.uses_first for measure in measures)
-    kept = _kept(
+    chosen, kept = _chosen(
         rows,
         list(keys),
         max_groups,
@@ -64,6 +83,7 @@ def bounded_sums(
         choose=bool(values),
         units=units,
         with_unit=bool(levels),
+        told=told,
     )
     # Of the groups that a unit is in within one of a level, the first by its rank.
     ranks = {
@@ -81,7 +101,8 @@ def bounded_sums(
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, place)):
             sums[f"sum_{i}_{j}"] = saturated(total(contribution.cast("int64")))
-    return kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
+    found = kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
+    return found if told is None else together(found, told.numbers(chosen, values))
 
 
 def saturated(total: Any) -> Any:
@@ -89,7 +110,7 @@ def saturated(total: Any) -> Any:
     return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
 
 
-def _kept(
+def _chosen(
     rows: ir.Table,
     keys: list[str],
     max_groups: int,
@@ -100,34 +121,43 @@ def _kept(
     choose: bool,
     units: bool,
     with_unit: bool,
-) -> ir.Table:
-    """The rows that are kept, with the rank of their group within their unit, from 0 on.
+    told: Told | None,
+) -> tuple[ir.Table, ir.Table]:
+    """The rows of the groups that are kept (of all groups, if these are asked for), and those of them that are kept.
 
-    Where `units` matter, one row of each unit in a group has the position 0.
+    They have the rank of their group within their unit, from 0 on. Where `units` matter, one of the kept rows of each
+    unit in a group has the position 0.
     """
     if UNIT not in rows.columns:
         # Every row is a unit of its own, and in one group: nothing can be left out.
         nothing = ibis.literal(0, type="int64")
-        return rows.mutate(position=nothing, group_rank=nothing)
+        rows = rows.mutate(position=nothing, group_rank=nothing)
+        return rows, rows
     rows = rows.filter(rows[UNIT].notnull())
     shuffled = partial(_shuffled, order=order)
     if not keys:
-        return _first_rows(shuffled(rows), keys, max_rows)
+        rows = shuffled(rows)
+        each = ibis.window(group_by=UNIT, order_by="shuffled")
+        rows = rows.mutate(position=ibis.row_number().over(each), **_unit_rows(rows, each, told))
+        return _with_part(rows, max_rows), rows.filter(rows["position"] < max_rows)
     rows = rows.mutate(choice=_choice(rows, keys, salt))
     if choose and engine_on(rows.get_backend()).computes_once:
-        return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units, with_unit=with_unit)
+        return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units, with_unit=with_unit, told=told)
     each = ibis.window(**_in_order(keys))
     if choose:
         # The longer order comes first: what is sorted by it is sorted by the shorter one as well.
         longer = {"group_by": UNIT, "order_by": ["choice", *keys, "shuffled"]}
         rows = shuffled(rows)
-        rows = rows.mutate(row=ibis.row_number().over(**longer)).drop("shuffled").mutate(**_ranks(each))
+        rows = rows.mutate(row=ibis.row_number().over(**longer)).drop("shuffled")
+        rows = rows.mutate(**_ranks(each), **_unit_rows(rows, each, told))
     else:
         # Which rows are kept makes no difference to how many.
-        rows = rows.mutate(row=ibis.row_number().over(each), **_ranks(each))
-    rows = rows.mutate(position=rows["row"] - rows["before"])
-    rows = rows.filter((rows["group_rank"] < max_groups) & (rows["position"] < max_rows))
-    return rows.drop("choice", "row", "before")
+        rows = rows.mutate(row=ibis.row_number().over(each), **_ranks(each), **_unit_rows(rows, each, told))
+    rows = rows.mutate(position=rows["row"] - rows["before"]).drop("choice", "row", "before")
+    if told is None or not told.all_groups:
+        rows = rows.filter(rows["group_rank"] < max_groups)
+    kept = rows.filter((rows["group_rank"] < max_groups) & (rows["position"] < max_rows))
+    return _with_part(rows, max_rows), kept
 
 
 def _few_and_many(
@@ -139,7 +169,8 @@ def _few_and_many(
     *,
     units: bool,
     with_unit: bool,
-) -> ir.Table:
+    told: Told | None,
+) -> tuple[ir.Table, ir.Table]:
     """The same in less time, where a part of a query that is used twice is computed once (the engine sees to it).
 
     Few units have more rows in a group than are kept: only those rows are put into random order. Every window takes
@@ -147,17 +178,28 @@ def _few_and_many(
     """
     nothing = ibis.literal(0, type="int64")
     each = ibis.window(**_in_order(keys))
-    peers = ibis.range_window(**_in_order(keys), preceding=None, following=0)
-    row = ibis.row_number().over(each) if units else nothing
-    ranked = rows.mutate(row=row, through=rows.count().over(peers), **_ranks(each))
-    ranked = ranked.mutate(size=ranked["through"] - ranked["before"])
+    peers = ibis.range_window(**_in_order(keys), preceding=0, following=0)
+    found = {"group_rank": ibis.dense_rank().over(each), "size": rows.count().over(peers)}
+    found |= {"row": ibis.row_number().over(each), "before": ibis.rank().over(each)} if units else {}
+    ranked = rows.mutate(**found, **_unit_rows(rows, each, told))
     ranked = ranked.filter(ranked["group_rank"] < max_groups)
+    ranked = ranked.mutate(position=ranked["row"] - ranked["before"] if units else nothing)
     few = ranked.filter(ranked["size"] <= max_rows)
-    few = few.mutate(position=few["row"] - few["before"] if units else nothing)
     many = _first_rows(shuffled(ranked.filter(ranked["size"] > max_rows)), keys, max_rows)
     dropped = ("choice",) if with_unit else ("choice", UNIT)
-    columns = [*(name for name in rows.columns if name not in dropped), "group_rank", "position"]
-    return few.select(columns).union(many.select(columns))
+    kept = [*(name for name in rows.columns if name not in dropped), "group_rank", "position"]
+    part = ibis.ifelse(ranked["size"] > max_rows, float(max_rows) / ranked["size"].cast("float64"), 1.0)
+    return ranked.mutate(part=part), few.select(kept).union(many.select(kept))
+
+
+def _unit_rows(rows: ir.Table, each: Any, told: Told | None) -> dict[str, Any]:
+    """The number of rows of a unit, if somebody asks for it; in the order that is there anyway."""
+    return {} if told is None else {"unit_rows": rows.count().over(each)}
+
+
+def _with_part(rows: ir.Table, max_rows: int) -> ir.Table:
+    """The rows with 1 for those that are kept."""
+    return rows.mutate(part=ibis.ifelse(rows["position"] < max_rows, 1.0, 0.0))
 
 
 def _in_order(keys: list[str]) -> dict[str, Any]:

@@ -15,7 +15,15 @@ from osgt.tables.bounds.edges import SCALE
 from osgt.tables.bounds.histogram import Histogram
 from osgt.tables.bounds.share import Share, share_of
 from osgt.tables.groups import Groups
-from osgt.tables.left_out_measures import FATES, KINDS, PLACES, LeftOutMeasures, can_lose_groups, can_lose_rows
+from osgt.tables.left_out_measures import (
+    FATES,
+    KINDS,
+    PLACES,
+    WEIGHTS,
+    LeftOutMeasures,
+    can_lose_groups,
+    can_lose_rows,
+)
 
 Integers = NDArray[np.int64]
 
@@ -32,7 +40,7 @@ class LeftOut:
 
     `by_max_groups` and `by_max_rows_per_group` are shares of the rows, or of the units in groups where only these
     count; `units_by_…` are shares of the units of which something was left out; `values` are shares of each column's
-    values that were beyond its bounds.
+    values, in the groups that units count in, that were beyond its bounds.
     """
 
     unit: str
@@ -180,7 +188,7 @@ def _fate(numbers: Integers, law: IntegerLaw, part: Sequence[int], whole: Sequen
     places = _places(numbers, law)
     inside = places.around(1, 1)
     counts = numbers[inside] / SCALE
-    rows = np.repeat(places.places[inside][:, None], FATES, axis=1)
+    rows = np.repeat((SCALE / WEIGHTS[inside])[:, None], FATES, axis=1)
     wanted, all_of = np.zeros_like(rows), np.zeros_like(rows)
     wanted[:, list(part)] = rows[:, list(part)]
     all_of[:, list(whole)] = rows[:, list(whole)]

@@ -1,12 +1,12 @@
 """What is measured about the bounds of a release: how many rows they leave out, of how many units, and values beyond.
 
 A unit may have any number of rows, so no total of rows can be measured as it is. Units are put into places by the
-number of their rows: the place e for those with at most e rows, and more than the place before has. A unit with n rows
-counts there as n/e, in whole parts of SCALE, split by what becomes of its rows. Places times parts are the totals
-again, and a unit moves the histogram by SCALE at most, whatever it holds.
+number of their rows: the place e for those with at most e rows, and more than the place before has. Each row of a unit
+counts ⌊SCALE/e⌋ there, split by what becomes of it. Numbers divided by that are rows again, and a unit moves the
+histogram by SCALE at most, whatever it holds.
 
-Groups and rows are left out at random. What is measured is the share to be expected, as a unit's own rows decide it: of
-the rows of a unit in g groups the part 1 - max_groups/g. Over many units chance makes no difference.
+The rows are those that the release itself bounds, in the same query: what is told is what was left out, by the groups
+that were chosen. Values are looked at in these groups, and units have their place there by their rows in them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.calibration import Part
+from osgt.limits import LARGEST_SUM
 from osgt.tables.aggregates.base import Aggregate, Limits
 from osgt.tables.bounding import UNIT, saturated
 from osgt.tables.bounds.edges import SCALE, count_edges
@@ -31,6 +32,10 @@ Integers = NDArray[np.int64]
 
 #: Places of units by their rows, each at most 1.5 times the one before. More rows of a unit than the last are ignored.
 PLACES = count_edges()
+_LAST = PLACES[-1]
+
+#: What a row counts at each place.
+WEIGHTS = SCALE // np.asarray(PLACES, dtype=np.int64)
 
 #: What becomes of rows: left out by max_groups, by max_rows_per_group, or kept. Of values: beyond bounds, within, none.
 FATES = 3
@@ -66,53 +71,59 @@ class LeftOutMeasures:
         rows, units = Part(SCALE, coordinates), Part(1, coordinates, _LIGHT)
         return {name: units if name == "units" else rows for name in self.names}
 
-    def numbers(self, rows: ir.Table, keys: Sequence[str], values: Mapping[str, str]) -> ir.Table:
-        """The query: for each place what all units together come to there, and how much of it has each fate."""
-        units = self._units(rows, list(keys), values)
-        size, kept = as_float(units["size"]), ibis.least(float(self.groups.max_groups) / as_float(units["groups"]), 1.0)
-        place = _place(size)
-        whole = _part(size / place, ibis.literal(SCALE, type="int64"))
-        split = {"rows": (1.0 - kept, kept * as_float(units["crowd"]) / size)}
-        split |= {
-            f"values_{i}": (as_float(units[f"beyond_{i}"]) / size, as_float(units[f"within_{i}"]) / size)
-            for i in range(len(self.limits))
+    @property
+    def all_groups(self) -> bool:
+        """Where rows do not count, a unit in a group is what can be left out: all its groups have to be known."""
+        return self.groups.max_rows is None and not self.groups.each_row
+
+    def numbers(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
+        """The query: for each place how many rows all units together have there, and how many of them which fate.
+
+        `rows` are as in `bounding.Told`.
+        """
+        units = self._units(rows, values)
+        size, chosen = ibis.least(units["size"], _LAST), ibis.least(units["chosen"], _LAST)
+        inside = ibis.least(_scaled(units["chosen"], units["size"]), size)
+        columns: dict[str, Any] = {
+            "place": _place(units["size"]),
+            "place_of_chosen": _place(units["chosen"]),
+            "size": size,
+            "inside": inside,
+            "kept": ibis.least(_scaled(units["kept"], units["size"]), inside),
+            "chosen": chosen,
         }
-        columns: dict[str, Any] = {"place": place.cast("int64"), "all": whole}
-        for name, (first, second) in split.items():
-            columns[f"{name}_0"] = _part(first * size / place, whole)
-            columns[f"{name}_1"] = _part(second * size / place, whole - columns[f"{name}_0"])
-        more, crowded = units["groups"] > self.groups.max_groups, units["crowd"] > 0
+        for i in range(len(self.limits)):
+            beyond = ibis.least(_scaled(units[f"beyond_{i}"], units["chosen"]), chosen)
+            within = _scaled(units[f"within_{i}"], units["chosen"])
+            columns |= {f"beyond_{i}": beyond, f"within_{i}": ibis.least(within, chosen - beyond)}
+        more, crowded = units["chosen"] < units["size"], units["kept"] < units["chosen"]
         for i in range(KINDS):
             kind = (more if i & 1 else ~more) & (crowded if i & 2 else ~crowded)
             columns[f"kind_{i}"] = one_if(kind)
         table, total = units.select(**columns), engine_on(rows.get_backend()).total
-        sums = {name: saturated(total(table[name].cast("int64"))) for name in columns if name != "place"}
-        return table.group_by("place").agg(**sums)
+        places = ["place", "place_of_chosen"]
+        sums = {name: saturated(total(table[name].cast("int64"))) for name in columns if name not in places}
+        return table.group_by(places).agg(**sums)
 
-    def _units(self, rows: ir.Table, keys: list[str], values: Mapping[str, str]) -> ir.Table:
-        """For each unit its groups, its rows, those too many in their groups, and its values beyond and within bounds.
-
-        Two plain aggregations, which take less time than a choice of groups would.
-        """
+    def _units(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
+        """For each unit its rows, those in the groups that are kept, those that are kept; and values in the groups."""
         if self.groups.each_row:
-            one, none = (ibis.literal(number, type="int64") for number in (1, 0))
+            one = ibis.literal(1, type="int64")
             outside = {name: one_if(holds) for name, holds in self._outside(rows, values).items()}
-            return rows.select(groups=one, size=one, crowd=none, **outside)
-        rows = rows.filter(rows[UNIT].notnull())
-        counted = {name: rows.count(where=holds) for name, holds in self._outside(rows, values).items()}
-        pairs = rows.group_by([UNIT, *keys]).agg(size=rows.count().cast("int64"), **counted)
-        if self.groups.max_rows is None:
-            # Where rows do not count, a unit in a group is all that can be left out.
-            pairs = pairs.mutate(size=ibis.literal(1, type="int64"))
-        sums = {name: pairs[name].sum().cast("int64") for name in counted}
-        return pairs.group_by(UNIT).agg(
-            groups=pairs.count().cast("int64"),
-            size=pairs["size"].sum().cast("int64"),
-            crowd=ibis.greatest(pairs["size"] - self.groups.rows, 0).sum().cast("int64"),
-            **sums,
+            return rows.select(size=one, chosen=one, kept=one, **outside)
+        if self.all_groups:
+            units = rows.group_by(UNIT).agg(size=(rows["group_rank"].max() + 1).cast("int64"))
+            kept = ibis.least(units["size"], self.groups.max_groups)
+            return units.mutate(chosen=kept, kept=kept)
+        counted = {name: rows.count(where=holds).cast("int64") for name, holds in self._outside(rows, values).items()}
+        return rows.group_by(UNIT).agg(
+            size=rows["unit_rows"].max().cast("int64"),
+            chosen=rows.count().cast("int64"),
+            kept=(rows["part"].sum() + 0.5).floor().cast("int64"),  # a whole number, but for rounding
+            **counted,
         )
 
-    def _outside(self, rows: ir.Table, values: Mapping[str, str]) -> dict[str, Any]:
+    def _outside(self, rows: ir.Table, values: Mapping[Any, str]) -> dict[str, Any]:
         """Whether a value is there, and beyond or within its bounds."""
         found: dict[str, Any] = {}
         for i, limits in enumerate(self.limits):
@@ -126,33 +137,33 @@ class LeftOutMeasures:
     def exact(self, answer: pa.Table) -> dict[str, Integers]:
         """The numbers of each histogram: a row for each place and a column for each fate, or the kinds of units."""
         columns = {name: np.asarray(answer[name].cast(pa.int64()).to_numpy()) for name in answer.column_names}
-        at = np.searchsorted(np.asarray(PLACES), columns["place"])
-        found = {}
-        for name, short in zip(
-            self.names, ["rows", "kind", *(f"values_{i}" for i in range(len(self.limits)))], strict=True
-        ):
-            if name == "units":
-                found[name] = np.array([columns[f"{short}_{i}"].sum() for i in range(KINDS)], dtype=np.int64)
-                continue
-            first, second = columns[f"{short}_0"], columns[f"{short}_1"]
-            numbers = np.zeros((len(PLACES), FATES), dtype=np.int64)
-            numbers[at] = np.stack([first, second, columns["all"] - first - second], axis=1)
-            found[name] = numbers
+        kinds = np.array([columns[f"kind_{i}"].sum() for i in range(KINDS)], dtype=np.int64)
+        size, inside, kept = columns["size"], columns["inside"], columns["kept"]
+        found = {"rows": _at(columns["place"], size - inside, inside - kept, kept), "units": kinds}
+        for i, name in enumerate(self.names[2:]):
+            beyond, within = columns[f"beyond_{i}"], columns[f"within_{i}"]
+            found[name] = _at(columns["place_of_chosen"], beyond, within, columns["chosen"] - beyond - within)
         return found
+
+
+def _at(place: Integers, *fates: Integers) -> Integers:
+    """The rows with each fate, at their places and times the weights of these."""
+    at, numbers = np.searchsorted(np.asarray(PLACES), place), np.zeros((len(PLACES), FATES), dtype=np.int64)
+    np.add.at(numbers, at, np.stack(fates, axis=1))
+    most = LARGEST_SUM // WEIGHTS[:, None]
+    return np.minimum(numbers, most) * WEIGHTS[:, None]
 
 
 def _place(size: Any) -> Any:
     """The least of the places that is not smaller than a number of rows, or the last one."""
-    *before, last = (float(place) for place in PLACES)
-    return ibis.cases(*((size <= place, place) for place in before), else_=last).cast("float64")
+    *before, last = (ibis.literal(place, type="int64") for place in PLACES)
+    return ibis.cases(*((size <= place, place) for place in before), else_=last)
 
 
-def _part(part: Any, most: Any) -> Any:
-    """A part of a unit in whole parts of SCALE, rounded down.
-
-    Whatever the engine's arithmetic makes of it, it is between 0 and `most`, so that no unit is more than SCALE.
-    """
-    return ibis.least(ibis.greatest((part * SCALE).floor().cast("int64"), 0), most)
+def _scaled(part: Any, size: Any) -> Any:
+    """A part of a unit's rows; of a unit with more than the last place has, the same share of that."""
+    share = (as_float(part) * float(_LAST) / as_float(size)).floor().cast("int64")
+    return ibis.ifelse(size > _LAST, share, part)
 
 
 def left_out_measures(groups: Groups, aggregates: Sequence[Aggregate]) -> LeftOutMeasures | None:

@@ -22,6 +22,7 @@ from osgt.mechanism import Mechanism
 from osgt.privacy import Charge
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.aggregates.kinds import Asking
+from osgt.tables.answers import apart
 from osgt.tables.bounding import UNIT, bounded_sums, fresh_salt
 from osgt.tables.cards import release_card, release_line
 from osgt.tables.engines.engine import Engine
@@ -30,6 +31,7 @@ from osgt.tables.groups import Groups
 from osgt.tables.interchange import Interchange
 from osgt.tables.keys import KEY
 from osgt.tables.left_out import LeftOut
+from osgt.tables.left_out_measures import LeftOutMeasures
 from osgt.tables.levels import SUMMED_OVER
 from osgt.tables.measures import Measure, Values
 from osgt.tables.output import SUFFIXES, check_writable, used_files
@@ -241,14 +243,6 @@ def finished(query: Query, plan: Plan, answer: "Measured", reservation: Any = No
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """The queries for the engine, compiled and checked: for the sums, and for what is left out."""
-
-    sums: EngineQuery
-    left_out: EngineQuery | None
-
-
-@dataclass(frozen=True)
 class Exact:
     """The keys of all groups, the exact numbers of each measure and those of what is left out. Nobody may see them."""
 
@@ -266,33 +260,29 @@ class Measured:
     left_out: LeftOut | None
 
 
-def prepared(query: Query, plan: Plan, salt: int | None = None, order: str | None = None) -> Prepared:
-    """All that can be refused is refused here. No row is read.
+def prepared(query: Query, plan: Plan, salt: int | None = None, order: str | None = None) -> EngineQuery:
+    """The query for the engine: all that can be refused is refused here. No row is read.
 
     A release has a fresh salt and its rows in random order; an audit plays it again with those that are given.
     """
     salt = fresh_salt() if salt is None else salt
-    sums = compiled(exact_sums(query, summed(plan), salt, order))
-    check_query(sums)
-    left_out = None
-    if plan.left_out is not None:
-        looked_at: list[Measure] = [Values(column) for column in plan.left_out.columns]
-        left_out = compiled(plan.left_out.numbers(*prepared_rows(query, looked_at, numbered=False)))
-        check_query(left_out)
-    return Prepared(sums, left_out)
+    ready = compiled(exact_sums(query, summed(plan), salt, order, plan.left_out))
+    check_query(ready)
+    return ready
 
 
-def measured(query: Query, plan: Plan, ready: Prepared) -> Measured:
+def measured(query: Query, plan: Plan, ready: EngineQuery) -> Measured:
     """What the engine gives back, with noise. Any error here may depend on the data."""
     return with_noise(query, plan, exact_numbers(query, plan, ready))
 
 
-def exact_numbers(query: Query, plan: Plan, ready: Prepared) -> Exact:
+def exact_numbers(query: Query, plan: Plan, ready: EngineQuery) -> Exact:
     """What the engine gives back."""
-    keys, found = _exact(query, summed(plan), fetched(ready.sums))
-    left_out: Mapping[str, NDArray[np.int64]] = {}
-    if plan.left_out is not None and ready.left_out is not None:
-        left_out = plan.left_out.exact(fetched(ready.left_out))
+    answer, left_out = fetched(ready), {}
+    if plan.left_out is not None:
+        answer, told = apart(answer)
+        left_out = plan.left_out.exact(told)
+    keys, found = _exact(query, summed(plan), answer)
     return Exact(keys, {measure: measure.exact(found) for measure in plan.parts}, left_out)
 
 
@@ -343,9 +333,16 @@ def shown_keys(query: Query, keys: pa.Table) -> pa.Table:
     return pa.table(columns, names=list(query.groups.by))
 
 
-def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | None = None) -> ir.Table:
-    """The exact, bounded sums of each group, as a query for the engine."""
-    rows, keys, values = prepared_rows(query, measures, order, numbered=False)
+def exact_sums(
+    query: Query,
+    measures: list[Measure],
+    salt: int,
+    order: str | None = None,
+    left_out: LeftOutMeasures | None = None,
+) -> ir.Table:
+    """The exact, bounded sums of each group, and what is left out: a query for the engine."""
+    looked_at = [Values(column) for column in (() if left_out is None else left_out.columns)]
+    rows, keys, values = prepared_rows(query, [*measures, *looked_at], order, numbered=False)
     counted = {measure.by for measure in measures if isinstance(measure, UnitsAt) and measure.by}
     return bounded_sums(
         rows,
@@ -357,6 +354,7 @@ def exact_sums(query: Query, measures: list[Measure], salt: int, order: str | No
         salt=salt,
         order=None if order is None else "order",
         levels={by: name for by, name in level_columns(query.groups).items() if by in counted},
+        told=left_out,
     )
 
 
