@@ -52,6 +52,29 @@ def hostile(folder):
     release.report(folder / "hostile.html", title=LONG, subtitle=TURNED, publisher=HOSTILE[1], contact=HOSTILE[9])
 
 
+def totals(folder):
+    """Totals over both of two keys, and labels of values."""
+    rows = pa.table({"user": np.arange(4000), "town": ["Rome", "Oslo"] * 2000, "month": np.arange(4000) // 2 % 12 + 1})
+    keys = {"town": ["Rome", "Oslo"], "month": list(range(1, 13))}
+    query = Dataset(rows, "user").group_by(
+        "town", "month", max_groups=1, max_rows_per_group=1, public_keys=keys, totals="cube"
+    )
+    values = {"town": {"Rome": LONG}, "month": {1: HOSTILE[0], 12: "December"}}
+    query.count().count_units().release(1, 1e-6).report(folder / "totals.html", values=values)
+
+
+def chosen(folder):
+    """Many groups that are chosen by their size, of two keys without an order; medians, shares and other groups."""
+    generator = np.random.default_rng(3)
+    towns = [f"Commune {i:04d} {'of the upper valley ' * (i % 3)}" for i in generator.integers(0, 150, 20_000)]
+    rows = pa.table(
+        {"user": np.arange(20_000), "town": towns, "kind": ["x", "y"] * 10_000, "fare": np.arange(20_000) % 50}
+    )
+    query = Dataset(rows, "user").group_by("town", "kind", max_groups=1, max_rows_per_group=1, totals=[()])
+    release = query.count_units().median("fare", (0, 50)).proportion("fare > 20", name="dear").release(1, 1e-6)
+    release.report(folder / "chosen.html", labels={"fare": "Fare", "user": "passenger"})
+
+
 def several(folder):
     """Tables of one publication, one of them with a hostile title."""
     rows = pa.table({"user": np.arange(3000), "town": ["Rome", "Oslo"] * 1500, "month": np.arange(3000) % 12 + 1})
@@ -95,7 +118,15 @@ def notebook(folder):
     (folder / "notebook.html").write_text(f"{head}<body><main><h1>Notebook</h1>{body}</main></body></html>", "utf-8")
 
 
-PAGES = {"plain": plain, "hostile": hostile, "auditor": auditor, "notebook": notebook, "several": several}
+PAGES = {
+    "plain": plain,
+    "hostile": hostile,
+    "totals": totals,
+    "chosen": chosen,
+    "auditor": auditor,
+    "notebook": notebook,
+    "several": several,
+}
 
 
 @pytest.fixture(scope="module")

@@ -229,7 +229,8 @@ class TestCoverage:
         assert number > 10
         assert size < 1000
         assert (
-            f"more than {size:,} rows, unless there are at least about {number:,} of that kind" in found.sentences[-1]
+            f"Up to about {number:,} cases of a person with more than {size:,} rows can go unseen"
+            in found.sentences[-1]
         )
 
     def test_they_would_not_with_more_noise_than_they_say(self):

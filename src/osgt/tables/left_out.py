@@ -144,8 +144,8 @@ class LeftOut:
             return []
         what = "rows" if self.groups.max_rows is not None else "groups"
         return [
-            f"These figures do not show {with_article(self.unit)} with more than {rows:,} {what}, unless there are at "
-            f"least about {number:,} of that kind."
+            f"Up to about {number:,} cases of {with_article(self.unit)} with more than {rows:,} {what} can go unseen "
+            "here; the true shares are larger then."
         ]
 
     @property
