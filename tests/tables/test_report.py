@@ -242,7 +242,7 @@ class TestTexts:
             (
                 {"labels": {"town": "x"}},
                 ValueError,
-                "labels: there is no key or column 'town'; the table has 'city', 'count', 'fare_mean', 'user' and 'fare'",
+                "no key or column 'town'; the table has 'city', 'count', 'fare_mean', 'user' and 'fare'",
             ),
             ({"units": {"user": "x"}}, ValueError, "units: there is no key or column 'user'"),
             ({"units": {"count": 1}}, TypeError, "units: count must be text, got 1"),
