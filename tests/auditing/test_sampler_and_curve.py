@@ -206,13 +206,23 @@ class TestCurve:
             audit(lambda x, n: [1, 2], 1, 0, data=0, neighbour=1, draws=1000, vectorised=True)
 
 
+MECHANISMS = [Mechanism(1, 1e-6, coordinates=4), Mechanism(0.5, 0), Mechanism(2, 1e-8, shift=0.3)]
+
+
 @pytest.mark.long
-def test_a_hundred_honest_audits():
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_hundred_honest_audits(mechanism):
     """No alarm in a hundred audits of each, at a false-alarm rate of 1e-6: but for a chance of 1e-4."""
-    for mechanism in (Mechanism(1, 1e-6, coordinates=4), Mechanism(0.5, 0), Mechanism(2, 1e-8, shift=0.3)):
-        for _ in range(100):
-            result = audit(mechanism, draws=200_000)
-            assert result.passed, str(result)
+    failed = [result for _ in range(100) if not (result := audit(mechanism, draws=50_000)).passed]
+    assert failed == []
+
+
+@pytest.mark.long
+def test_false_alarms_where_they_are_frequent_enough_to_count():
+    """At 5 %: of 300 audits at most binomial(300, 0.05) fail, more than 45 with a probability below 1e-9."""
+    failed = sum(not audit(MECHANISMS[i % 3], draws=10_000, false_alarm=0.05).passed for i in range(300))
+    print(f"{failed} of 300 honest audits failed at a false-alarm rate of 5 %")
+    assert failed <= 45
 
 
 @pytest.mark.long

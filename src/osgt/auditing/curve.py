@@ -174,7 +174,7 @@ def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> C
     share, smaller = measured.refuted_share(claim, false_alarm), measured.seen(claim, false_alarm)
     details |= {"proved_share_of_epsilon": share, "smaller_noise_seen": smaller}
     words = f"{drawn:,} draws on each of two neighbouring data sets: no evidence against {claim.words}."
-    words += f" The loss is at least {share:.1%} of what is claimed." if share > 0 else ""
+    words += f" The loss is at least {_percent(share)} of what is claimed." if share > 0 else ""
     words += (
         " So few draws say little."
         if smaller is None
@@ -193,6 +193,8 @@ def _curve(measured: Measured, claim: Claim, false_alarm: float) -> list[dict[st
     (p_low, p_high), (q_low, q_high) = measured.data.limits(error), measured.neighbour.limits(error)
     p, q = measured.data.share, measured.neighbour.share
     most = claim.most(q)
+    # The claim is broken for certain where even the least p is more than what the largest q allows.
+    least, largest = claim.most(q_low) - p_high, claim.most(q_high) - p_low
     order = np.argsort(q)
     return [
         {
@@ -203,6 +205,9 @@ def _curve(measured: Measured, claim: Claim, false_alarm: float) -> list[dict[st
             "type_2_low": float(1 - p_high[i]),
             "type_2_high": float(1 - p_low[i]),
             "claimed_type_2": float(1 - most[i]),
+            "room": float(most[i] - p[i]),
+            "room_low": float(least[i]),
+            "room_high": float(largest[i]),
         }
         for i in order
     ]

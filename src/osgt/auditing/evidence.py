@@ -27,8 +27,9 @@ Integers = NDArray[np.int64]
 #: Logarithms of evidence are off by less than this for up to 10¹⁰ draws; it is taken off.
 _ROUNDING = 1e-3
 
-#: Halvings in the search for the least evidence: more than a float has bits, near zero too; and for limits.
-_HALVINGS, _ROUNDS = 200, 60
+#: Halvings in the search for the least evidence and for limits: to 1e-24 and to 1e-18, far below one over any number
+#: of draws.
+_HALVINGS, _ROUNDS = 80, 60
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, nam
         "noise": repr(law),
         "draws": done,
         "p_value": p_value(evidence),
-        "rarest": float(cells.probability.min()),
+        "outermost": float(cells.probability[-1]),
         "residuals": [
             {
                 "up_to": edge,
@@ -168,7 +168,7 @@ def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, nam
         what = f"{worst} are not as in {law!r}: p-value {p_value(evidence):.2g} after {done:,} draws"
         return Check(name, "The draws do not follow their distribution.", (Finding(name, what),), false_alarm, details)
     words = (
-        f"{done:,} draws follow {law!r}: {len(cells.probability)} cells, the rarest with a probability of "
-        f"{cells.probability.min():.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
+        f"{done:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
+        f"{cells.probability[-1]:.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
     )
     return Check(name, words, (), false_alarm, details)

@@ -21,6 +21,9 @@ from osgt.shown_text import printable
 if TYPE_CHECKING:
     from osgt.auditing import Audit
 
+#: Fewer draws than this are refused.
+FEWEST = 1000
+
 
 @takes_a_table
 def audit(
@@ -68,6 +71,10 @@ def audit(
     Without a table, the noise alone: osgt audit --epsilon 1 --delta 1e-8 --coordinates 8
     """
     with clear_errors():
+        if minutes is not None and not minutes > 0:
+            raise ValueError(f"--minutes must be above 0, got {minutes:g}")
+        if draws is not None and draws < FEWEST:
+            raise ValueError(f"--draws must be at least {FEWEST:,}, got {draws:,}: fewer say nothing")
         target = None
         if report is not None:
             target = command_target("--report", report, overwrite=overwrite, suffixes=(".html",))
@@ -138,7 +145,7 @@ def _of_noise(epsilon: float | None, delta: float | None, coordinates: int | Non
     for option, value in (("--epsilon", epsilon), ("--delta", delta), ("--coordinates", coordinates)):
         if value is None:
             raise ValueError(
-                f"{option} must be given: for noise alone --epsilon, --delta, --coordinates. Or give a table, --query"
+                f"{option} must be given: --epsilon, --delta and --coordinates for noise alone; or a table, or --query"
             )
     from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
     from osgt.mechanism import Mechanism  # noqa: PLC0415
