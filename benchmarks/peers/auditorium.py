@@ -1,7 +1,9 @@
 """dp_auditorium's hockey-stick tester on Laplace noise, in an environment of its own: outputs per second, and verdicts.
 
-Needs TensorFlow, and the folder `python/dp_auditorium` of github.com/google/differential-privacy on PYTHONPATH. The
-model is that of its example. A claim of ε = 1 is judged for noise of scale 1 (which keeps it) and for smaller scales.
+Usage: python auditorium.py DRAWS. It needs TensorFlow, etils and, on PYTHONPATH, the folder `python/dp_auditorium` of
+github.com/google/differential-privacy; where google-vizier cannot be installed, with `__init__.py` emptied in it and in
+`testers`, which import what this does not use. The model is one layer of 100 units. A claim of ε = 1 is judged for
+noise of scale 1, which keeps it, and for smaller scales.
 """
 
 import sys
