@@ -56,6 +56,9 @@ def folder(tmp_path_factory):
     (path / "empty.csv").write_bytes(b"")
     (path / "twice.csv").write_text("user,city,City\n1,a,b\n")
     (path / "fake.parquet").write_text("hello")
+    whole = bytearray((path / "rows.parquet").read_bytes())
+    whole[40:400:3] = bytes(120)
+    (path / "damaged.parquet").write_bytes(whole)
     (path / "fake.db").write_text("hello")
     (path / "sheet.xlsx").write_text("x")
     (path / "notes.txt").write_text("x")
@@ -296,6 +299,7 @@ def test_a_source(refused, source, message):
         ("bounds rows.parquet --unit user --count --epsilon 1 --aim best", '--aim must be "error" or "coverage"'),
         ("preview header.csv --unit user --count", "in UTF-8"),
         ("preview rows.parquet --unit user --by cty --count", "--by: there is no column 'cty'"),
+        ("preview damaged.parquet --unit user --by city --count", "the data cannot be read: "),
         ("audit --epsilon 1", "--delta must be given"),
         ("audit rows.parquet --unit user --count --max-rows-per-group 1", "--epsilon must be given"),
         ("schema --out no/x.json", "--out: there is no folder 'no'"),

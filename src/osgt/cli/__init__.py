@@ -44,7 +44,8 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(name="osgt", cls=lazy_group(_COMMANDS), no_args_is_help=True)
+# The values of variables, which a traceback could show, may be data.
+app = typer.Typer(name="osgt", cls=lazy_group(_COMMANDS), no_args_is_help=True, pretty_exceptions_show_locals=False)
 ledger = typer.Typer(name="ledger", cls=lazy_group(_LEDGER_COMMANDS), no_args_is_help=True)
 app.add_typer(ledger)
 

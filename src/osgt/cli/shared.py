@@ -61,13 +61,23 @@ def warn(messages: Iterable[str]) -> None:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Turn an error of the library into a message on standard error and the exit code 2."""
+    """Turn an error of this library, or of an engine, into a message on standard error and the exit code 2.
+
+    What Python raises by itself is a mistake in here, and comes with its traceback.
+    """
     try:
         yield
-    except typer.Exit:
+    except (typer.Exit, typer.Abort):
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
         complain(words_of(error))
+        raise typer.Exit(REFUSED) from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("builtins", "osgt", "typer", "click"):
+            raise
+        from osgt.tables.reading import first_line  # noqa: PLC0415 - the extra "tables"
+
+        complain(f"the data cannot be read: {first_line(error)}")
         raise typer.Exit(REFUSED) from None
 
 
