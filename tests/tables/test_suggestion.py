@@ -77,6 +77,20 @@ def test_bounds_that_were_given_stay(visits):
     assert made.max_rows_per_group in range(2, 9)
 
 
+@pytest.mark.parametrize("aim", ["error", "coverage"])
+@pytest.mark.parametrize("kind", ["sum", "mean", "variance"])
+def test_limits_are_recommended_where_bounds_of_values_are_given(by_month, kind, aim):
+    """Nothing is measured of these values: they are taken to lie evenly between their bounds."""
+    query = by_month.count().count_units()
+    made = getattr(query, kind)("fare", bounds=(0, 90)).suggest_bounds(
+        20, 0, release_epsilon=20, release_delta=1e-6, aim=aim
+    )
+    assert made.bounds == {}
+    assert 5 <= made.max_groups <= 7
+    assert 3 <= made.max_rows_per_group <= 5
+    assert isinstance(made.apply(), Query)
+
+
 def test_the_curve_holds_the_truth(visits, by_month):
     made = by_month.count_units().suggest_bounds(50, 0, confidence=0.999999)
     groups = visits.group_by(["person", "month"]).aggregate([]).group_by("person").aggregate([("month", "count")])

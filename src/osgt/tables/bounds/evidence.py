@@ -1,14 +1,14 @@
 """Evidence: the noisy histograms of a suggestion, and the model of the data that they lead to."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osgt.noise import IntegerLaw
-from osgt.tables.bounds.curve import Model, Weighted
+from osgt.tables.bounds.curve import Bounds, Model, Weighted
 from osgt.tables.bounds.edges import SCALE, count_edges
 from osgt.tables.bounds.histogram import Histogram, pooled
 from osgt.tables.bounds.share import Share
@@ -21,6 +21,9 @@ _AS_MUCH = 4.0
 
 #: Confidence of intervals whose upper ends stand for what limits may cut off.
 _LIKELY = 0.68
+
+#: Values that stand for all between two bounds.
+_EVEN = 101
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +73,8 @@ class RowsHistogram:
 class Evidence:
     """What was measured: each histogram with noise of its own, None where the query has no use for it.
 
-    `known` is the number of groups as far as that is public.
+    `known` is the number of groups as far as that is public. Of columns whose bounds are given, nothing is measured:
+    `bounded` has them.
     """
 
     groups: Histogram | None
@@ -78,6 +82,7 @@ class Evidence:
     values: Mapping[str, Histogram]
     sizes: Sizes | None
     known: int | None
+    bounded: Mapping[str, Bounds] = field(default_factory=dict)
 
     @property
     def units(self) -> float:
@@ -120,7 +125,8 @@ class Evidence:
             groups_of_units=groups_of_units,
             rows_of_groups=rows_of_groups,
             rows=rows,
-            values={name: Weighted.of(each.places, each.smooth) for name, each in self.values.items()},
+            values={name: Weighted.of(each.places, each.smooth) for name, each in self.values.items()}
+            | {name: _evenly(low, high) for name, (low, high) in self.bounded.items()},
             groups=groups,
             share=share,
             skew=self.skew,
@@ -169,6 +175,11 @@ class Evidence:
             replace(self, groups=each, rows=replace(rows, numbers=numbers))
             for each, numbers in zip(groups, tables, strict=True)
         ]
+
+
+def _evenly(low: float, high: float) -> Weighted:
+    """Values of which no more is known than their bounds."""
+    return Weighted(np.linspace(low, high, _EVEN), np.full(_EVEN, 1.0 / _EVEN))
 
 
 def _beyond(histogram: Histogram, limit: int, confidence: float, *, sampled: bool = False) -> Share:

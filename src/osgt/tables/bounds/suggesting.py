@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from osgt.mechanism import Mechanism
 from osgt.noise.parameters import confidence_level
 from osgt.tables.bounding import fresh_salt
 from osgt.tables.bounds.budget import NoisePlan, noise_plan, sizes_can_be_measured
-from osgt.tables.bounds.curve import Aim
+from osgt.tables.bounds.curve import Aim, Bounds
 from osgt.tables.bounds.edges import SMALLEST_VALUE, count_edges, value_edges
 from osgt.tables.bounds.evidence import Evidence, RowsHistogram
 from osgt.tables.bounds.histogram import Histogram
@@ -70,11 +70,12 @@ def suggest(
     layout, plan = planned_histograms(query, epsilon, delta)
     asked = prepared_histograms(query, layout)
     title = "bounds: " + title_of(query)
+    bounded = {name: bounds for name, bounds in query.wanted.bounds.items() if bounds is not None}
     reservation = reserved(query.dataset, plan, title, {"suggest_bounds": query_in_plain_values(query)})
     if reservation is not None:
         reservation.reading()
     try:
-        evidence = _noisy(exact_histograms(query, layout, asked), layout, plan, query.groups)
+        evidence = _noisy(exact_histograms(query, layout, asked), layout, plan, query.groups, bounded)
         recommendation = recommend(evidence, query.wanted, noise, aim)
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
@@ -161,7 +162,7 @@ def _edges_of(query: OpenQuery, column: str) -> tuple[float, ...]:
     return value_edges(1.0 if whole else SMALLEST_VALUE)
 
 
-def _noisy(exact: Exact, layout: Layout, plan: NoisePlan, groups: Groups) -> Evidence:
+def _noisy(exact: Exact, layout: Layout, plan: NoisePlan, groups: Groups, bounded: Mapping[str, Bounds]) -> Evidence:
     """The histograms with their noise."""
 
     def noisy(name: str, numbers: Any) -> Any:
@@ -184,7 +185,7 @@ def _noisy(exact: Exact, layout: Layout, plan: NoisePlan, groups: Groups) -> Evi
         )
         for name, edges in layout.values.items()
     }
-    return Evidence(histogram, rows, values, sizes, groups.known)
+    return Evidence(histogram, rows, values, sizes, groups.known, bounded)
 
 
 def _noise(query: OpenQuery, epsilon: float, delta: float) -> Callable[[int], float]:
