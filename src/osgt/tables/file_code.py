@@ -1,6 +1,6 @@
 """A query file as Python: the same release, written as a program."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: Keys of [data] that are no arguments of `Dataset`, or come first.
@@ -20,9 +20,10 @@ def python_code(plain: Mapping[str, Any]) -> str:
     lines = [f"from osgt import {', '.join(names)}", "", *_dataset(plain.get("data", {}))]
     if several:
         tables = {table.get("name", f"table_{i + 1}"): table for i, table in enumerate(several)}
+        variables = _variables(tables)
         for name, table in tables.items():
-            lines += ["", *_query(_variable(name), table)]
-        keys = ", ".join(f"{name!r}: {_variable(name)}" for name in tables)
+            lines += ["", *_query(variables[name], table)]
+        keys = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
         lines += ["", f"query = Publication({{{keys}}})"]
         weights = {name: table["weight"] for name, table in tables.items() if table.get("weight", 1) != 1}
         if weights:
@@ -95,7 +96,12 @@ def _call(start: str, arguments: list[str]) -> list[str]:
     return [one] if len(one) <= _WIDTH else [f"{start}(", *(f"    {each}," for each in arguments), ")"]
 
 
-def _variable(name: str) -> str:
-    """A name of Python that stands for a table."""
-    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-    return f"table_{plain}"
+def _variables(names: Iterable[str]) -> dict[str, str]:
+    """A name of Python for each table, all different."""
+    found: dict[str, str] = {}
+    for name in names:
+        variable = "table_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+        while variable in found.values():
+            variable += "_"
+        found[name] = variable
+    return found

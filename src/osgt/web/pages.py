@@ -42,6 +42,11 @@ _TOTALS = [
     ("rollup", "over the last key, the last two, …, all"),
     ("cube", "over every set of keys"),
 ]
+_OBJECTIVES = [
+    ("", "the noise intervals"),
+    ("variance", "the mean squared error"),
+    ("mean_abs", "the mean absolute error"),
+]
 _CONFIDENCES = [("", "95 %"), ("0.9", "90 %"), ("0.99", "99 %"), ("0.8", "80 %"), ("0.5", "50 %")]
 
 
@@ -97,13 +102,17 @@ def planner(entries: Entries, found: Checked, **more: Any) -> str:
         "aggregates": _rows(entries),
         "kinds": [(name, name.replace("_", " ")) for name in AGGREGATES],
         "derived": [f"derive.{row}" for row in range(len(entries.rows("derive")) + 1)],
-        "published": _published(found),
+        # Also those that nothing has: they can be seen and removed here.
+        "published": list(
+            dict.fromkeys([*_published(found), *entries.below("report.labels"), *entries.below("report.units")])
+        ),
         "unit_name": None if found.dataset is None else found.dataset.privacy_unit,
         "has_words": any(name.startswith("report.") for name in entries.fields if entries.one(name)),
         "epsilons": [f"{epsilon:g}" for epsilon in views.EPSILONS],
         "slider": _slider(entries.one("budget.epsilon")),
-        "error_columns": [(name, name) for name in views.column_choices(plan)],
+        "error_columns": [(name, name) for name in views.column_choices(found.query)],
         "confidences": _CONFIDENCES,
+        "objectives": _OBJECTIVES,
         "needed": found.needed,
         "other_problems": list(dict.fromkeys(found.problems.values())),
         "chosen_epsilon": None if found.epsilon is None else f"{found.epsilon:.15g}",

@@ -7,6 +7,8 @@ from osgt.ledger.wording import left, used
 from osgt.pages.cards import Card
 from osgt.pages.numbers import counted, factor, percent, rounded_up, with_interval
 from osgt.pages.pictures import Dots, Point, dots
+from osgt.tables.aggregates.kinds import Asking
+from osgt.tables.aggregates.plain import PlainNumbers
 from osgt.tables.cards import plan_card, preview_card, release_card, suggestion_card
 from osgt.tables.plan import Plan
 from osgt.tables.preview import WARNING, Preview
@@ -108,6 +110,8 @@ def release_cards(made: "Release | PublicationRelease") -> list[Card]:
     return cards
 
 
-def column_choices(plan: Any) -> list[str]:
-    """The columns whose noise is the same in every group: an error can be asked for them."""
-    return [column.name for column in plan.columns if column.noise is not None] if isinstance(plan, Plan) else []
+def column_choices(query: Any) -> list[str]:
+    """The columns whose noise is the same in every group: an error can be asked for them, with or without a plan."""
+    if not isinstance(query, Asking):
+        return []
+    return [name for each in query.aggregates if isinstance(each, PlainNumbers) for name in each.names]
