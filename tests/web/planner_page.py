@@ -165,8 +165,8 @@ class Planner:
             self.finished()
 
     def finished(self):
-        self.page.wait_for_selector("#main > form button", timeout=_SECONDS * 1000)
-        until(lambda: "/jobs/" not in self.page.url or self.page.locator("[data-poll]").count() == 0)
+        """Wait for the end of a job, or for the words why there is none."""
+        self.page.wait_for_selector("#notice.wrong, #main > form:not(#planner) button", timeout=_SECONDS * 1000)
 
     def download(self, selector):
         with self.page.expect_download() as saving:

@@ -1,5 +1,6 @@
 """The page in a real browser: its numbers, its words at wrong entries, its files; accessible, and of any width."""
 
+import json
 import re
 import tomllib
 
@@ -286,14 +287,20 @@ class TestFiles:
         downloaded = planner.download("button[formaction$='/query.toml']").decode()
         assert meaning(downloaded) == meaning(text)
         assert meaning(planner.query_file()) == meaning(text)
-        (server.folder / "saved.toml").write_text(downloaded)
-        planned = CliRunner().invoke(app, ["plan", "--query", "saved.toml"])
-        assert planned.exit_code == 0, planned.output
-        shown = planner.intervals()
-        assert shown
-        for row in shown:
-            assert row[0] in planned.output.replace("\n", " ")
-            assert row[1] in planned.output, row
+        told = []
+        for name, content in (("saved.toml", downloaded), ("loaded.toml", text)):
+            (server.folder / name).write_text(content)
+            planned = CliRunner().invoke(app, ["plan", "--query", name, "--json"])
+            assert planned.exit_code == 0, planned.output
+            told.append(json.loads(planned.output))
+        assert told[0] == told[1]
+        tables = told[0].get("tables", {"": told[0]}).values()
+        half_widths = {each["name"]: each["half_width"] for table in tables for each in table["columns"]}
+        shown = {row[0]: row[1] for row in planner.intervals()}
+        assert shown.keys() == half_widths.keys()
+        for name, half in half_widths.items():
+            if half is not None:
+                assert float(shown[name].lstrip("±").replace(",", "")) == pytest.approx(half, rel=5e-3)
 
     @pytest.mark.parametrize("text", [QUERY, EVERYTHING, SEVERAL], ids=["small", "everything", "several"])
     def test_the_program_plans_the_same(self, planner, server, text, monkeypatch):
@@ -331,7 +338,7 @@ def states(planner):
     yield "with problems"
     planner.load(QUERY)
     planner.unfold()
-    planner.page.check("[name='preview.confirm']")
+    planner.tick("[name='preview.confirm']")
     with planner.updating():
         planner.page.click("button[value=preview]")
     assert planner.page.locator(".alarm").count() == 1
@@ -363,12 +370,12 @@ class TestLooks:
             for wide in WIDTHS:
                 page.set_viewport_size({"width": wide, "height": 800})
                 assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (state, wide)
-            # The narrow page in the dark, the wide one in the light: the colours and the layout do not interact.
-            for wide, scheme in ((390, "dark"), (1280, "light")):
-                page.set_viewport_size({"width": wide, "height": 800})
-                page.emulate_media(color_scheme=scheme)
-                found = axe.Axe().run(page, options={"runOnly": RULES}).response["violations"]
-                assert [(state, each["id"], each["nodes"][0]["html"]) for each in found] == []
+            # The narrow page in the dark, the wide one in the light, in turn: colours and layout do not interact.
+            wide, scheme = ((390, "dark"), (1280, "light"))[len(seen) % 2]
+            page.set_viewport_size({"width": wide, "height": 800})
+            page.emulate_media(color_scheme=scheme)
+            found = axe.Axe().run(page, options={"runOnly": RULES}).response["violations"]
+            assert [(state, each["id"], each["nodes"][0]["html"]) for each in found] == []
         assert len(seen) == 7
         assert planner.told == []
         planner.close()

@@ -262,6 +262,7 @@ def test_without_javascript(chromium, server):
     assert charged(server, dataset) == []
     page.check("[name='publish.confirm']")
     page.click("button.main")
+    page.wait_for_url("**/jobs/**")
     planner.finished()
     assert "Published" in planner.words()
     assert charged(server, dataset) == [(needed, "settled")]
