@@ -1,6 +1,7 @@
 """Requests to an application without a network: what comes back, header by header."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -48,7 +49,8 @@ def request(app, method, path, *, query="", headers=(), body=b"", parts=1):
         "client": ("127.0.0.1", 50000),
         "root_path": "",
     }
-    asyncio.run(app(scope, receive, send))
+    with ThreadPoolExecutor(1) as elsewhere:  # a test of a browser may have a loop running here
+        elsewhere.submit(asyncio.run, app(scope, receive, send)).result()
     start = sent[0]
     found = {name.decode(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))

@@ -1,10 +1,10 @@
-"""One browser for all tests of the planner."""
+"""A browser for the tests of the planner."""
 
 import planner_page
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright keeps a loop running that other tests cannot do with
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if planner_page.CHROMIUM is None:

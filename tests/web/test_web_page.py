@@ -159,7 +159,7 @@ class TestWrongEntries:
     def test_bounds_that_are_reversed(self, planner):
         planner.load(QUERY)
         planner.type("aggregates.1.bounds.low", "50")
-        assert "low < high" in planner.problem("aggregates.1.bounds.low")
+        assert "Bounds of 'fare' must be" in planner.problem("aggregates.1.bounds.low")
 
     def test_a_column_whose_type_is_not_declared(self, planner):
         planner.load(QUERY.replace("rides.parquet", "rides.csv"))

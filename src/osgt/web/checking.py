@@ -281,5 +281,6 @@ def sentence(words: str, name: str = "") -> str:
     """A message as a sentence; one that begins with the name of the field at which it stands needs no name."""
     if name:
         rest = words.removeprefix(name).lstrip()
-        words = rest.removeprefix(":").lstrip() if rest.startswith(":") else f"this {rest}"
+        if rest.startswith((":", "must ")):
+            words = rest.removeprefix(":").lstrip() if rest.startswith(":") else f"this {rest}"
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
