@@ -52,7 +52,7 @@ class LeftOut:
     values: Mapping[str, Share]
     limits: tuple[Limits, ...]
     confidence: float
-    #: So many units with more rows than this each are not told from noise, and are not in the shares.
+    #: So many units with more rows than this each are not told from noise: shares and intervals are of the others.
     unseen: tuple[int, int]
     #: What people call the columns, where they have another name for them.
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class LeftOut:
         what = "rows" if self.groups.max_rows is not None else "groups"
         return [
             f"Up to about {number:,} cases of {with_article(self.unit)} with more than {rows:,} {what} can go unseen "
-            "here; the true shares are larger then."
+            "here: the shares and intervals above are about the others alone, and more was left out if there are such."
         ]
 
     @property
