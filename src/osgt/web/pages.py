@@ -23,7 +23,7 @@ from osgt.web.jobs import Job
 from osgt.web.publishing import Result
 
 #: Endings of files that may be data or keys, for the list below the field.
-_DATA = (".parquet", ".csv", ".tsv", ".duckdb", ".db")
+_DATA = (".parquet", ".csv", ".tsv", ".db")
 
 #: Files of the folder that the list has at most.
 _MOST_FILES = 200
