@@ -1,7 +1,7 @@
 // Keeps the page in step with its fields: posts the form, takes the answer's parts. Without it, every button still works.
 "use strict";
 
-const WAIT = 40;
+const WAIT = 10;
 let busy = false;
 let waiting = null;
 let timer;
