@@ -156,7 +156,7 @@ def job(running: Job, *, token: str, root: str) -> str:
         seconds=f"{running.seconds:.1f}",
         outcome=result.outcome,
         words=result.words,
-        warnings=result.warnings,
+        warnings=() if cards else result.warnings,  # cards have them
         files=[(i, path.name, path.suffix.lower() == ".html") for i, path in enumerate(result.files)],
         paths=[os.fspath(path) for path in result.files],
         cards=cards,
