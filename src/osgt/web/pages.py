@@ -11,6 +11,7 @@ from typing import Any
 from osgt.locations import holds_secret, shown
 from osgt.pages.rendering import environment
 from osgt.tables.aggregates import AGGREGATES
+from osgt.tables.cards import suggestion_card
 from osgt.tables.engines import engine_names
 from osgt.tables.file_code import python_code
 from osgt.tables.file_text import query_file_text
@@ -143,7 +144,7 @@ def job(running: Job, *, token: str, root: str) -> str:
         heading = {"refused": "Refused", "nothing": "Nothing was released", "left": "Not finished"}[result.outcome]
     cards = [] if result.made is None else views.release_cards(result.made)
     if result.suggestion is not None:
-        cards = [views.suggestion_view(result.suggestion)]
+        cards = [suggestion_card(result.suggestion)]
     return _rendered(
         "job.html",
         ids=Ids,

@@ -9,14 +9,13 @@ from osgt.pages.numbers import counted, factor, percent, rounded_up, with_interv
 from osgt.pages.pictures import Dots, Point, dots
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.aggregates.plain import PlainNumbers
-from osgt.tables.cards import plan_card, preview_card, release_card, suggestion_card
+from osgt.tables.cards import plan_card, preview_card, release_card
 from osgt.tables.plan import Plan
 from osgt.tables.preview import WARNING, Preview
 from osgt.tables.publication_cards import several_plan_card
 
 if TYPE_CHECKING:
     from osgt.ledger import Spending
-    from osgt.tables.bounds.suggestion import Suggestion
     from osgt.tables.dataset import Dataset
     from osgt.tables.publication_plan import PublicationPlan
     from osgt.tables.publication_preview import PublicationPreview
@@ -35,9 +34,6 @@ _PARTS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 
 #: The largest of them, if nothing is said.
 LARGEST = 1_000
-
-#: Rows of a table that the page shows.
-_SHOWN = 50
 
 
 def plan_views(plan: "Plan | PublicationPlan") -> Card:
@@ -94,11 +90,6 @@ def preview_cards(found: "Preview | PublicationPreview") -> list[Card]:
         card = replace(preview_card(each, WARNING), lines=each.lines())
         cards.append(replace(card, title=f"{name}: {card.title}") if name else card)
     return cards
-
-
-def suggestion_view(found: "Suggestion") -> Card:
-    """The recommended bounds and what others would lead to."""
-    return suggestion_card(found)
 
 
 def release_cards(made: "Release | PublicationRelease") -> list[Card]:
