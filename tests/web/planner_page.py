@@ -82,6 +82,7 @@ class Planner:
         self._watched(self.page)
         self.page.goto(link)
         self.page.wait_for_selector("#planner")
+        self.page.wait_for_load_state("load")
         self.root = self.page.url.removesuffix("/")
         self.origin = "/".join(self.root.split("/")[:3])
 

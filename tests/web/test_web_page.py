@@ -359,6 +359,29 @@ def states(planner):
     yield "help"
 
 
+class TestBeforeTheScript:
+    def test_nothing_that_was_entered_is_lost(self, chromium, server):
+        """On a slow machine people type before the script of the page is there."""
+        planner = Planner(chromium, server.link())
+        held = []
+
+        def hold(route):
+            held.append(route)
+
+        planner.context.route("**/script.js", hold)
+        planner.page.goto(f"{planner.root}/", wait_until="commit")
+        planner.field("data.source").fill("rides.parquet")
+        planner.page.check("#unit-column")
+        planner.field("budget.delta").fill("1e-7")
+        until(lambda: held)
+        held[0].continue_()
+        until(lambda: "delta = 1e-07" in planner.query_file())
+        planner.choose("data.privacy_unit", "person")
+        wanted = {"source": "rides.parquet", "privacy_unit": ["person"]}
+        until(lambda: tomllib.loads(planner.query_file())["data"] == wanted)
+        planner.close()
+
+
 class TestLooks:
     def test_it_is_accessible_and_fits(self, chromium, server):
         axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")

@@ -122,6 +122,22 @@ document.addEventListener("submit", (event) => {
   update(event.target, true, by);
 });
 
+// Whether something else was entered than the page came with.
+function isEntered(field) {
+  if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+  if (!field.matches("select")) return field.type !== "hidden" && field.value !== field.defaultValue;
+  const chosen = [...field.options].findIndex((each) => each.defaultSelected);
+  return field.selectedIndex !== Math.max(chosen, 0);
+}
+
+// What was entered before this script was there. Who is still typing leaves the field later.
+for (const field of document.querySelectorAll("#planner :is(input, select, textarea)")) {
+  if (!isEntered(field)) continue;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  const typing = field === document.activeElement && field.matches("textarea, [type=text]");
+  if (!typing) field.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
 async function poll() {
   const waiting = document.querySelector("[data-poll]");
   if (!waiting) return;
