@@ -1,7 +1,8 @@
-"""How long does it take to find the best noise for a budget?
+"""How long does it take to find the best noise for a budget, and an ε next to the largest loss?
 
 Claims, of CPU time: at most 30 ms for ε = 1, δ = 1e-8, eight coordinates; at most 0.5 s anywhere between ε = 1e-4 and
-100, δ = 1e-300 and 0.5, 1 and 10⁶ coordinates, shifts of 1 and 10⁶. Beside it dp-accounting's search for a Gaussian.
+100, δ = 1e-300 and 0.5, 1 and 10⁶ coordinates, shifts of 1 and 10⁶. Beside it dp-accounting's search for a Gaussian. At
+most 0.3 s for the ε at δ = 1e-12 of three different Laplace noises, which is 1e-10 below their largest loss.
 """
 
 import itertools
@@ -10,7 +11,10 @@ import time
 from rich.progress import track
 
 from measure import print_table
-from osgt import calibrate
+from osgt import DiscreteOSGT, PrivacyProfile, calibrate
+
+#: Scale, shift and coordinates of Laplace noises on the integers.
+LAPLACES = (8.0, 1, 3), (900.0, 50, 2), (3e6, 100_000, 2)
 
 
 def best_time(work, repeats):
@@ -38,7 +42,14 @@ def gaussian_by_dp_accounting():
     )
 
 
+def near_pure():
+    """The ε at a tiny δ of a composition with a largest loss."""
+    parts = [PrivacyProfile(DiscreteOSGT.laplace(scale), shift, n) for scale, shift, n in LAPLACES]
+    return float(PrivacyProfile.compose(parts).epsilon(1e-12))
+
+
 if __name__ == "__main__":
+    next_to_pure = best_time(near_pure, 3)
     typical = best_time(lambda: calibrate(1.0, 1e-8, coordinates=8), 7)
     peer = best_time(gaussian_by_dp_accounting, 3)
     grid = list(
@@ -66,6 +77,12 @@ if __name__ == "__main__":
                 f"{times[worst]:.2f} s",
                 "≤ 0.5 s",
                 "met" if times[worst] <= 0.5 else "missed",
+            ],
+            [
+                "ε at δ = 1e-12 of three Laplace noises",
+                f"{next_to_pure:.2f} s",
+                "≤ 0.3 s",
+                "met" if next_to_pure <= 0.3 else "missed",
             ],
             [
                 "dp-accounting, Gaussian σ to 1e-3, the same budget",

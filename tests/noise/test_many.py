@@ -118,9 +118,9 @@ def test_the_polynomial_is_below_the_indicator(degree):
     k = np.arange(1.0, degree + 1)
     for part in np.linspace(0.01, 0.49, 25):
         for x in np.linspace(-0.5, 0.5, 401):
-            assert _least_inside(np.cos(2 * math.pi * k * x), part) <= (abs(x) <= part) + 1e-12
+            assert _least_inside(np.cos(2 * math.pi * k * x))(part) <= (abs(x) <= part) + 1e-12
         # Its mean over the circle is as large as that of any such polynomial.
-        assert _least_inside(np.zeros(degree), part) == pytest.approx(2 * part - 1 / (degree + 1))
+        assert _least_inside(np.zeros(degree))(part) == pytest.approx(2 * part - 1 / (degree + 1))
 
 
 @pytest.mark.parametrize("law", [DiscreteOSGT.laplace(0.3), DiscreteOSGT(2, 5), DiscreteOSGT.gaussian(40)])

@@ -67,6 +67,32 @@ def test_epsilon_does_not_overspend(scale, coordinates, delta):
     assert exact_delta(law.slope, coordinates, epsilon) <= delta
 
 
+class TestDifferentScales:
+    """Of several Laplace noises nothing but the largest loss of all lies above an ε that is next to it."""
+
+    PARTS = ((8.0, 1, 3), (900.0, 50, 2), (3e6, 10**5, 2))
+
+    def profile(self):
+        return PrivacyProfile.compose(PrivacyProfile(DiscreteOSGT.laplace(b), shift, n) for b, shift, n in self.PARTS)
+
+    def exact(self, epsilon):
+        with mp.workdps(60):
+            slopes = [(mp.mpf(DiscreteOSGT.laplace(b).slope), shift, n) for b, shift, n in self.PARTS]
+            largest = mp.fsum(n * shift * slope for slope, shift, n in slopes)
+            assert largest - min(slope for slope, _, _ in slopes) < epsilon < largest
+            return -mp.expm1(epsilon - largest) / mp.fprod((1 + mp.exp(-slope)) ** n for slope, _, n in slopes)
+
+    @pytest.mark.parametrize("distance", [3e-7, 1e-8, 1e-10, 1e-12])
+    def test_delta(self, distance):
+        epsilon = float(self.profile().epsilon(0.0)) - distance
+        bound, truth = mp.mpf(float(self.profile().delta(epsilon))), self.exact(epsilon)
+        assert truth <= bound <= 1.001 * truth
+
+    @pytest.mark.parametrize("delta", [1e-9, 1e-11, 1e-13])
+    def test_epsilon(self, delta):
+        assert 0.999 * delta <= self.exact(float(self.profile().epsilon(delta))) <= delta
+
+
 def test_bounds_do_not_vanish():
     """What is not pure has no δ of zero, by whichever method."""
     law = DiscreteOSGT(3, 5)

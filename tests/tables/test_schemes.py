@@ -100,7 +100,7 @@ class TestBest:
         """By going through all of them; the direct one is among them."""
         query = people().group_by("city", max_groups=4, max_rows_per_group=3, public_keys=MANY)
         planning = query.count().sum("rides", (0, 9)).planning()
-        cost = RoughCost(planning.groups, "add_remove", planning.errors, epsilon, delta)
+        cost = RoughCost(planning.groups, "add_remove", planning.errors).at(epsilon, delta)
         ranked = planning.alternatives.ranked(cost)
         costs = [cost(scheme) for scheme in ranked]
         assert costs == pytest.approx(sorted(costs), rel=1e-5)
@@ -116,7 +116,7 @@ class TestBest:
         for i in range(6):
             query = query.sum("rides", (0, 9 + i), name=f"s{i}").mean("rides", (0, 9 + i), name=f"m{i}")
         planning = query.count().count_units().planning()
-        cost = RoughCost(planning.groups, "add_remove", planning.errors, 1.0, 1e-6)
+        cost = RoughCost(planning.groups, "add_remove", planning.errors).at(1.0, 1e-6)
         ranked = planning.alternatives.ranked(cost)
         assert len(ranked) < 20_000
         assert cost(ranked[0]) < 0.5 * cost(planning.alternatives.directly())

@@ -15,21 +15,29 @@ def allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearc
     """
     if search.joint.is_uniform or search.joint.is_gaussian(u):
         return search
+    if (u, objective) not in search.allocations:
+        search.allocations[u, objective] = _allocated(search, u, objective)
+    return search.allocations[u, objective]
+
+
+def _allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearch:
     search.roughly(u)
     found: dict[float, tuple[float, ScaleSearch]] = {}
 
     def error(exponent: float) -> float:
-        one = ScaleSearch(search.joint.with_exponent(exponent), search.epsilon, search.delta)
-        one.start_from(found[next(reversed(found))][1] if found else search, u)
-        value = one.joint.rough_error(u, math.exp(one.roughly(u)), objective)
-        found[exponent] = value, one
-        return value
+        if exponent not in found:
+            one = search
+            if exponent != search.joint.exponent_at(u):
+                one = ScaleSearch(search.joint.with_exponent(exponent), search.epsilon, search.delta)
+                one.start_from(search, u)
+            found[exponent] = one.joint.rough_error(u, math.exp(one.roughly(u)), objective), one
+        return found[exponent][0]
 
     low, high = search.joint.exponents
-    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    middle = 0.5 * (low + high)
     left, centre, right = error(low), error(middle), error(high)
     bend = left - 2.0 * centre + right
     if bend > 0:
-        vertex = min(max(0.5 * (left - right) / bend, -1.0), 1.0)
-        error(middle + half * vertex)
+        vertex = middle + 0.25 * (high - low) * (left - right) / bend
+        error(min(max(vertex, low), high))
     return min(found.values(), key=lambda each: each[0])[1]

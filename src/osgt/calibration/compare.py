@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import JointNoise, Part, is_bounded, joint_noise
+from osgt.calibration.joint import Part, is_bounded, joint_noise
 from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.search import calibrate
 from osgt.noise import Family, Law, family_of, written
@@ -99,8 +99,8 @@ def ends_of_family(
     epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True, family: str | Family = "osgt"
 ) -> dict[str, tuple[Law, ...]]:
     """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)"."""
-    joint = joint_noise(parts, discrete=discrete, family=family)
-    return {name: end_of_family(name, epsilon, delta, joint) for name in names_of_ends(joint.family, delta)}
+    search = ScaleSearch(joint_noise(parts, discrete=discrete, family=family), epsilon, delta)
+    return {name: end_of_family(name, search) for name in names_of_ends(search.joint.family, delta)}
 
 
 def names_of_ends(family: Family, delta: float) -> list[str]:
@@ -113,22 +113,17 @@ def names_of_ends(family: Family, delta: float) -> list[str]:
 
 
 def end_of_family(
-    name: str,
-    epsilon: float,
-    delta: float,
-    joint: JointNoise,
-    objective: Objective = "variance",
-    *,
-    proved: bool = True,
+    name: str, search: ScaleSearch, objective: Objective = "variance", *, proved: bool = True
 ) -> tuple[Law, ...]:
     """The noise of an end at a budget, shared out among the parts as well as it can be.
 
     Noise that nobody will use need not be `proved` to meet the budget: estimated, it takes a tenth of the time.
     """
+    joint = search.joint
     u = float(next(u for u, end in enumerate(joint.family.ends) if end.name == name.removesuffix(" (pure)")))
     if name.endswith(" (pure)"):
-        return joint.laws(u, pure_scale(joint, u, epsilon))
-    found = allocated(ScaleSearch(joint, epsilon, delta), u, objective)
+        return joint.laws(u, pure_scale(joint, u, search.epsilon))
+    found = allocated(search, u, objective)
     return found.joint.laws(u, math.exp(found.proved(u) if proved else found.roughly(u)))
 
 

@@ -136,10 +136,24 @@ class JointNoise:
 
     def relative_scales(self, u: float) -> list[float]:
         """Scales of the parts' noise against each other."""
-        exponent = 1.0 / (4.0 - u) if self.exponent is None else self.exponent
+        exponent = self.exponent_at(u)
         ratios = [part.equivalent(2.0 - u) / weight for part, weight in zip(self.parts, self.weights, strict=True)]
         typical = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
         return [float(part.shift) * (r / typical) ** exponent for part, r in zip(self.parts, ratios, strict=True)]
+
+    def exponent_at(self, u: float) -> float:
+        """The exponent by which noise of shape u is shared out."""
+        return 1.0 / (4.0 - u) if self.exponent is None else self.exponent
+
+    def gaussian_cost(self, u: float) -> float:
+        """The square of sensitivity/σ, for Gaussian noise with the relative scales as σ."""
+        pairs = zip(self.parts, self.relative_scales(u), strict=True)
+        return math.fsum(part.equivalent(2.0) * (part.shift / relative) ** 2 for part, relative in pairs)
+
+    def laplace_cost(self, u: float) -> float:
+        """The sum of moves over scales, for noise with the relative scales."""
+        pairs = zip(self.parts, self.relative_scales(u), strict=True)
+        return math.fsum(part.equivalent(1.0) * part.shift / relative for part, relative in pairs)
 
     #: The exponents that are best for the Gaussian and for the Laplace, between which the others lie.
     exponents: ClassVar[tuple[float, float]] = (1 / 4, 1 / 3)

@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scipy.special import logit
+from scipy.special import log_ndtr, logit
 
 from osgt.calibration.joint import JointNoise
+from osgt.noise.error import Objective
 from osgt.privacy.estimate import Estimate
 
 #: Accuracy of the logarithm of the scale.
@@ -16,6 +17,9 @@ _TOLERANCE = 1e-6
 _LINEAR_STEP = 7e-3
 _LINEAR_EXCESS = 0.5
 
+#: Next to the scale where the largest loss is ε, log δ bends within this part of the distance.
+_LINEAR_TO_PURE = 0.1
+
 #: Distance over which the steepness is taken before a scale is proved. Smaller ones would show the slack of δ.
 _CHORD = 1e-3
 
@@ -24,6 +28,13 @@ _CHORD = 1e-3
 _NEAREST_TO_PURE = 4.5e-4
 
 _MOST_STEPS = 100
+
+#: If a bracket has not been halved by so many steps, the next one halves it.
+_PATIENCE = 3
+
+#: A Gaussian is found to this, in log μ.
+_SAME_MU = 1e-6
+_LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 #: Logarithm of about the least δ that a profile gives.
 _LEAST_LOG_DELTA = -708.0
@@ -40,7 +51,11 @@ class ScaleSearch:
     joint: JointNoise
     epsilon: float
     delta: float
+    #: The search for noise of a shape that is shared out in the best way for an objective, where it was asked for.
+    allocations: dict[tuple[float, Objective], "ScaleSearch"] = field(default_factory=dict)
     _solved: dict[float, tuple[float, float]] = field(default_factory=dict)
+    _estimates: dict[tuple[float, float], float] = field(default_factory=dict)
+    _proved: dict[float, float] = field(default_factory=dict)
     _pures: dict[float, float] = field(default_factory=dict)
     _tilt: float = 1.0
 
@@ -52,6 +67,11 @@ class ScaleSearch:
 
     def proved(self, u: float) -> float:
         """The logarithm of a scale that meets the budget, at most 1e-6 above the least (the Laplace: see above)."""
+        if u not in self._proved:
+            self._proved[u] = self._prove(u)
+        return self._proved[u]
+
+    def _prove(self, u: float) -> float:
         x, chord = self.roughly(u), _CHORD
         if self.joint.is_bounded(u):
             if x >= (pure := self._pure(u)):
@@ -65,13 +85,19 @@ class ScaleSearch:
     def start_from(self, other: "ScaleSearch", u: float) -> None:
         """Begin with shape u where a search for nearly the same distributions has ended."""
         self._tilt = other._tilt
-        self._solved[u] = self._roughly(u, other._solved[u])
+        x, slope = other._solved[u]
+        self._solved[u] = self._roughly(u, (x + self._size(u) - other._size(u), slope))
 
     def _roughly(self, u: float, start: tuple[float, float] | None = None) -> tuple[float, float]:
         x, slope = start or self._start(u)
         if self.joint.is_bounded(u) and self._estimate(u, self._pure(u) - _NEAREST_TO_PURE) > 0:
             return self._pure(u), slope
         return self._root(lambda at: self._estimate(u, at), u, x, slope, proved=False)
+
+    def _size(self, u: float) -> float:
+        """About by how much the logarithm of the scale is larger or smaller than with noise that is shared out else."""
+        gaussian, laplace = 0.5 * math.log(self.joint.gaussian_cost(u)), math.log(self.joint.laplace_cost(u))
+        return (1.0 - u) * gaussian + u * laplace
 
     def _pure(self, u: float) -> float:
         """The logarithm of the scale whose largest loss is ε, and a little: rounding must not fall below it."""
@@ -85,11 +111,13 @@ class ScaleSearch:
 
     def _estimate(self, u: float, x: float) -> float:
         """About the excess."""
-        pairs, counts = self.joint.profile(u, math.exp(x)).pairs()
-        estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
-        log_delta = min(max(estimate.log_delta(self.epsilon), _LEAST_LOG_DELTA), -1e-15)
-        self._tilt = estimate.tilt
-        return log_delta - math.log(-math.expm1(log_delta)) - float(logit(self.delta))
+        if (u, x) not in self._estimates:
+            pairs, counts = self.joint.profile(u, math.exp(x)).pairs()
+            estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
+            log_delta = min(max(estimate.log_delta(self.epsilon), _LEAST_LOG_DELTA), -1e-15)
+            self._tilt = estimate.tilt
+            self._estimates[u, x] = log_delta - math.log(-math.expm1(log_delta)) - float(logit(self.delta))
+        return self._estimates[u, x]
 
     def _root(
         self, excess: Callable[[float], float], u: float, x: float, slope: float, *, proved: bool
@@ -98,26 +126,32 @@ class ScaleSearch:
         low, high = -math.inf, math.inf
         bounded = self.joint.is_bounded(u)
         if bounded:
-            high = self._pure(u)
+            high = pure = self._pure(u)
             x = min(x, high - _NEAREST_TO_PURE)
         last: tuple[float, float] | None = None
+        widths: list[float] = []
         for _ in range(_MOST_STEPS):
             value = excess(x)
             low, high = (x, high) if value > 0 else (low, x)
+            widths.append(high - low)
             if bounded and high - low <= _NEAREST_TO_PURE and value > 0:
                 return high, slope
             if last is not None and math.isfinite(value - last[1]) and not (proved and abs(x - last[0]) < _CHORD):
                 slope = min((value - last[1]) / (x - last[0]), -0.1)
             step = -value / slope
             # With the slope of another shape a step is right to a tenth or so, with one of this shape to its square.
-            is_linear = abs(step) <= (_LINEAR_STEP if last else 0.1 * _LINEAR_STEP) and abs(value) <= _LINEAR_EXCESS
+            linear = min(_LINEAR_STEP, _LINEAR_TO_PURE * (pure - x)) if bounded else _LINEAR_STEP
+            is_linear = abs(step) <= (linear if last else 0.1 * linear) and abs(value) <= _LINEAR_EXCESS
             if not proved and is_linear and low < x + step < high:
                 return x + step, slope
             if value <= 0 and -step <= _TOLERANCE:
                 return x, slope
             if high - low <= _TOLERANCE:
                 return high, slope
-            last, x = (x, value), self._next(x, step + 0.5 * _TOLERANCE, low, high, near_pure=bounded)
+            last = x, value
+            # Where log δ falls off a cliff, no slope is right for long.
+            halve = len(widths) > _PATIENCE and math.inf > widths[-1] > 0.5 * widths[-1 - _PATIENCE]
+            x = 0.5 * (low + high) if halve else self._next(x, step + 0.5 * _TOLERANCE, low, high, near_pure=bounded)
         return high, slope
 
     @staticmethod
@@ -134,8 +168,7 @@ class ScaleSearch:
         """The line through the two nearest shapes solved before, and the slope at the nearest."""
         nearest = sorted(self._solved, key=lambda v: abs(u - v))[:2]
         if not nearest:
-            # log δ falls about twice as fast as |log δ| itself where the noise is like a Gaussian.
-            return first_guess(self.joint, self.epsilon, self.delta), -2.0 * abs(math.log(self.delta)) - 1.0
+            return first_guess(self.joint, self.epsilon, self.delta)
         x, slope = self._solved[nearest[0]]
         if len(nearest) == 2:
             first, second = nearest
@@ -143,21 +176,38 @@ class ScaleSearch:
         return x, slope
 
 
-def first_guess(joint: JointNoise, epsilon: float, delta: float) -> float:
-    """The logarithm of a scale of the right size: that of a Gaussian of zCDP, or that of pure noise if it is less."""
-    log_inverse = -math.log(delta)
-    rho = (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse)) ** 2
-    pairs = zip(joint.parts, joint.relative_scales(0.0), strict=True)
-    cost = math.fsum(part.equivalent(2.0) * (part.shift / relative) ** 2 for part, relative in pairs)
-    guess = 0.5 * math.log(cost / (2.0 * rho))
-    return min(guess, math.log(pure_scale(joint, 1.0, epsilon))) if joint.is_bounded(1.0) else guess
+def first_guess(joint: JointNoise, epsilon: float, delta: float) -> tuple[float, float]:
+    """The logarithm of the scale of Gaussian noise, or of pure noise if it is less; the slope of log δ there."""
+    mu, slope = gaussian_mu(epsilon, delta)
+    guess = 0.5 * math.log(joint.gaussian_cost(0.0)) - math.log(mu)
+    pure = math.log(pure_scale(joint, 1.0, epsilon)) if joint.is_bounded(1.0) else math.inf
+    return min(guess, pure), -slope
+
+
+def gaussian_mu(epsilon: float, delta: float) -> tuple[float, float]:
+    """About the μ = sensitivity/σ at which Gaussian noise has δ(ε) = δ, and d log δ/d log μ there.
+
+    With y = ε/μ - μ/2, δ = Φ(-y) - exp(ε)·Φ(-y - μ), and its derivative in μ is the normal density at y.
+    """
+    log_inverse, low, high = -math.log(delta), 0.0, math.inf
+    mu = math.sqrt(2.0) * (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse))  # by zCDP
+    for _ in range(_MOST_STEPS):
+        y = epsilon / mu - 0.5 * mu
+        log_p, log_q = float(log_ndtr(-y)), epsilon + float(log_ndtr(-y - mu))
+        log_delta = log_p + math.log(max(-math.expm1(log_q - log_p), 1e-300))
+        slope = mu * math.exp(min(-0.5 * y * y - _LOG_ROOT_2_PI - log_delta, 300.0))
+        over = log_delta + log_inverse
+        low, high = (low, mu) if over > 0 else (mu, high)
+        moved = mu * math.exp(min(max(-over / slope, -1.0), 1.0))
+        if abs(over) <= _SAME_MU * slope:
+            break
+        mu = moved if low < moved < high else (0.5 * (low + high) if high < math.inf else 2.0 * mu)
+    return mu, slope
 
 
 def pure_scale(joint: JointNoise, u: float, epsilon: float) -> float:
     """The scale at which noise of a shape that has a largest loss has ε at δ = 0 on all parts, rounded up."""
-    pairs = zip(joint.parts, joint.relative_scales(u), strict=True)
-    cost = math.fsum(part.equivalent(1.0) * part.shift / relative for part, relative in pairs)
-    scale = joint.family.unit(u).largest_slope * cost / epsilon
+    scale = joint.family.unit(u).largest_slope * joint.laplace_cost(u) / epsilon
     while float(joint.profile(u, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15
     return scale

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from osgt.calibration.allocation import allocated
-from osgt.calibration.joint import Column, JointNoise, Part, budget, joint_noise
+from osgt.calibration.joint import Column, Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch, pure_scale
 from osgt.calibration.shapes import costs_over_shapes
 from osgt.noise import Family, Law
@@ -77,20 +77,22 @@ def calibrate_parts(
     or of the parts themselves; the other arguments are those of `calibrate`.
     """
     joint = joint_noise(parts, discrete=discrete, family=family, objective=objective, columns=columns)
-    return calibrate_joint(epsilon, delta, joint, objective)
+    return calibrate_joint(ScaleSearch(joint, *budget(epsilon, delta)), objective)
 
 
-def calibrate_joint(epsilon: float, delta: float, joint: JointNoise, objective: Objective) -> tuple[Law, ...]:
-    """The noise of least error among all that there is to choose from."""
-    epsilon, delta = budget(epsilon, delta)
-    if delta == 0:
-        end = joint.bounded_end()
-        return joint.laws(end, pure_scale(joint, end, epsilon))
-    search = ScaleSearch(joint, epsilon, delta)
+def calibrate_joint(search: ScaleSearch, objective: Objective, *, proved: bool = True) -> tuple[Law, ...]:
+    """The noise of least error among all that there is to choose from.
+
+    If it need not be `proved` to meet the budget, it does so up to an estimate, but for shapes with a largest loss:
+    next to that, estimates say little.
+    """
+    if search.delta == 0:
+        joint, end = search.joint, search.joint.bounded_end()
+        return joint.laws(end, pure_scale(joint, end, search.epsilon))
     candidates = []
     for u in best_shapes(search, objective):
         best = allocated(search, u, objective)
-        scale = math.exp(best.proved(u))
+        scale = math.exp(best.proved(u) if proved or best.joint.is_bounded(u) else best.roughly(u))
         candidates.append((best.joint.error(u, scale, objective), best.joint.laws(u, scale)))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 

@@ -40,7 +40,7 @@ _ONE_BY_ONE = 1 << 15
 
 #: More than the rounding errors of a convolution by Fourier transforms; smaller tails are convolved term by term.
 ROUNDING = 1e-11
-_SMALL_TAIL = 1e-6
+_SMALL_TAIL = 1e-7
 
 
 @dataclass(frozen=True)
@@ -155,19 +155,31 @@ def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: fl
 
     `cells` says how fine the grid is, unless its `step` is given.
     """
-    lost = _FAR_ENDS * tail
-    reaches = [abs(float(c)) * reach_of(law, 0.5 * lost / len(terms)) for c, law in terms]
+    reaches = _reaches(terms, tail)
     common = _common_step(terms)
     exact = common is not None and sum(reaches) <= cells * common and (step is None or step == common)
     if exact:
         step = float(common or 1)
     elif step is None:
         step = sum(reaches) / cells
-    parts = [rounded(abs(float(c)), law, reach, step) for (c, law), reach in zip(terms, reaches, strict=True)]
+    # Equal terms are rounded once.
+    different = {(abs(float(c)), law): reach for (c, law), reach in zip(terms, reaches, strict=True)}
+    found = {(c, law): rounded(c, law, reach, step) for (c, law), reach in different.items()}
+    parts = [found[abs(float(c)), law] for c, law in terms]
     # A float more than half a step for each: the multiples themselves are rounded as well.
     off = 0.0 if exact else len(parts) * 0.5 * step * (1.0 + 1e-9)
     masses, error = convolved(parts, precise=tail < _SMALL_TAIL)
-    return GridSum(step, masses, off, lost + error)
+    return GridSum(step, masses, off, _FAR_ENDS * tail + error)
+
+
+def grid_step(terms: Sequence[Term], tail: float) -> float:
+    """The step of the grid that `grid_sum` takes for terms without a common step."""
+    return sum(_reaches(terms, tail)) / CELLS
+
+
+def _reaches(terms: Sequence[Term], tail: float) -> list[float]:
+    """For each term how far it is looked at; beyond, all of them together have a small part of the tail."""
+    return [abs(float(c)) * reach_of(law, 0.5 * _FAR_ENDS * tail / len(terms)) for c, law in terms]
 
 
 def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats, float]:
@@ -181,9 +193,10 @@ def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats
             whole = np.convolve(whole, np.concatenate([part[:0:-1], part]))
         return whole[most:], 1e-15 * len(parts) * float(whole[0] + whole[-1])
     size = next_fast_len(2 * most + 1, real=True)
+    spectra = {key: spectrum(part, size) for key, part in {id(part): part for part in parts}.items()}
     transform = np.ones(size // 2 + 1)
     for part in parts:
-        transform = transform * spectrum(part, size)
+        transform = transform * spectra[id(part)]
     return irfft(transform, size)[: most + 1], ROUNDING
 
 
@@ -211,6 +224,7 @@ def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
     return np.concatenate([[1.0 - 2.0 * after[0]], after[:-1] - after[1:]])
 
 
+@lru_cache(maxsize=1024)
 def reach_of(law: Law, tail: float) -> float:
     """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 

@@ -66,7 +66,7 @@ def absolute_quantile(law: Law, p: float) -> float:
     y = float(law.isf(tail))
     if isinstance(law, RealLaw):
         return y
-    above, below = float(law.logsf(y - 1)), float(law.logsf(y))
+    above, below = (float(tail) for tail in law.logsf([y - 1, y]))
     if not below < above:
         return y
     return max(y - (math.log(tail) - below) / (above - below), 0.0)

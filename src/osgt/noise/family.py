@@ -6,7 +6,7 @@ that of the family.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -124,7 +124,8 @@ def on_integers(law: Law) -> IntegerLaw:
 def written(law: Law) -> dict[str, Any]:
     """The distribution in plain values, for JSON: floats are read back exactly."""
     potential: Any = law.potential
-    return {"family": potential.family, "discrete": law.discrete, **asdict(potential)}
+    parameters = {field.name: getattr(potential, field.name) for field in fields(potential)}
+    return {"family": potential.family, "discrete": law.discrete, **parameters}
 
 
 def read(plain: Mapping[str, Any]) -> Law:

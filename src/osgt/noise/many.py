@@ -8,12 +8,13 @@ by Chernoff's inequality. `Combination` is better for a few noises: it is exact 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.fft import rfft
+from scipy.fft import next_fast_len, rfft
 
 from osgt.noise.combination import Coefficient, Combination, reach_of, rounded
 from osgt.noise.family import Law
@@ -32,6 +33,9 @@ _FAR = 1e-17
 #: Multiples of a step on either side of zero as which a noise is taken.
 _CELLS = 1 << 13
 
+#: Places that are enough for a moment-generating function.
+_FEW_PLACES = 512
+
 #: More than the error of a characteristic function: that of its interpolation, and as much again for rounding.
 _INTERPOLATION = 1e-12
 _ERROR = 2.0 * _INTERPOLATION
@@ -40,7 +44,7 @@ _ERROR = 2.0 * _INTERPOLATION
 _OUTSIDE = 1e-4
 
 #: In standard deviations: exponents for Chernoff's inequality, of a noise and of the sum.
-_EXPONENTS = 16.0 * np.linspace(0.0, 1.0, 257) ** 2
+_EXPONENTS = 16.0 * np.linspace(0.0, 1.0, 65) ** 2
 _TRIED = np.geomspace(0.25, 16.0, 97)
 
 #: Below, a product of characteristic functions makes no difference.
@@ -94,10 +98,10 @@ class ManySum:
         high = self._beyond(inside)
         circle = high + self._beyond(_OUTSIDE * tail)
         values, error = self._characteristic(circle)
-        low = 0.0
+        least_inside, low = _least_inside(values), 0.0
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            covered = _least_inside(values, middle / circle) - error >= 1.0 - inside
+            covered = least_inside(middle / circle) - error >= 1.0 - inside
             low, high = (low, middle) if covered else (middle, high)
         return high * (1.0 + 1e-12) + off
 
@@ -163,14 +167,20 @@ def many_terms(noise: NoiseSum) -> tuple[ManyTerm, ...]:
     return noise.terms if isinstance(noise, ManySum) else tuple((c, law, 1) for c, law in noise.terms)
 
 
-def _least_inside(values: Floats, part: float) -> float:
-    """A lower bound on P[|X| ≤ h], where h is this part of the circle: the mean of Selberg's polynomial."""
+def _least_inside(values: Floats) -> Callable[[float], float]:
+    """A lower bound on P[|X| ≤ h] for an h that is a part of the circle: the mean of Selberg's polynomial."""
     degree = len(values) + 1
-    k = np.arange(1.0, degree)
-    u, angle = k / degree, 2.0 * math.pi * part * k
-    vaaler = (1.0 - u) / np.tan(math.pi * u) + 1.0 / math.pi
-    terms = vaaler * np.sin(angle) - (1.0 - u) * np.cos(angle)
-    return 2.0 * part + (2.0 * float(terms @ values) - 1.0) / degree
+    seen = np.flatnonzero(np.abs(values) > _NOTHING)
+    k, weights = seen + 1.0, 2.0 / degree * values[seen]
+    u = k / degree
+    of_sine = ((1.0 - u) / np.tan(math.pi * u) + 1.0 / math.pi) * weights
+    of_cosine = (1.0 - u) * weights
+
+    def at(part: float) -> float:
+        angle = 2.0 * math.pi * part * k
+        return 2.0 * part + float(np.sin(angle) @ of_sine - np.cos(angle) @ of_cosine) - 1.0 / degree
+
+    return at
 
 
 @dataclass(frozen=True)
@@ -179,23 +189,28 @@ class _Table:
 
     step: float
     exact: bool
-    #: The characteristic function and its derivative at even distances from 0 to π.
-    values: Floats
-    slopes: Floats
+    #: The characteristic function and its first three derivatives at even distances from 0 to π.
+    derivatives: tuple[Floats, Floats, Floats, Floats]
     #: Logarithms of the moment-generating function at `_EXPONENTS`.
     log_moments: Floats
 
     def characteristic(self, frequencies: Floats) -> Floats:
-        """The characteristic function, by cubic interpolation from values and derivatives."""
-        last = len(self.values) - 1
+        """The characteristic function, by the polynomial of degree seven that has its derivatives at both ends."""
+        last = len(self.derivatives[0]) - 1
         folded = np.mod(frequencies * self.step, 2.0 * math.pi)
         place = np.minimum(folded, 2.0 * math.pi - folded) * (last / math.pi)
         left = np.minimum(place.astype(np.int64), last - 1)
         t, width = place - left, math.pi / last
-        low, high = self.values[left], self.values[left + 1]
-        rise, low_slope, high_slope = high - low, width * self.slopes[left], width * self.slopes[left + 1]
-        bend = t * (1.0 - t) * ((1.0 - t) * (low_slope - rise) + t * (rise - high_slope))
-        return np.asarray(low + t * rise + bend)
+        f, g, h, k = (width**n * each[left] for n, each in enumerate(self.derivatives))
+        # What the cubic at the left end is short of at the right one, in the same order.
+        after = (width**n * each[left + 1] for n, each in enumerate(self.derivatives))
+        cubic = f + g + h / 2 + k / 6, g + h + k / 2, h + k, k
+        a, b, c, d = (there - here for there, here in zip(after, cubic, strict=True))
+        rest = 35 * a - 15 * b + 5 / 2 * c - d / 6
+        rest = rest + t * (-84 * a + 39 * b - 7 * c + d / 2)
+        rest = rest + t**2 * (70 * a - 34 * b + 13 / 2 * c - d / 2)
+        rest = rest + t**3 * (-20 * a + 10 * b - 2 * c + d / 6)
+        return np.asarray(f + t * (g + t * (h / 2 + t * (k / 6 + t * rest))))
 
 
 @lru_cache(maxsize=1024)
@@ -211,21 +226,33 @@ def _table(law: Law) -> _Table:
     step = 1.0 if exact else reach / _CELLS
     masses = rounded(1.0, law, reach, step)
     places = np.arange(len(masses), dtype=np.float64)
-    # The error of the interpolation is at most (width of a cell)⁴·E[Y⁴]/384.
-    fourth = 2.0 * float(places**4 @ masses)
-    cells = 1 << max(math.ceil(math.log2(math.pi * (fourth / (384.0 * _INTERPOLATION)) ** 0.25)), 6)
-    cells = max(cells, 1 << (len(masses) - 1).bit_length())
+    # The error of the interpolation is at most (width of a cell)⁸·E[Y⁸]/(2⁸·8!).
+    eighth = 2.0 * float(places**8 @ masses)
+    cells = math.ceil(math.pi * (eighth / (2**8 * math.factorial(8) * _INTERPOLATION)) ** (1 / 8))
+    cells = next_fast_len(max(cells, len(masses), 64), real=True)
     half = np.concatenate([[0.5 * masses[0]], masses[1:]])
-    values = 2.0 * rfft(half, 2 * cells).real
-    slopes = 2.0 * rfft(places * half, 2 * cells).imag
-    exponents = _EXPONENTS * (step / law.std())
-    logs = np.array([_log_moment(masses, places * exponent) for exponent in exponents])
-    return _Table(step, exact, values, slopes, logs)
+    waves = [2.0 * rfft(places**n * half, 2 * cells) for n in range(4)]
+    derivatives = waves[0].real, waves[1].imag, -waves[2].real, -waves[3].imag
+    coarse, every = _coarser(half)
+    exponents = _EXPONENTS * (every * step / law.std())
+    logs = np.array([_log_moment(coarse, np.arange(len(coarse)) * exponent) for exponent in exponents])
+    return _Table(step, exact, derivatives, logs)
 
 
-def _log_moment(masses: Floats, exponents: Floats) -> float:
-    """log E exp(exponent·Y): Σ masses·(eˣ + e⁻ˣ), but for zero, which counts once."""
+def _coarser(half: Floats) -> tuple[Floats, int]:
+    """Masses on a grid of some hundred places, and how many of the former are one of these.
+
+    A mass between two places goes to both so that its mean stays. That of exp(s·Y) gets no smaller by it.
+    """
+    every = max(len(half) // _FEW_PLACES, 1)
+    place, over = np.divmod(np.arange(len(half)), every)
+    upper = over / every * half
+    size = int(place[-1]) + 2
+    found = np.bincount(place, half - upper, size) + np.bincount(place + 1, upper, size)
+    return np.trim_zeros(np.asarray(found, dtype=np.float64), "b"), every
+
+
+def _log_moment(half: Floats, exponents: Floats) -> float:
+    """log E exp(exponent·Y) = log Σ half·(eˣ + e⁻ˣ), with half the mass of zero."""
     top = float(exponents[-1])
-    both = np.exp(exponents - top) + np.exp(-exponents - top)
-    both[0] *= 0.5
-    return top + math.log(float(both @ masses))
+    return top + math.log(float((np.exp(exponents - top) + np.exp(-exponents - top)) @ half))

@@ -122,15 +122,17 @@ class RealLaw(SymmetricLaw):
         """
         valid = (tail > 0) & (tail <= 0.5)
         level = -np.log(np.where(valid, 2 * tail, 1.0))
-        y = self._reaching(level)
+        y, peak = self._reaching(level), self._peak()
         for _ in range(_NEWTON_STEPS):
-            excess = -math.log(2) - level - self._log_tail(y)
-            step = np.maximum(excess, 0.0) / self.potential.hazard(y)
+            hazards = self.potential.hazard(y)
+            excess = self.potential(y) - np.log(2.0 * peak / hazards) - level
+            step = np.maximum(excess, 0.0) / hazards
             y = np.maximum(y - step, 0.0)
             if np.all(step <= 1e-15 * y):
                 break
         y, central = np.asarray(y), valid & (tail > 0.5 - _CENTRAL)
-        y[central] = self._central_quantile(y[central], 0.5 - tail[central])
+        if np.any(central):
+            y[central] = self._central_quantile(y[central], 0.5 - tail[central])
         return np.where(valid, y, np.where(tail == 0, np.inf, np.nan))
 
     def _central_quantile(self, y: Floats, mass: Floats) -> Floats:

@@ -39,6 +39,9 @@ _LARGEST_LOSS = 1e9
 #: The most by which the tilt may change a mass from one grid point to the next, as a logarithm.
 _STEEPEST = 20.0
 
+#: Bounds at smaller and smaller ε from which lines are drawn to the largest loss.
+_CHORDS = 24
+
 #: Slacks by which an ε that was searched for with some trouble may stay below its δ.
 _CLOSE = 20.0
 
@@ -259,8 +262,13 @@ def _merged(
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # losses of 1e9 and more, where δ = 1
-def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float) -> Floats:
-    """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours. They do not rise with ε."""
+def deltas(
+    pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: float, largest: float = math.inf
+) -> Floats:
+    """Upper bounds on δ for a row of ε, sharing the composed loss between neighbours. They do not rise with ε.
+
+    No loss is above `largest`, which is the largest one or the float after it.
+    """
     if _hopeless(pairs, coordinates):
         return np.ones(len(epsilons))
     cumulant = Cumulant(pairs, np.asarray(coordinates, dtype=np.float64))
@@ -275,8 +283,27 @@ def deltas(pairs: list[Pair], coordinates: list[int], epsilons: Floats, slack: f
                 result[i] = TINY
                 continue
             run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
-        result[i] = least = min(run.delta(epsilon), least)  # δ falls with ε: a bound holds from its ε on
+        least = min(run.delta(epsilon), least)  # δ falls with ε: a bound holds from its ε on
+        if largest < math.inf and not run.serves(epsilon, slack):
+            least = min(_chord(run, epsilon, largest), least)
+        result[i] = least
     return result
+
+
+def _chord(run: Composed | Enumerated, epsilon: float, largest: float) -> float:
+    """A bound on δ(ε) next to the largest loss, where a grid is too coarse: δ is convex in exp(ε), and 0 from there on.
+
+    So it lies below the line from any bound at a smaller ε to that 0.
+    """
+    below, left, distance = math.nextafter(largest, 0.0), -math.expm1(epsilon - largest), largest - epsilon
+    best = 1.0
+    for _ in range(_CHORDS):
+        distance *= 4.0
+        at = largest - distance
+        if at <= 0:
+            break
+        best = min(best, run.delta(at) * left / -math.expm1(at - below) * (1.0 + 16 * UNIT))
+    return best
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -307,26 +334,28 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     found = min(max(cumulant.log_delta_estimate(theta)[0], 0.0), largest)
     serves = False
     for _ in range(_REFINEMENTS):
-        run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=found, slack=slack)
+        before, run = found, composed(cumulant, pairs, coordinates, theta=theta, epsilon=found, slack=slack)
         found = min(crossing(run, log_target, found), largest)
         if math.isinf(found):
             return found
         serves = run.serves(found, slack)
-        if serves:
+        if serves or found == before:
             break
         theta = cumulant.tilt_for_epsilon(found)
     if serves and len(pairs) > _CHECKED:
         return found
 
     def excess(at: float) -> float:
-        return (
-            math.log(float(deltas(pairs, coordinates, np.array([at]), slack)[0]) / delta) if at < largest else -math.inf
-        )
+        if at >= largest:
+            return -math.inf
+        return math.log(float(deltas(pairs, coordinates, np.array([at]), slack, largest)[0]) / delta)
 
-    return min(_checked(excess, found, slack=slack, rate=theta, close=serves), largest)
+    return min(_checked(excess, found, largest, slack=slack, rate=theta, close=serves), largest)
 
 
-def _checked(excess: Callable[[float], float], found: float, *, slack: float, rate: float, close: bool) -> float:
+def _checked(
+    excess: Callable[[float], float], found: float, largest: float, *, slack: float, rate: float, close: bool
+) -> float:
     """An ε near the one found at which the excess of log δ is at most 0.
 
     If the one found is not known to be `close`, the excess is not far below 0 either, or hardly any float lies between.
@@ -334,7 +363,7 @@ def _checked(excess: Callable[[float], float], found: float, *, slack: float, ra
     low, high, over, stride = 0.0, found, excess(found), slack / rate
     while over > 0:
         stride = max(2.0 * stride, (over + slack) / rate, 4 * UNIT * high)
-        low, high = high, high + stride
+        low, high, low_over = high, high + stride, over
         over = excess(high)
     if close:
         return high
@@ -343,13 +372,17 @@ def _checked(excess: Callable[[float], float], found: float, *, slack: float, ra
         lower = max(high - stride, 0.0)
         stride *= 2.0
         if (value := excess(lower)) > 0:
-            low = lower
+            low, low_over = lower, value
             break
         high, over = lower, value
     while over < -_CLOSE * slack and high - low > 8 * UNIT * high:
-        middle = 0.5 * (low + high)
+        # From the largest loss down δ grows like the distance at first.
+        share = 0.5 if over > -math.inf else min(0.5, math.exp(-low_over - slack))
+        middle = high - share * (high - low)
+        if middle > high - 4 * UNIT * high:
+            break
         if (value := excess(middle)) > 0:
-            low = middle
+            low, low_over = middle, value
         else:
             high, over = middle, value
     return high

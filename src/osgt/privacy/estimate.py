@@ -28,6 +28,9 @@ _X, _W = np.polynomial.legendre.leggauss(8)
 _NODES, _LOG_WEIGHTS = 0.5 + 0.5 * _X, np.log(0.5 * _W)
 _PLACES, _FEW_PLACES = np.linspace(0.0, 1.0, _PANELS + 1), np.linspace(1.0, 0.0, 4)
 
+#: Reaches that are tried, in units of the mean of |Y|.
+_FARTHER = 1.25 ** np.arange(40.0)
+
 #: Mean of |Y| from which on noise on the integers is as smooth as on the reals, and integers that are summed below it.
 _SMOOTH = 8.0
 _SUMMED = 1024
@@ -163,8 +166,9 @@ def _points(pair: Pair, depth: float) -> tuple[Floats, Floats]:
     """
     potential, half = pair.noise.potential, 0.5 * pair.shift
     scale = reach = 1.0 / float(potential.hazard(np.zeros(())))
-    while potential(np.asarray(reach)) < depth:
-        reach *= 1.25
+    while not np.any(deep := potential(reach * _FARTHER) >= depth):
+        reach *= _FARTHER[-1]
+    reach *= float(_FARTHER[np.argmax(deep)])
     if pair.discrete and scale <= _SMOOTH and reach <= _SUMMED:
         w, log_weights = _integers(half, math.ceil(reach))
     else:

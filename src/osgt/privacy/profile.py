@@ -123,7 +123,8 @@ class PrivacyProfile:
         if np.any(open_):
             one = len(pairs) == 1 and counts[0] == 1
             at = flat[open_]
-            result[open_] = single.delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack)
+            largest = math.inf if pure is None else _rounded_up(pure)
+            result[open_] = single.delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack, largest)
             result[open_] = np.maximum(result[open_], engine.TINY)
         return result.reshape(values.shape)[()]
 

@@ -1,22 +1,27 @@
 """Noise intervals of means and variances: sound for ratios of noisy numbers, whatever the true ones are."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
 
 from osgt.limits import LARGEST_VALUE
-from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_sum, spectrum
+from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
 from osgt.noise.many import ManySum, NoiseSum, many_terms
 from osgt.noise.mills import Floats
 
 Integers = NDArray[np.int64]
 
-#: Values of the ratio for which the quantile is found, for few noises and for many, and steps of a bisection.
-_RATIOS, _RATIOS_OF_MANY, _HALVINGS = 64, 16, 40
+#: A quantile of a ratio that is so many times the 64th part of the largest.
+Quantiles = Callable[[int], float]
+Places = NDArray[np.int_]
+
+#: Values of the ratio at which the quantile can be found; for sums of many noises it is at every fourth.
+_RATIOS, _APART = 64, 4
 
 
 @dataclass(frozen=True)
@@ -59,61 +64,99 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     probability, however small the group. Where the set has gaps, its hull is taken; where it is empty, the numerator
     is taken as the nearest that fits the denominator.
     """
-    ratios = np.linspace(0.0, float(largest), _RATIOS + 1)
-    # Quantiles grow with the ratio: between two ratios that of the larger one holds. So each stands one place before.
-    quantiles = _quantiles(numerator.noise, denominator.noise, largest, confidence)
-    quantiles = np.append(quantiles, 2.0 * quantiles[-1] - quantiles[-2])
+    quantile = _quantiles(numerator.noise, denominator.noise, largest, confidence)
     top, bottom = numerator.floats, denominator.floats
-    furthest = largest * np.abs(bottom)
-    top = np.where(np.abs(top) > furthest + quantiles[-1], np.clip(top, -furthest, furthest), top)
+    furthest, most = largest * np.abs(bottom), _bound(quantile, _RATIOS)
+    top = np.where(np.abs(top) > furthest + most, np.clip(top, -furthest, furthest), top)
     # But for the steps of the noise q is convex, so that for each sign the ratios with
     # sign·(numerator - ρ·denominator) > q(ρ) lie between two roots: seen from an end that is not in the set, the set
     # begins at the one root there is between the two ends.
-    ends = []
-    for end in (-float(largest), float(largest)):
-        excess = top - end * bottom
-        sign, reaches = np.sign(excess), np.abs(excess) <= quantiles[-1]
-        refused, accepted = np.full_like(top, end), np.full_like(top, -end)
-        for _ in range(_HALVINGS):
-            middle = (accepted + refused) / 2
-            good = sign * (top - middle * bottom) <= np.interp(np.abs(middle), ratios, quantiles)
-            accepted, refused = np.where(good, middle, accepted), np.where(good, refused, middle)
-        ends.append(np.where(reaches, end, refused))
-    return ends[0], ends[1]
+    return _end(quantile, top, bottom, largest, -1), _end(quantile, top, bottom, largest, 1)
 
 
-def _quantiles(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Floats:
-    """For ratios ρ from 0 to the largest a q with P[|X₁ - r·X₂| ≤ q] ≥ confidence for all r ≤ ρ, nearly the least."""
+def _end(quantile: Quantiles, top: Floats, bottom: Floats, largest: int, side: int) -> Floats:
+    """The least or the largest ratio that fits, by the side: that at which the excess over q is 0.
+
+    Between neighbouring places q is taken as a line, so that the root there has a formula.
+    """
+
+    def over(place: Places) -> Floats:
+        distinct, back = np.unique(np.abs(place), return_inverse=True)
+        bounds = np.array([_bound(quantile, int(each)) for each in distinct])[back]
+        return np.asarray(sign * (top - place * unit * bottom) - bounds)
+
+    unit, end = largest / _RATIOS, np.full(len(top), side * _RATIOS)
+    sign = np.sign(top - side * float(largest) * bottom)
+    # q is at least that at 0 and at most that at the end: the root is between where these are reached.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        outer, inner = ((top - sign * _bound(quantile, place)) / (bottom * unit) for place in (_RATIOS, 0))
+    refused, accepted = _places(side * np.ceil(side * outer)), _places(side * np.floor(side * inner))
+    refused, accepted = np.where(over(refused) > 0, refused, end), np.where(over(accepted) <= 0, accepted, -end)
+    reaches = over(end) <= 0
+    refused, accepted = np.where(reaches, end, refused), np.where(reaches, end, accepted)
+    while np.any(np.abs(refused - accepted) > 1):
+        middle = (refused + accepted) // 2
+        good = over(middle) <= 0
+        refused, accepted = np.where(good, refused, middle), np.where(good, middle, accepted)
+    short, rest = np.maximum(over(refused), 0.0), np.maximum(-over(accepted), 0.0)
+    part = short / np.where(short > 0, short + rest, 1.0) * (1.0 - 1e-12)
+    return np.asarray((refused + (accepted - refused) * part) * unit)
+
+
+def _places(numbers: Floats) -> Places:
+    """Whole numbers as places within the ends, 0 where there are none."""
+    return np.clip(np.nan_to_num(numbers), -_RATIOS, _RATIOS).astype(np.int_)
+
+
+def _bound(quantile: Quantiles, place: int) -> float:
+    """What q is taken to be at a place.
+
+    Quantiles grow with the ratio: between two ratios that of the larger one holds. So each stands one place before.
+    """
+    if place < _RATIOS:
+        return quantile(place + 1)
+    return 2.0 * quantile(_RATIOS) - quantile(_RATIOS - 1)
+
+
+@lru_cache(maxsize=256)
+def _quantiles(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Quantiles:
+    """For ratios ρ from 0 to the largest a q with P[|X₁ - r·X₂| ≤ q] ≥ confidence for all r ≤ ρ, nearly the least.
+
+    Each is found when it is asked for: intervals of large groups need few of them.
+    """
     if isinstance(numerator, Combination) and isinstance(denominator, Combination):
-        return _quantiles_of_few(numerator, denominator, largest, confidence)
+        return cache(_quantiles_of_few(numerator, denominator, largest, confidence))
     return _quantiles_of_many(numerator, denominator, largest, confidence)
 
 
-@lru_cache(maxsize=256)
-def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Floats:
-    """The same for sums of many noises, which rise with the ratio but for a hair."""
+def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Quantiles:
+    """The same for sums of many noises: few are found, and chords lie above what is convex."""
     above, below = many_terms(numerator), many_terms(denominator)
-    some = np.linspace(0.0, float(largest), _RATIOS_OF_MANY + 1)
-    found = [
-        ManySum((*above, *((ratio * float(c), law, n) for c, law, n in below))).half_width(confidence) for ratio in some
-    ]
-    # Quantiles are convex in the ratio, so that chords lie above them.
-    return np.maximum.accumulate(np.interp(np.linspace(0.0, float(largest), _RATIOS + 1)[1:], some, found))
+
+    @cache
+    def found(place: int) -> float:
+        ratio = largest * place / _RATIOS
+        return ManySum((*above, *((ratio * float(c), law, n) for c, law, n in below))).half_width(confidence)
+
+    def quantile(place: int) -> float:
+        rest = place % _APART
+        if not rest:
+            return found(place)
+        return found(place - rest) + (found(place - rest + _APART) - found(place - rest)) * rest / _APART
+
+    return quantile
 
 
-@lru_cache(maxsize=256)
-def _quantiles_of_few(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Floats:
+def _quantiles_of_few(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Quantiles:
     """The same for few noises, on a grid.
 
     The noises must be independent. X₁ is taken as spread evenly over the unit around each of its terms, which makes a
     difference of half these units at most. Then its density is symmetric and falls on either side, so that the
     probability of an interval is the less the farther it is from zero: smaller ratios are inside more often.
     """
-    ratios = np.linspace(0.0, float(largest), _RATIOS + 1)[1:]
     tail = 1.0 - confidence
     below = grid_sum(denominator.terms, tail)
-    whole = grid_sum([*numerator.terms, *((largest * float(c), law) for c, law in denominator.terms)], tail)
-    step = whole.step
+    step = grid_step([*numerator.terms, *((largest * float(c), law) for c, law in denominator.terms)], tail)
     above = grid_sum(numerator.terms, tail, step=step)
     units = [abs(float(c)) for c, _ in numerator.terms]
     parts = [above.masses, *(_even(unit / step) for unit in units if unit > step)]
@@ -121,16 +164,18 @@ def _quantiles_of_few(numerator: Combination, denominator: Combination, largest:
     size = next_fast_len(2 * (sum(len(part) for part in parts) + int(largest * below.reach / step) + 2), real=True)
     transform = np.prod([spectrum(part, size) for part in parts], axis=0)
     multiples = np.arange(len(below.masses)) * below.step
-    found = np.empty(len(ratios))
-    for i, ratio in enumerate(ratios):
+
+    def quantile(place: int) -> float:
+        ratio = largest * place / _RATIOS
         places = np.rint(ratio * multiples / step).astype(np.int64)
         masses = np.asarray(np.bincount(places, below.masses), dtype=np.float64)
         # What is rounded to 0 comes from both sides.
         masses[0] += np.sum(below.masses[1:][places[1:] == 0])
         together = irfft(transform * spectrum(masses, size), size)[: size // 2]
         total = GridSum(step, together, 0.0, above.lost + below.lost + ROUNDING)
-        found[i] = total.first_within(tail) * step + fixed + ratio * below.off
-    return np.asarray(found)
+        return total.first_within(tail) * step + fixed + ratio * below.off
+
+    return quantile
 
 
 def _even(width: float) -> Floats:

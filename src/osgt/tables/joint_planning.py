@@ -9,9 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from osgt.calibration import JointNoise, Part, calibrate_joint
 from osgt.calibration.compare import end_of_family, names_of_ends
+from osgt.calibration.scale import ScaleSearch
 from osgt.noise import Law
 from osgt.tables.planning import Noise, Planning
 from osgt.tables.schemes import Scheme
@@ -26,14 +28,32 @@ class JointPlanning:
 
     tables: tuple[Planning, ...]
 
-    def best(self, epsilon: float, delta: float) -> tuple[Noises, dict[str, Noises]]:
-        """The noise with the least error, of all shapes; and that of each end of the family."""
-        family = self.tables[0].family
-        best = self._calibrated(epsilon, delta)
-        ends = {name: self._end(name, epsilon, delta, proved=False) for name in names_of_ends(family, delta)}
-        for name, end in ends.items():
-            if self._as_shown(end) < self._as_shown(best):
-                ends[name] = self._end(name, epsilon, delta, proved=True)
+    def best(self, epsilon: float, delta: float, *, proved: bool = True) -> tuple[Noises, dict[str, Noises]]:
+        """The noise with the least error, of all shapes; and that of each end of the family.
+
+        Where more is to be measured, what is best need not be `proved` to meet the budget: all of it will be.
+        """
+        family, objective = self.tables[0].family, self.tables[0].objective
+        searches: dict[Any, ScaleSearch] = {}
+
+        def search(schemes: Sequence[Scheme]) -> ScaleSearch:
+            """That for schemes which come to the same is shared."""
+            key = tuple((scheme.key, scheme.measured) for scheme in schemes)
+            if key not in searches:
+                searches[key] = ScaleSearch(self._joint(schemes), epsilon, delta)
+            return searches[key]
+
+        def end(name: str, *, proved: bool) -> Noises:
+            """The noise with the least error at one end of the family, with schemes of its own."""
+            return self._noises(own[name], end_of_family(name, search(own[name]), objective, proved=proved))
+
+        own = {name: [table.scheme_at(name) for table in self.tables] for name in names_of_ends(family, delta)}
+        schemes = [table.scheme(epsilon, delta) for table in self.tables]
+        best = self._noises(schemes, calibrate_joint(search(schemes), objective, proved=proved))
+        ends = {name: end(name, proved=False) for name in own}
+        for name, noises in ends.items():
+            if self._as_shown(noises) < self._as_shown(best):
+                ends[name] = end(name, proved=proved)
                 best = min(best, ends[name], key=self._as_shown)
         return best, ends
 
@@ -41,18 +61,6 @@ class JointPlanning:
         """What a unit moves in the schemes that look best, weighted as the noise is shared out."""
         joint = self._joint([table.rough_scheme(epsilon, delta) for table in self.tables])
         return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
-
-    def _calibrated(self, epsilon: float, delta: float) -> Noises:
-        schemes = [table.scheme(epsilon, delta) for table in self.tables]
-        laws = calibrate_joint(epsilon, delta, self._joint(schemes), self.tables[0].objective)
-        return self._noises(schemes, laws)
-
-    def _end(self, name: str, epsilon: float, delta: float, *, proved: bool) -> Noises:
-        """The noise with the least error at one end of the family, with schemes of its own."""
-        schemes = [table.scheme_at(name, epsilon, delta) for table in self.tables]
-        joint = self._joint(schemes)
-        laws = end_of_family(name, epsilon, delta, joint, self.tables[0].objective, proved=proved)
-        return self._noises(schemes, laws)
 
     def _joint(self, schemes: Sequence[Scheme]) -> JointNoise:
         return together([table.joint(scheme) for table, scheme in zip(self.tables, schemes, strict=True)])

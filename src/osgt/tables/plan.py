@@ -37,6 +37,9 @@ SELECTION_SHARE = 0.1
 #: A group must be this large to be shown with this probability: said in plans and statements.
 SHOWN = 0.99
 
+#: How far above the exact value the δ of what a unit still moves may lie, relative: it is far below that of the budget.
+_SLACK_WITHOUT = 1e-2
+
 #: No table is about more people than there are.
 _MOST_PEOPLE = 8e9
 
@@ -338,15 +341,14 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
         raise ValueError("delta must be above 0 where groups are chosen by their size; or give public_keys")
     apart = choosing > 1 or (charged and choosing == 1)
     noise_delta = delta * (1.0 - SELECTION_SHARE) if apart else delta
-    noises, ends = JointPlanning(tuple(table.planning for table in tables)).best(epsilon, noise_delta)
-    told = [table.left_out for table in tables]
+    joint, told = JointPlanning(tuple(table.planning for table in tables)), [table.left_out for table in tables]
+    shared = None
     if any(left_out is not None for left_out in told):
         parts = [{} if t.left_out is None else t.left_out.parts(t.planning.neighbours) for t in tables]
-        shared = with_left_out(noises, ends, parts, epsilon, noise_delta)
-        if shared is None:
-            told = [None] * len(tables)
-        else:
-            noises, ends = shared
+        shared = with_left_out(*joint.best(epsilon, noise_delta, proved=False), parts, epsilon, noise_delta)
+    if shared is None:
+        shared, told = joint.best(epsilon, noise_delta), [None] * len(tables)
+    noises, ends = shared
     if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
         beside = "" if all(noise.beside == {} for noise in noises) else " or measure_left_out=False"
         raise ValueError(
@@ -391,7 +393,7 @@ def _delta_without(
         parts = ((noise.laws[measure], planning.part(measure, alone)) for measure in noise.parts)
         left = [(law, part) for law, part in parts if part is not None]
         pairs = [*left, *noise.beside.values(), *others]
-        return float(profile_of_pairs(pairs).delta(epsilon, slack=1e-3)) if pairs else 0.0
+        return float(profile_of_pairs(pairs).delta(epsilon, slack=_SLACK_WITHOUT)) if pairs else 0.0
 
     return at
 

@@ -6,8 +6,9 @@ the noise.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from osgt.calibration import Column, JointNoise, Part
 from osgt.calibration.joint import error_of, joint_noise, noise_of, profile_of
@@ -29,6 +30,9 @@ _NEAR, _COMPARED = 1.15, 3
 
 #: The scheme that measures every number as it is comes with them, unless its rough cost is so much larger.
 _FAR = 2.0
+
+#: A shape half-way between the ends.
+_MIDDLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,12 @@ class Planning:
     family: Family
     #: What every column counts for beside its own weight: where several tables have one budget, that of its table.
     share: float = 1.0
+
+    def with_share(self, share: float) -> "Planning":
+        """The same where every column counts for more or less; which schemes are good does not depend on it."""
+        other = replace(self, share=share)
+        other.__dict__.update({name: getattr(self, name) for name in ("alternatives", "_cost")})
+        return other
 
     @property
     def objective(self) -> Objective:
@@ -161,19 +171,19 @@ class Planning:
 
     def scheme(self, epsilon: float, delta: float) -> Scheme:
         """The scheme that is best with noise of the best shape."""
-        cost = self._cost(epsilon, delta)
-        ranked = self._ranked(cost)
-        near = [scheme for scheme in ranked if cost(scheme) <= _NEAR * cost(ranked[0])][:_COMPARED]
+        cost = self._cost.at(epsilon, delta)
+        first = self._first(cost, _COMPARED)
+        near = [scheme for scheme in first if cost(scheme) <= _NEAR * cost(first[0])]
         direct = self.alternatives.directly()
-        if cost(direct) <= _FAR * cost(ranked[0]) and all(direct.key != scheme.key for scheme in near):
-            near.append(direct)
-        return self._least([self.with_totals(scheme) for scheme in near], epsilon, delta)
+        near += [direct] if cost(direct) <= _FAR * cost(first[0]) else []
+        near += [self._first(end, 1)[0] for end in (self._cost.gaussian, self._cost.laplace)]
+        different = {scheme.key: scheme for scheme in near}
+        return self._least([self.with_totals(scheme) for scheme in different.values()], epsilon, delta)
 
-    def scheme_at(self, end: str, epsilon: float, delta: float) -> Scheme:
+    def scheme_at(self, end: str) -> Scheme:
         """The scheme that is best with noise of one end of the family."""
-        cost = self._cost(epsilon, delta)
-        ranked = self._ranked(cost.gaussian if end == self.family.ends[0].name else cost.laplace)
-        return self.with_totals(ranked[0])
+        cost = self._cost.gaussian if end == self.family.ends[0].name else self._cost.laplace
+        return self.with_totals(self._first(cost, 1)[0])
 
     def with_totals(self, scheme: Scheme) -> Scheme:
         """The scheme with the totals that are worth measuring, of the numbers that add up, and all distinct units."""
@@ -206,13 +216,15 @@ class Planning:
 
     def rough_scheme(self, epsilon: float, delta: float) -> Scheme:
         """The scheme that looks best, by the formula alone."""
-        return self.with_totals(self._ranked(self._cost(epsilon, delta))[0])
+        return self.with_totals(self._first(self._cost.at(epsilon, delta), 1)[0])
 
-    def _cost(self, epsilon: float, delta: float) -> RoughCost:
-        return RoughCost(self.groups, self.neighbours, self.errors, epsilon, delta)
+    @cached_property
+    def _cost(self) -> RoughCost:
+        return RoughCost(self.groups, self.neighbours, self.errors)
 
-    def _ranked(self, cost: Callable[[Scheme], float]) -> list[Scheme]:
-        return [scheme for scheme in self.alternatives.ranked(cost) if self._fits(scheme)]
+    def _first(self, cost: Callable[[Scheme], float], number: int) -> list[Scheme]:
+        """The best schemes by a cost, of those that measure nothing too large."""
+        return list(islice(filter(self._fits, self.alternatives.ranked(cost)), number))
 
     def _least(self, schemes: Sequence[Scheme], epsilon: float, delta: float) -> Scheme:
         """The best of some schemes, by an estimate for a shape between the ends."""
@@ -244,7 +256,3 @@ class Planning:
             for column in self.joint(noise.scheme).columns
         ]
         return math.fsum(widths), noise.error
-
-
-#: A shape half-way between the ends.
-_MIDDLE = 0.5

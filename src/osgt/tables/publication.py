@@ -47,7 +47,7 @@ class Block:
         """What a plan is made for: all columns of a table count as much as its weight says, however many they are."""
         asked = self.query.asked(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
-        return replace(asked, planning=replace(asked.planning, share=share))
+        return replace(asked, planning=asked.planning.with_share(share))
 
 
 class Publication:

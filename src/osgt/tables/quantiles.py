@@ -71,10 +71,17 @@ class NoisyTree:
 
     def rank_noise(self, share: float) -> list[ManySum]:
         """The noise of G at each inner edge."""
+        weights = self._weights(share)
+        return [self._sum(weights, i) for i in range(self.layout.leaves.numbers - 1)]
+
+    def _weights(self, share: float) -> list[Floats]:
+        """How the measured numbers enter into G, by level: numbers by inner edges."""
         bins = self.layout.leaves.numbers
         asked = below(bins, np.arange(1, bins), share)
-        weights = self.tree.weights([*([None] * len(self.noises)), asked])
-        return [ManySum(tuple(self._terms([level[:, i] for level in weights]))) for i in range(bins - 1)]
+        return self.tree.weights([*([None] * len(self.noises)), asked])
+
+    def _sum(self, weights: Sequence[Floats], edge: int) -> ManySum:
+        return ManySum(tuple(self._terms([level[:, edge] for level in weights])))
 
     def _terms(self, weights: Sequence[Floats]) -> Iterator[ManyTerm]:
         if self.total is not None:
@@ -87,9 +94,13 @@ class NoisyTree:
                     yield from ((float(c) * float(weight), law, n * int(number)) for c, law, n in many_terms(noise))
 
     def rank_error(self, share: float, confidence: float) -> float:
-        """The largest half-width of G over all edges, in ranks."""
-        noises = self.rank_noise(share)
-        return max(noises, key=lambda noise: noise.var()).half_width(confidence) if noises else 0.0
+        """The half-width of G, in ranks, at the edge with the most noise."""
+        if self.layout.leaves.numbers == 1:
+            return 0.0
+        weights = self._weights(share)
+        variances = [0.0 if self.total is None else self.total.var(), *(noise.var() for noise in self.noises)]
+        sums = [v * np.sum(level**2, axis=0) for v, level in zip(variances, weights, strict=True)]
+        return self._sum(weights, int(np.argmax(np.sum(sums, axis=0)))).half_width(confidence)
 
     def quantiles(self, shares: Sequence[float], confidence: float) -> list[Quantiles]:
         """The quantiles of these shares, which ascend, for every group."""

@@ -39,8 +39,9 @@ class Query(Methods):
     ['city', 'count', 'count_low', 'count_high', 'fare_sum', 'fare_sum_low', 'fare_sum_high']
     """
 
-    #: Plans that were made: planning takes a second or so, and a release plans as well.
+    #: Plans that were made, since a release plans as well, and what is the same for every budget.
     _planned: dict[Any, Plan] = field(default_factory=dict, init=False, repr=False)
+    _plannings: dict[Any, Planning] = field(default_factory=dict, init=False, repr=False)
 
     def plan(
         self,
@@ -107,19 +108,22 @@ class Query(Methods):
         self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
     ) -> Planning:
         """All that decides about the noise but the budget."""
-        schema = self.dataset.table.schema()
-        columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
-        # Floats without nulls may still be NaN, which counts as missing.
-        complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
-        return Planning(
-            self.groups,
-            self.dataset.neighbours,
-            self.aggregates,
-            frozenset(complete),
-            objective,
-            confidence,
-            family_of(family),
-        )
+        key = confidence, objective, family_of(family)
+        if key not in self._plannings:
+            schema = self.dataset.table.schema()
+            columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
+            # Floats without nulls may still be NaN, which counts as missing.
+            complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
+            self._plannings[key] = Planning(
+                self.groups,
+                self.dataset.neighbours,
+                self.aggregates,
+                frozenset(complete),
+                objective,
+                confidence,
+                family_of(family),
+            )
+        return self._plannings[key]
 
     def release(
         self,

@@ -119,10 +119,15 @@ class Scheme:
 
     def needs(self, errors: Iterable[Error]) -> dict[Measure, float]:
         """For each measure how much its variance counts: Σ weight·coefficient²/unit² over the errors."""
+        parts = {asked: [(m, float(part)) for m, part in each.items()] for asked, each in self.combined.items()}
         found = dict.fromkeys(self.measured, 0.0)
         for error in errors:
-            for measure, coefficient in self.coefficients(error).items():
-                found[measure] += error.weight * (float(coefficient) / error.unit) ** 2
+            total: dict[Measure, float] = {}
+            for asked, coefficient in error.coefficients.items():
+                for measure, part in parts[asked]:
+                    total[measure] = total.get(measure, 0.0) + coefficient * part
+            for measure, number in total.items():
+                found[measure] += error.weight * (number / error.unit) ** 2
         return found
 
 
@@ -317,7 +322,7 @@ def _descend(choice: list[int], options: Sequence[Sequence[int]], cost: Callable
 
 @dataclass(frozen=True)
 class RoughCost:
-    """About the least weighted variance of a scheme at a budget: that of the better of Gaussian and Laplace noise.
+    """About the least weighted variance of a scheme: with Gaussian and with Laplace noise, and at a budget.
 
     With noise of variance v on a measure that counts for a, Gaussian noise has Σ a·v least under a limit on
     Σ coordinates·shift²/v, which is (Σ shift·√(a·coordinates))²; Laplace noise under one on Σ coordinates·shift/√v.
@@ -326,27 +331,32 @@ class RoughCost:
     groups: Groups
     neighbours: Neighbours
     errors: tuple[Error, ...]
-    epsilon: float
-    delta: float
     _moves: dict[Measure, tuple[float, float]] = field(default_factory=dict)
+    _costs: dict[Any, tuple[float, float]] = field(default_factory=dict)
 
-    def __call__(self, scheme: Scheme) -> float:
-        return min(self.gaussian(scheme), self.laplace(scheme))
+    def at(self, epsilon: float, delta: float) -> Callable[[Scheme], float]:
+        """The cost at a budget: that of the better of the two."""
+        log_inverse = -math.log(delta) if delta > 0 else math.inf
+        root_rho = epsilon / (math.sqrt(log_inverse + epsilon) + math.sqrt(log_inverse))
+        of_gaussian = 1.0 / (2.0 * root_rho**2) if delta > 0 else math.inf
+        of_laplace = 2.0 / epsilon**2
+        return lambda scheme: min(of_gaussian * self.gaussian(scheme), of_laplace * self.laplace(scheme))
 
     def gaussian(self, scheme: Scheme) -> float:
-        """The cost with Gaussian noise."""
-        if self.delta == 0:
-            return math.inf
-        log_inverse = -math.log(self.delta)
-        rho = (math.sqrt(log_inverse + self.epsilon) - math.sqrt(log_inverse)) ** 2
-        needs = scheme.needs(self.errors)
-        return math.fsum(math.sqrt(a * self._moved(measure)[1]) for measure, a in needs.items()) ** 2 / (2.0 * rho)
+        """The cost with Gaussian noise, as all schemes have it at one budget but for a factor."""
+        return self._cost(scheme)[0]
 
     def laplace(self, scheme: Scheme) -> float:
-        """The cost with Laplace noise."""
-        needs = scheme.needs(self.errors)
-        total = math.fsum((a * self._moved(measure)[0] ** 2) ** (1 / 3) for measure, a in needs.items())
-        return 2.0 * total**3 / self.epsilon**2
+        """The cost with Laplace noise, likewise."""
+        return self._cost(scheme)[1]
+
+    def _cost(self, scheme: Scheme) -> tuple[float, float]:
+        if scheme.key not in self._costs:
+            needs = [(a, *self._moved(measure)) for measure, a in scheme.needs(self.errors).items()]
+            gaussian = math.fsum(math.sqrt(a * squares) for a, _, squares in needs) ** 2
+            laplace = math.fsum((a * moved**2) ** (1 / 3) for a, moved, _ in needs) ** 3
+            self._costs[scheme.key] = gaussian, laplace
+        return self._costs[scheme.key]
 
     def _moved(self, measure: Measure) -> tuple[float, float]:
         """Σ coordinates·shift and Σ coordinates·shift²."""

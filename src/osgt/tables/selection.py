@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from osgt.noise import Law
 
-#: Numbers of groups up to which each is looked at; beyond, blocks that grow by this factor stand for all in them.
+#: Numbers of groups up to which each is looked at if need be; beyond, blocks that grow by this factor stand for all in
+#: them.
 _EACH = 12
 _GROWTH = 1.25
 
@@ -43,18 +44,22 @@ def chance_alone(groups: int, delta: float, delta_without: Callable[[int], float
         For j the δ at the budget's ε of all the noise that a unit moves if j of its groups are hers alone: an upper
         bound that does not rise with j.
     """
-    least = math.inf
+    # 1 - q^j + q^j·d ≤ δ  ⇔  -j·log q ≤ -log(1 - (δ - d)/(1 - d)); d = 0 allows the most.
+    least = -math.log1p(-delta) / groups
     first = 1
     while first <= groups:
         spent = delta_without(first)
         left = delta - spent
         if left <= 0:
             raise ValueError("the noise alone needs all of delta: nothing is left for choosing groups")
-        last = first if first < _EACH else min(groups, math.ceil(first * _GROWTH))
+        limit = -math.log1p(-left / (1.0 - spent))
+        # The limit holds from `first` on, and says nothing new up to here.
+        last = min(math.floor(limit / least), groups - 1)
         if spent <= _NOTHING * delta:
             last = groups
-        # 1 - q^j + q^j·d ≤ δ  ⇔  -j·log q ≤ -log(1 - (δ - d)/(1 - d)); if it holds for `last`, then up to it.
-        least = min(least, -math.log1p(-left / (1.0 - spent)) / last)
+        elif last < first:
+            last = first if first < _EACH else min(groups, math.ceil(first * _GROWTH))
+        least = min(least, limit / last)
         first = last + 1
     return -math.expm1(-least) * (1.0 - 1e-12)
 

@@ -54,8 +54,13 @@ def with_left_out(
         pairs, counts = profile_of_all(beside(log_factor)).pairs()
         return Estimate(pairs, counts, math.log(delta)).log_delta(epsilon) <= math.log(delta)
 
+    # With Gaussian noise what is free is a part of Σ moved²/variance. That of a histogram falls with its factor.
+    free = LEFT_OUT_SHARE * math.fsum(_cost(law, part) for noise in found for law, part in noise.pairs)
+    start = 0.5 * math.log(
+        math.fsum(_cost(law, part) for noise in beside(0.0) for law, part in noise.beside.values()) / free
+    )
     # Proved where it matters, which is nearly always at the first place that the estimate leads to.
-    least = _least(seems_to_fit if delta > 0 else fits, math.log(10.0))
+    least = _least(seems_to_fit if delta > 0 else fits, start)
     while least is not None and not fits(least):
         least = least + _CLOSE if least < _LARGEST else None
     if least is None:
@@ -72,15 +77,22 @@ def _larger(noise: Noise) -> Noise:
     return replace(noise, laws=laws, error=noise.error * (1.0 + LEFT_OUT_SHARE))
 
 
+def _cost(law: IntegerLaw, part: Part) -> float:
+    return part.equivalent(2.0) * float(part.shift) ** 2 / law.potential.moments()[1]
+
+
 def _least(fits: Callable[[float], bool], start: float) -> float | None:
     """The least number, to within a small distance, that fits; all larger ones do. None if it is very large."""
-    low, high = start, start
-    while not fits(high):
-        low, high = high, high + 1.0
-        if high > _LARGEST:
-            return None
-    while low == high or fits(low):
-        low, high = low - 1.0, low
+    low = high = start
+    step = 2.0 * _CLOSE
+    if fits(start):
+        while low == high or fits(low):
+            low, high, step = low - step, low, 2.0 * step
+    else:
+        while low == high or not fits(high):
+            low, high, step = high, high + step, 2.0 * step
+            if high > _LARGEST:
+                return None
     while high - low > _CLOSE:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if fits(middle) else (middle, high)
