@@ -61,8 +61,8 @@ def server_user():
 
 
 @contextlib.contextmanager
-def postgres_server():
-    """Start a server, give its URL, and remove it in the end."""
+def postgres_server(**settings):
+    """Start a server, give its URL, and remove it in the end. Settings are in place of, or beside, those above."""
     folder, user = programs(), server_user()
     home = Path(tempfile.mkdtemp(prefix="osgt-postgres-"))
     as_root = os.geteuid() == 0
@@ -98,8 +98,8 @@ def postgres_server():
         )  # fmt: skip
         for attempt in range(_ATTEMPTS):  # another process may take the port before the server does
             port = _free_port()
-            settings = {**_SETTINGS, "port": port, "unix_socket_directories": home}
-            options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+            chosen = {**_SETTINGS, **settings, "port": port, "unix_socket_directories": home}
+            options = " ".join(f"-c {name}={value}" for name, value in chosen.items())
             last = attempt == _ATTEMPTS - 1
             if run("pg_ctl", "-w", "-t", str(_SECONDS), "-l", home / "log", "-o", options, "start", check=last):
                 break

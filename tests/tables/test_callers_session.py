@@ -4,12 +4,17 @@ import datetime as dt
 import gc
 
 import duckdb
+import ibis
 import pyarrow as pa
 import pytest
-from engines import sums
+from engines import numbers_by_key, sums
 
 from osgt import Dataset
+from osgt.tables.answers import apart
+from osgt.tables.left_out_measures import left_out_measures
 from osgt.tables.measures import Rows, Units
+from osgt.tables.reading import compiled, fetched
+from osgt.tables.release import exact_sums
 
 INSTANTS = [dt.datetime(2024, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]
 
@@ -48,6 +53,27 @@ def test_a_spark_session_is_left_as_it_was(berlin):
     assert state(berlin) == before
 
 
+#: The second hour is skipped in New York on that day: there the first two of these times would be one.
+WITHOUT_ZONE = [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 3, 10, 3, 30), dt.datetime(2024, 3, 10, 4)]
+
+
+def test_times_without_a_zone_are_not_brought_into_that_of_a_spark_session(spark):
+    """Two groups of a unit, or two units, would become one."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    moments = ", ".join(f"TIMESTAMP_NTZ '{moment}'" for moment in WITHOUT_ZONE)
+    frame = session.sql(f"SELECT 'a' AS person, explode(array({moments})) AS moment")
+    query = Dataset(frame, "person").group_by("moment", max_groups=2, max_rows_per_group=1).count_units().count()
+    measures, told = [Units(), Rows()], left_out_measures(query.groups, query.aggregates)
+    for salt in range(3):  # each chooses other groups
+        found, _ = apart(fetched(compiled(exact_sums(query, measures, salt, None, told))))
+        by_key = numbers_by_key(query, measures, found)
+        assert len(by_key) == 2
+        assert all((moment in WITHOUT_ZONE, *numbers) == (True, [1], [1]) for (moment,), numbers in by_key.items())
+    both = Dataset(frame, ("person", "moment")).group_by(max_rows_per_group=1)
+    assert sums(both, measures, order=None) == {(): [[3], [3]]}
+
+
 def test_files_are_read_in_a_session_of_their_own(spark, engine_of, tmp_path):
     engine_of("spark")
     pa.csv.write_csv(pa.table({"person": ["a"], "value": [1]}), tmp_path / "x.csv")
@@ -73,3 +99,18 @@ def test_a_duckdb_connection_is_left_as_it_was():
     query = data.where("hour(moment) = 0").group_by("moment", max_groups=1, public_keys=INSTANTS)
     assert sums(query, [Units()], order=None) == {(0,): [[1]]}
     assert settings() == before
+
+
+@pytest.mark.parametrize("of_ibis", [False, True])
+def test_nothing_of_public_keys_is_left_in_a_callers_connection(of_ibis):
+    backend = ibis.duckdb.connect()
+    backend.con.execute("CREATE TABLE visits AS SELECT range AS person, range % 3 AS town FROM range(30)")
+    source = (backend.table("visits"), {}) if of_ibis else (backend.con, {"table": "visits"})
+    query = (
+        Dataset(source[0], "person", **source[1]).group_by("town", max_groups=1, public_keys=[0, 1, 2]).count_units()
+    )
+    found = query.release(epsilon=1, delta=0).to_arrow()
+    assert found.num_rows == 3
+    del query
+    gc.collect()
+    assert backend.con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("visits",)]

@@ -14,7 +14,7 @@ import ibis.expr.types as ir
 
 from osgt.limits import LARGEST_SUM
 from osgt.sampling.entropy import token
-from osgt.tables.answers import together
+from osgt.tables.answers import Grouped, doubled, in_one_pass, together
 from osgt.tables.engines import engine_on
 from osgt.tables.measures import Measure, Place
 
@@ -23,18 +23,22 @@ UNIT = "unit"
 
 
 class Told(Protocol):
-    """What else is asked about the rows, and told in the same answer."""
+    """What else is asked about the rows, and told in the same answer: sums over units, by places that they are put in.
+
+    It is asked about rows of which none is left out for `max_rows` yet. They have the rank of their group within their
+    unit ("group_rank"), the number of all rows of their unit ("unit_rows"), and a part of 1 ("part") that adds up to
+    the rows that are kept of their unit and group.
+    """
 
     @property
     def all_groups(self) -> bool:
         """Whether it needs the rows of all groups, rather than those of the groups that are kept."""
 
-    def numbers(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
-        """A table of numbers, from rows of which none is left out for `max_rows` yet.
+    def of_unit(self, rows: ir.Table, values: Mapping[Any, str]) -> dict[str, Any]:
+        """What is asked about the rows of a unit; about each row, where rows are units of their own."""
 
-        They have the rank of their group within their unit ("group_rank"), the number of all rows of their unit
-        ("unit_rows"), and a part of 1 ("part") that adds up to the rows that are kept of their unit and group.
-        """
+    def grouped(self, units: ir.Table) -> Grouped:
+        """The places that units are put in, and what is added up there, from columns with what is asked about them."""
 
 
 def fresh_salt() -> int:
@@ -80,29 +84,42 @@ def bounded_sums(
         max_rows,
         salt,
         order,
-        choose=bool(values),
         units=units,
         with_unit=bool(levels),
         told=told,
+        values=values,
     )
     # Of the groups that a unit is in within one of a level, the first by its rank.
     ranks = {
         f"first_{column}": kept["group_rank"].min().over(group_by=[UNIT, column]) for column in (levels or {}).values()
     }
     kept = kept.mutate(**ranks)
+    if told is not None and _in_one_pass(rows, keys):
+        kept = doubled(kept, (kept["position"] == 0) & (kept["group_rank"] == 0))  # one row of each unit
     first = kept["position"] == 0
     starts: dict[tuple[str, ...], ir.BooleanValue] = {(): first & (kept["group_rank"] == 0) if keys else first}
     for level, column in (levels or {}).items():
         starts[level] = first & (kept["group_rank"] == kept[f"first_{column}"])
     place = Place(first, starts)
     columns = {name: kept[column] for name, column in values.items()}
-    total = engine_on(rows.get_backend()).total
     sums: dict[str, Any] = {}
     for i, measure in enumerate(measures):
         for j, contribution in enumerate(measure.contributions(columns, place)):
-            sums[f"sum_{i}_{j}"] = saturated(total(contribution.cast("int64")))
-    found = kept.group_by(list(keys)).agg(**sums) if keys else kept.agg(**sums)
-    return found if told is None else together(found, told.numbers(chosen, values))
+            sums[f"sum_{i}_{j}"] = contribution.cast("int64")
+    total = engine_on(rows.get_backend()).total
+    groups = Grouped({key: kept[key] for key in keys}, sums, lambda numbers: saturated(total(numbers)))
+    if told is None:
+        return groups.table(kept)
+    if _in_one_pass(rows, keys):
+        return in_one_pass(kept, groups, told.grouped(kept))
+    asked = told.of_unit(chosen, values)
+    each_unit = chosen.group_by(UNIT).agg(**asked) if UNIT in chosen.columns else chosen.select(**asked)
+    return together(groups.table(kept), told.grouped(each_unit).table(each_unit))
+
+
+def _in_one_pass(rows: ir.Table, keys: Sequence[str]) -> bool:
+    """Whether what is told is better added up with the groups. Without groups there is one row of sums in any case."""
+    return bool(keys) and not engine_on(rows.get_backend()).computes_once
 
 
 def saturated(total: Any) -> Any:
@@ -118,7 +135,7 @@ def _chosen(
     salt: int,
     order: str | None,
     *,
-    choose: bool,
+    values: Mapping[Any, str],
     units: bool,
     with_unit: bool,
     told: Told | None,
@@ -126,12 +143,15 @@ def _chosen(
     """The rows of the groups that are kept (of all groups, if these are asked for), and those of them that are kept.
 
     They have the rank of their group within their unit, from 0 on. Where `units` matter, one of the kept rows of each
-    unit in a group has the position 0.
+    unit in a group has the position 0. Where two tables are made in one pass, they have what is asked about their unit.
     """
+    choose, engine = bool(values), engine_on(rows.get_backend())
     if UNIT not in rows.columns:
         # Every row is a unit of its own, and in one group: nothing can be left out.
         nothing = ibis.literal(0, type="int64")
         rows = rows.mutate(position=nothing, group_rank=nothing)
+        if told is not None and _in_one_pass(rows, keys):
+            rows = rows.mutate(**told.of_unit(rows, values))
         return rows, rows
     rows = rows.filter(rows[UNIT].notnull())
     shuffled = partial(_shuffled, order=order)
@@ -140,24 +160,27 @@ def _chosen(
         each = ibis.window(group_by=UNIT, order_by="shuffled")
         rows = rows.mutate(position=ibis.row_number().over(each), **_unit_rows(rows, each, told))
         return _with_part(rows, max_rows), rows.filter(rows["position"] < max_rows)
-    rows = rows.mutate(choice=_choice(rows, keys, salt))
-    if choose and engine_on(rows.get_backend()).computes_once:
+    rows = rows.mutate(choice=engine.hashed(salt, [rows[name] for name in (UNIT, *keys)]))
+    if choose and engine.orders_few:
         return _few_and_many(rows, keys, max_groups, max_rows, shuffled, units=units, with_unit=with_unit, told=told)
+    all_groups = told is not None and told.all_groups
+    if not all_groups:
+        rows = engine.sieved(rows, UNIT, max_groups)
     each = ibis.window(**_in_order(keys))
     if choose:
-        # The longer order comes first: what is sorted by it is sorted by the shorter one as well.
-        longer = {"group_by": UNIT, "order_by": ["choice", *keys, "shuffled"]}
-        rows = shuffled(rows)
-        rows = rows.mutate(row=ibis.row_number().over(**longer)).drop("shuffled")
-        rows = rows.mutate(**_ranks(each), **_unit_rows(rows, each, told))
+        rows = rows.mutate(group_rank=ibis.dense_rank().over(each), **_unit_rows(rows, each, told))
+        # In the order of the groups, so that what is sorted by this is sorted by the rest soon.
+        rows = _with_position(shuffled(rows.filter(rows["group_rank"] < max_groups)), ["choice", *keys])
     else:
         # Which rows are kept makes no difference to how many.
-        rows = rows.mutate(row=ibis.row_number().over(each), **_ranks(each), **_unit_rows(rows, each, told))
-    rows = rows.mutate(position=rows["row"] - rows["before"]).drop("choice", "row", "before")
-    if told is None or not told.all_groups:
-        rows = rows.filter(rows["group_rank"] < max_groups)
-    kept = rows.filter((rows["group_rank"] < max_groups) & (rows["position"] < max_rows))
-    return _with_part(rows, max_rows), kept
+        row, before = ibis.row_number().over(each), ibis.rank().over(each)
+        rank = ibis.dense_rank().over(each)
+        rows = rows.mutate(group_rank=rank, position=row - before, **_unit_rows(rows, each, told))
+        rows = rows if all_groups else rows.filter(rows["group_rank"] < max_groups)
+    rows = _with_part(rows, max_rows)
+    if told is not None and _in_one_pass(rows, keys):
+        rows = rows.mutate(**{name: asked.over(group_by=UNIT) for name, asked in told.of_unit(rows, values).items()})
+    return rows, rows.filter((rows["group_rank"] < max_groups) & (rows["position"] < max_rows))
 
 
 def _few_and_many(
@@ -185,7 +208,8 @@ def _few_and_many(
     ranked = ranked.filter(ranked["group_rank"] < max_groups)
     ranked = ranked.mutate(position=ranked["row"] - ranked["before"] if units else nothing)
     few = ranked.filter(ranked["size"] <= max_rows)
-    many = _first_rows(shuffled(ranked.filter(ranked["size"] > max_rows)), keys, max_rows)
+    many = _with_position(shuffled(ranked.filter(ranked["size"] > max_rows)), keys)
+    many = many.filter(many["position"] < max_rows)
     dropped = ("choice",) if with_unit else ("choice", UNIT)
     kept = [*(name for name in rows.columns if name not in dropped), "group_rank", "position"]
     part = ibis.ifelse(ranked["size"] > max_rows, float(max_rows) / ranked["size"].cast("float64"), 1.0)
@@ -193,8 +217,8 @@ def _few_and_many(
 
 
 def _unit_rows(rows: ir.Table, each: Any, told: Told | None) -> dict[str, Any]:
-    """The number of rows of a unit, if somebody asks for it; in the order that is there anyway."""
-    return {} if told is None else {"unit_rows": rows.count().over(each)}
+    """The number of rows of a unit, if somebody asks for it and it is not there; in the order that is there anyway."""
+    return {} if told is None or "unit_rows" in rows.columns else {"unit_rows": rows.count().over(each)}
 
 
 def _with_part(rows: ir.Table, max_rows: int) -> ir.Table:
@@ -207,22 +231,11 @@ def _in_order(keys: list[str]) -> dict[str, Any]:
     return {"group_by": UNIT, "order_by": ["choice", *keys]}
 
 
-def _ranks(each: Any) -> dict[str, Any]:
-    """The rank of a row's group within the unit, and the number of rows in the groups before it."""
-    return {"group_rank": ibis.dense_rank().over(each), "before": ibis.rank().over(each)}
-
-
 def _shuffled(rows: ir.Table, *, order: str | None) -> ir.Table:
     """The rows with a random number each."""
     return rows.mutate(shuffled=ibis.random() if order is None else rows[order])
 
 
-def _first_rows(rows: ir.Table, keys: list[str], max_rows: int) -> ir.Table:
-    """The first rows of each unit and group in random order, with their position."""
-    rows = rows.mutate(position=ibis.row_number().over(group_by=[UNIT, *keys], order_by="shuffled"))
-    return rows.filter(rows["position"] < max_rows).drop("shuffled")
-
-
-def _choice(rows: ir.Table, keys: list[str], salt: int) -> ir.Value:
-    """A number that depends on salt, unit and group as if drawn at random: the engine's own hash function."""
-    return engine_on(rows.get_backend()).hashed(salt, [rows[name] for name in (UNIT, *keys)])
+def _with_position(rows: ir.Table, keys: list[str]) -> ir.Table:
+    """The rows with their position, from 0 on, in the random order of their unit and group."""
+    return rows.mutate(position=ibis.row_number().over(group_by=[UNIT, *keys], order_by="shuffled"))

@@ -98,7 +98,7 @@ class LeftOut:
                 (
                     self.by_max_groups,
                     f"of the {self.rows_in_words} were left out because {with_article(self.unit)} appears in more than "
-                    f"{counted(groups.max_groups, 'group')}",
+                    f"{counted(groups.max_groups, 'group')}{self._others}",
                     "a larger max_groups or coarser groups",
                 )
             )
@@ -108,7 +108,7 @@ class LeftOut:
                 (
                     self.by_max_rows_per_group,
                     f"of the rows were left out because {with_article(self.unit)} has more than "
-                    f"{counted(rows, 'row')} {where}",
+                    f"{counted(rows, 'row')} {where}{self._others}",
                     "a larger max_rows_per_group",
                 )
             )
@@ -122,6 +122,16 @@ class LeftOut:
                 )
             )
         return found
+
+    @property
+    def _others(self) -> str:
+        """Which units a share is not about: so few of them can be there that nobody sees them."""
+        return f"; {with_article(self.unit)} with more than {self._many} is not in this figure"
+
+    @property
+    def _many(self) -> str:
+        """From how many rows on units may be unseen."""
+        return f"{self.unseen[1]:,} {'rows' if self.groups.max_rows is not None else 'groups'}"
 
     @property
     def sentences(self) -> list[str]:
@@ -138,14 +148,13 @@ class LeftOut:
     @property
     def _unseen(self) -> list[str]:
         """How many units with very many rows could have escaped, where something is told at all."""
-        number, rows = self.unseen
         counts = can_lose_groups(self.groups) or can_lose_rows(self.groups)
         if not counts or all(share.high - share.low >= _VAGUE for share, _, _ in self._told):
             return []
-        what = "rows" if self.groups.max_rows is not None else "groups"
+        heavy = f"{with_article(self.unit)} with more than {self._many}"
         return [
-            f"Up to about {number:,} cases of {with_article(self.unit)} with more than {rows:,} {what} can go unseen "
-            "here: the shares and intervals above are about the others alone, and more was left out if there are such."
+            f"Up to about {self.unseen[0]:,} cases of {heavy} can go unseen here: the shares and intervals above are "
+            "about the others alone, and more was left out if there are such."
         ]
 
     @property

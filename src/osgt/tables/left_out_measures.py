@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from osgt.calibration import Part
 from osgt.limits import LARGEST_SUM
 from osgt.tables.aggregates.base import Aggregate, Limits
-from osgt.tables.bounding import UNIT, saturated
+from osgt.tables.answers import Grouped
 from osgt.tables.bounds.edges import SCALE, count_edges
-from osgt.tables.engines import engine_on
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.values import as_float, one_if, present
 
@@ -76,51 +75,52 @@ class LeftOutMeasures:
         """Where rows do not count, a unit in a group is what can be left out: all its groups have to be known."""
         return self.groups.max_rows is None and not self.groups.each_row
 
-    def numbers(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
-        """The query: for each place how many rows all units together have there, and how many of them which fate.
+    def of_unit(self, rows: ir.Table, values: Mapping[Any, str]) -> dict[str, Any]:
+        """For each unit its rows, those in the groups that are kept, those that are kept; and values in the groups.
 
         `rows` are as in `bounding.Told`.
         """
-        units = self._units(rows, values)
-        size, chosen = ibis.least(units["size"], _LAST), ibis.least(units["chosen"], _LAST)
-        inside = ibis.least(_scaled(units["chosen"], units["size"]), size)
-        columns: dict[str, Any] = {
-            "place": _place(units["size"]),
-            "place_of_chosen": _place(units["chosen"]),
+        outside = self._outside(rows, values)
+        if self.groups.each_row:
+            one = ibis.literal(1, type="int64")
+            return {"size": one, "chosen": one, "kept": one, **{name: one_if(holds) for name, holds in outside.items()}}
+        if self.all_groups:
+            return {"size": (rows["group_rank"].max() + 1).cast("int64")}
+        return {
+            "size": rows["unit_rows"].max().cast("int64"),
+            "chosen": rows.count().cast("int64"),
+            "kept": rows["part"].sum(),
+            **{name: rows.count(where=holds).cast("int64") for name, holds in outside.items()},
+        }
+
+    def grouped(self, units: ir.Table) -> Grouped:
+        """For each place how many rows all units together have there, and how many of them which fate."""
+        rows = units["size"]
+        if self.all_groups:
+            in_groups = kept = ibis.least(rows, self.groups.max_groups)
+        else:
+            # A sum of parts is a whole number, but for rounding.
+            in_groups, kept = units["chosen"], (units["kept"].cast("float64") + 0.5).floor().cast("int64")
+        size, chosen = ibis.least(rows, _LAST), ibis.least(in_groups, _LAST)
+        inside = ibis.least(_scaled(in_groups, rows), size)
+        numbers = {
             "size": size,
             "inside": inside,
-            "kept": ibis.least(_scaled(units["kept"], units["size"]), inside),
+            "kept": ibis.least(_scaled(kept, rows), inside),
             "chosen": chosen,
         }
         for i in range(len(self.limits)):
-            beyond = ibis.least(_scaled(units[f"beyond_{i}"], units["chosen"]), chosen)
-            within = _scaled(units[f"within_{i}"], units["chosen"])
-            columns |= {f"beyond_{i}": beyond, f"within_{i}": ibis.least(within, chosen - beyond)}
-        more, crowded = units["chosen"] < units["size"], units["kept"] < units["chosen"]
+            beyond = ibis.least(_scaled(units[f"beyond_{i}"], in_groups), chosen)
+            within = _scaled(units[f"within_{i}"], in_groups)
+            numbers |= {f"beyond_{i}": beyond, f"within_{i}": ibis.least(within, chosen - beyond)}
+        more, crowded = in_groups < rows, kept < in_groups
         for i in range(KINDS):
             kind = (more if i & 1 else ~more) & (crowded if i & 2 else ~crowded)
-            columns[f"kind_{i}"] = one_if(kind)
-        table, total = units.select(**columns), engine_on(rows.get_backend()).total
-        places = ["place", "place_of_chosen"]
-        sums = {name: saturated(total(table[name].cast("int64"))) for name in columns if name not in places}
-        return table.group_by(places).agg(**sums)
-
-    def _units(self, rows: ir.Table, values: Mapping[Any, str]) -> ir.Table:
-        """For each unit its rows, those in the groups that are kept, those that are kept; and values in the groups."""
-        if self.groups.each_row:
-            one = ibis.literal(1, type="int64")
-            outside = {name: one_if(holds) for name, holds in self._outside(rows, values).items()}
-            return rows.select(size=one, chosen=one, kept=one, **outside)
-        if self.all_groups:
-            units = rows.group_by(UNIT).agg(size=(rows["group_rank"].max() + 1).cast("int64"))
-            kept = ibis.least(units["size"], self.groups.max_groups)
-            return units.mutate(chosen=kept, kept=kept)
-        counted = {name: rows.count(where=holds).cast("int64") for name, holds in self._outside(rows, values).items()}
-        return rows.group_by(UNIT).agg(
-            size=rows["unit_rows"].max().cast("int64"),
-            chosen=rows.count().cast("int64"),
-            kept=(rows["part"].sum() + 0.5).floor().cast("int64"),  # a whole number, but for rounding
-            **counted,
+            numbers[f"kind_{i}"] = one_if(kind)
+        places = {"place": _place(rows), "place_of_chosen": _place(in_groups)}
+        # None is beyond a million, so that 64 bits are enough for any number of units.
+        return Grouped(
+            places, {name: number.cast("int64") for name, number in numbers.items()}, lambda each: each.sum()
         )
 
     def _outside(self, rows: ir.Table, values: Mapping[Any, str]) -> dict[str, Any]:

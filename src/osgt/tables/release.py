@@ -408,7 +408,7 @@ def _with_public_keys(
     assert public is not None
     renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
     for name, numbers in {KEY: np.arange(public.num_rows), **places}.items():
-        renamed = renamed.append_column(name, pa.array(numbers, pa.int64()))
+        renamed = renamed.append_column(name, pa.array(numbers, pa.int32()))
     numbered = engine.small_table(rows.get_backend(), renamed)
     theirs = {f"public_{i}": engine.carried(numbered[f"public_{i}"].cast(types[i])) for i in range(len(keys))}
     if groups.each_row:

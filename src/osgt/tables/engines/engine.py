@@ -44,6 +44,8 @@ class Engine(ABC):
     dialect: ClassVar[type[Dialect]]
     #: Whether what a query names twice is computed once, as `compiled` may see to.
     computes_once: ClassVar[bool] = False
+    #: Whether it is quicker to put only those rows into random order that are too many, in a branch of the query.
+    orders_few: ClassVar[bool] = False
     #: Whether it can be told where to run: `master="…"`, `--master …`.
     has_master: ClassVar[bool] = False
 
@@ -114,7 +116,7 @@ class Engine(ABC):
             return self.unit(columns[0])
         together = self.record([self.unit(column) for column in columns])
         there = reduce(and_, (column.notnull() for column in columns))
-        return there.ifelse(together, ibis.null(together.type()))
+        return there.ifelse(together, None)  # a null with a type would convert times within the record on Spark
 
     def record(self, columns: Sequence[ir.Value]) -> ir.Value:
         """Several values, none of them null, as one; equal where all of them are."""
@@ -172,6 +174,14 @@ class Engine(ABC):
         if column.type().is_floating():
             return column.notnull() & ~column.isnan().fill_null(True)
         return column.notnull()
+
+    def sieved(self, rows: ir.Table, unit: str, max_groups: int) -> ir.Table:
+        """At least the rows of the first `max_groups` groups of each unit by the hashes in the column "choice".
+
+        Where sorting is slow, others may leave before it; whether a row does is for the rows of its unit to decide.
+        Then "unit_rows" says how many rows the unit has had.
+        """
+        return rows
 
     # Queries
 

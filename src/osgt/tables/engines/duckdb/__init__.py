@@ -1,12 +1,14 @@
 """DuckDB: the engine for files and frames, and for DuckDB's own files and connections."""
 
 import glob
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -24,6 +26,9 @@ from osgt.tables.engines.engine import Engine
 from osgt.tables.engines.functions import function
 from osgt.tables.engines.source import PARQUET, Options, Source, check_file, is_rows, suffix_of, table_in
 
+#: Connections that are not a caller's.
+_OWN: WeakSet[Any] = WeakSet()
+
 _DATABASES = (".duckdb", ".ddb", ".db")
 
 
@@ -39,10 +44,13 @@ class DuckDB(Engine):
     )
     dialect = DuckDBWhere
     computes_once = True
+    orders_few = True
 
     def connect(self, path: str | None = None) -> Any:
         """A new connection: to a file, from which it only reads, or to a database in memory."""
-        return ibis.duckdb.connect() if path is None else ibis.duckdb.connect(path, read_only=True)
+        backend = ibis.duckdb.connect() if path is None else ibis.duckdb.connect(path, read_only=True)
+        _OWN.add(backend.con)
+        return backend
 
     def opens(self, source: Any) -> bool:
         if isinstance(source, str | os.PathLike):
@@ -79,6 +87,18 @@ class DuckDB(Engine):
     def files(self, backend: Any) -> list[str]:
         found = backend.con.cursor().execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchall()
         return [glob.escape(path) for (path,) in found]
+
+    def small_table(self, backend: Any, table: pa.Table) -> ir.Table:
+        """A table of a connection of our own: joined to one whose ranges are known, rows need no hash table."""
+        if backend.con not in _OWN:
+            return super().small_table(backend, table)  # nothing is left in a caller's connection
+        name = f"osgt_{_digest(table)}"
+        with self.turn(backend):
+            backend.con.register(f"{name}_rows", table)
+            backend.con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {name}_rows")
+            backend.con.unregister(f"{name}_rows")
+            found: ir.Table = backend.table(name, database=("temp", "main"))
+        return found
 
     # Columns
 
@@ -164,6 +184,14 @@ class DuckDB(Engine):
 def _is_connection(source: Any) -> bool:
     kind = type(source)
     return kind.__module__.partition(".")[0] in ("duckdb", "_duckdb") and kind.__name__ == "DuckDBPyConnection"
+
+
+def _digest(table: pa.Table) -> str:
+    """A name for what a table holds: one that is asked for again is there already."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return hashlib.blake2b(sink.getvalue(), digest_size=16).hexdigest()
 
 
 def _callers(connection: Any) -> Any:

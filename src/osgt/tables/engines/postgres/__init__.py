@@ -20,6 +20,7 @@ from osgt.tables.engines.decimals import clipped, decimal
 from osgt.tables.engines.engine import Engine
 from osgt.tables.engines.functions import function
 from osgt.tables.engines.postgres.catalogue import replaced
+from osgt.tables.engines.postgres.ranks import with_limits
 from osgt.tables.engines.postgres.where import PostgreSQLWhere
 from osgt.tables.engines.source import Options, Source, table_in
 
@@ -44,6 +45,7 @@ class PostgreSQL(Engine):
     backend = "postgres"
     takes = "a URL postgresql://user@host/database with table="
     dialect = PostgreSQLWhere
+    computes_once = True  # without being told to
 
     def opens(self, source: Any) -> bool:
         return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
@@ -143,6 +145,11 @@ class PostgreSQL(Engine):
 
     # Queries
 
+    def compiled(self, backend: Any, expression: ir.Table) -> str:
+        backend._run_pre_execute_hooks(expression)
+        sql: str = with_limits(backend.compiler.to_sqlglot(expression)).sql(dialect=backend.dialect)
+        return sql
+
     def replaced(self, backend: Any, names: list[str]) -> list[str]:
         return replaced(backend.con, names)
 
@@ -157,6 +164,8 @@ class PostgreSQL(Engine):
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         row, batches = schema.as_struct().to_pyarrow(), []
         with backend.con.transaction(), backend.con.cursor(name=f"osgt_{token(8)}") as cursor:
+            # Compiling the many expressions of a release takes longer than it saves.
+            backend.con.execute("SET LOCAL jit = off")
             cursor.execute(sql)
             while rows := cursor.fetchmany(_BATCH):
                 batches.append(pa.RecordBatch.from_struct_array(pa.array(rows, type=row)))

@@ -16,8 +16,10 @@ from osgt.tables.engines.decimals import beyond, decimal, digits_of
 from osgt.tables.engines.engine import Engine
 from osgt.tables.engines.functions import function
 from osgt.tables.engines.source import PARQUET, Options, Source, check_file, is_rows, suffix_of, table_in
+from osgt.tables.engines.spark.attempts import in_one_piece
 from osgt.tables.engines.spark.reading import text_files_as_view
 from osgt.tables.engines.spark.sessions import connection_to, running_session, session_for_files, table_of_frame
+from osgt.tables.engines.spark.sieve import sieved
 from osgt.tables.engines.spark.where import SparkWhere
 from osgt.tables.frames import check_names
 
@@ -116,6 +118,9 @@ class Spark(Engine):
         tenths = function("div", column, tenth, returns=dt.int64)
         return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
 
+    def sieved(self, rows: ir.Table, unit: str, max_groups: int) -> ir.Table:
+        return sieved(rows, unit, max_groups)
+
     # Queries
 
     def single(self, backend: Any) -> Any:
@@ -139,4 +144,4 @@ class Spark(Engine):
 
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
-        return backend.raw_sql(sql).toArrow()
+        return in_one_piece(backend._session, lambda: backend.raw_sql(sql).toArrow())

@@ -17,6 +17,11 @@ _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+"
 
 def connection_to(session: Any) -> Any:
     """The session for Ibis, whose own way to connect sets the session's time zone and more."""
+    if ".connect." in type(session).__module__:
+        raise TypeError(
+            "a session of Spark Connect does not tell whether rows were read twice after an executor was lost, so the "
+            "bounds might not hold; use a session in this process: SparkSession.builder.master(…).getOrCreate()"
+        )
     ibis.pyspark  # noqa: B018 - its options are known once it is named
     from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
 

@@ -1,0 +1,69 @@
+"""Answers of one piece: Spark computes again what a lost executor held, and need not find the same rows there.
+
+A unit is bounded in one task, and its groups are summed in others. If the first task is repeated when some of the
+others are through, these have counted the unit in groups of the first attempt, and the rest count it in groups of the
+second. Where the source gives the same rows both times these are the same groups. Where it does not (`dropDuplicates`
+keeps any of several rows, a database has moved on, `rand()`), the unit may be in twice as many as it is allowed. Spark
+goes back to the beginning only where it takes a stage for random, which it does not for any of these. So an answer of
+which a part was computed twice is thrown away unseen, and the query runs again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from osgt.sampling.entropy import token
+
+#: How often a query runs before it is given up.
+RUNS = 3
+
+#: How long to wait until Spark has written down what happened.
+_MILLISECONDS = 60_000
+
+
+def in_one_piece(session: Any, work: Callable[[], pa.Table]) -> pa.Table:
+    """What `work` gets from Spark, of which every part was computed once; it is done again until that is so."""
+    context, tag = session.sparkContext, f"osgt_{token(8)}"
+    spark = context._jsc.sc()
+    for run in range(RUNS):
+        before = max(_known_jobs(spark), default=-1)
+        context.addJobTag(f"{tag}_{run}")
+        try:
+            answer = work()
+        finally:
+            context.removeJobTag(f"{tag}_{run}")
+        if _knows_all(_known_jobs(spark), before) and not _computed_again(spark, f"{tag}_{run}"):
+            return answer
+    raise RuntimeError(
+        f"in none of {RUNS} runs of the query was it sure that Spark computed every part once: see why executors are "
+        "lost, or raise spark.ui.retainedJobs and spark.ui.retainedStages if very many jobs run at once; then release "
+        "again"
+    )
+
+
+def _known_jobs(spark: Any) -> set[int]:
+    """The numbers of the jobs that Spark still knows about, whoever started them."""
+    spark.listenerBus().waitUntilEmpty(_MILLISECONDS)
+    jobs = spark.statusStore().jobsList(None)
+    return {jobs.apply(i).jobId() for i in range(jobs.size())}
+
+
+def _knows_all(known: set[int], before: int) -> bool:
+    """Whether no job since the one with the number `before` is forgotten: Spark keeps a limited number of them."""
+    return known.issuperset(range(before + 1, max(known, default=before) + 1))
+
+
+def _computed_again(spark: Any, tag: str) -> bool:
+    """Whether some part of the jobs with this tag was computed twice."""
+    jobs, store, computed = spark.statusTracker(), spark.statusStore(), []
+    for job in jobs.getJobIdsForTag(tag):
+        for number in jobs.getJobInfo(job).get().stageIds():
+            stage = store.lastStageAttempt(number)
+            if stage.status().toString() == "SKIPPED":  # a job before this one has computed it
+                continue
+            if stage.attemptId() > 0:
+                return True
+            # A stage that a later job repeats has another number, but makes the same last set of rows.
+            computed.append(max(map(int, stage.rddIds().mkString(",").split(","))))
+    return len(set(computed)) < len(computed)
