@@ -20,7 +20,7 @@ from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
 from osgt.auditing import choice, plan_noise, query_audit
 from osgt.auditing.budget import Budget
 from osgt.auditing.sampler import sampler
-from osgt.tables import bounding, measures, release
+from osgt.tables import bounding, exact_sums, measures, measuring
 
 MINUTES = 2
 RNG = np.random.default_rng()
@@ -143,16 +143,16 @@ def cut_off(law, probability):
 
 
 def faults():
-    numbers, salted = release.noisy_numbers, choice.fresh_salt
+    numbers, salted = measuring.noisy_numbers, choice.fresh_salt
     together = query_audit._together
     law = Mechanism(1, 1e-6, coordinates=8).noise
     curve = PrivacyProfile(law, coordinates=8)
     shifted = {"data": 0.0, "neighbour": 1.0}
-    less = [(m, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)) for m in (release, plan_noise, choice)]
+    less = [(m, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)) for m in (measuring, plan_noise, choice)]
     rows = {
         "noise scale × 0.95, a query": of_query(*less, minutes=MINUTES / 2),
         "noise scale × 0.95, a function": of_function(noisy(narrower(law, 0.95)), claim=curve),
-        "one group more than max_groups": of_query((release, "bounded_sums", one_more)),
+        "one group more than max_groups": of_query((exact_sums, "bounded_sums", one_more)),
         "a column that is not clipped": of_query((measures.ClippedSum, "contributions", unclipped)),
         "a salt with a bit that is set too often": of_query(
             (choice, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))

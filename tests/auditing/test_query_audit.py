@@ -16,7 +16,7 @@ from osgt.auditing.canaries import canaries
 from osgt.auditing.choice import Chosen, choice, spent_by
 from osgt.auditing.curve import curve
 from osgt.auditing.plan_noise import WorstCase
-from osgt.tables import release
+from osgt.tables import measuring
 
 FALSE_ALARM = 1e-9
 RIDES = pa.table({"user": [1, 1, 2], "city": ["Bern", "Rome", "Rome"], "fare": [3.5, 8.0, 2.0]})
@@ -76,7 +76,7 @@ def test_a_threshold_one_too_low(plan):
 
 def test_a_release_that_shows_more_than_its_threshold(plan, monkeypatch):
     """The plan is right, the software is not."""
-    honest = release.noisy_numbers
+    honest = measuring.noisy_numbers
 
     def planted(given, exact):
         lower = dataclasses.replace(given.selection, threshold=given.threshold - 5)
@@ -105,8 +105,8 @@ def test_canaries(query, plan):
 def test_canaries_without_noise_enough(query, monkeypatch):
     """Promised are ε = 0.5 and noise for it; the release draws noise on a tenth of that scale."""
     plan = query.plan(0.5, 1e-6)
-    honest = release.noisy_numbers
-    monkeypatch.setattr(release, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.1), exact))
+    honest = measuring.noisy_numbers
+    monkeypatch.setattr(measuring, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.1), exact))
     check = canaries([(query, plan)], false_alarm=FALSE_ALARM)
     assert check is not None
     assert "follows from the plan" in str(check)
@@ -128,8 +128,8 @@ class TestCanariesInManyGroups:
         check = canaries([(query, plan)], false_alarm=FALSE_ALARM)
         assert check.passed, str(check)
         assert check.details["canaries"] >= 200
-        honest = release.noisy_numbers
-        monkeypatch.setattr(release, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.2), exact))
+        honest = measuring.noisy_numbers
+        monkeypatch.setattr(measuring, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.2), exact))
         assert not canaries([(query, plan)], false_alarm=FALSE_ALARM).passed
 
     def test_two_tables(self, monkeypatch):
@@ -143,12 +143,12 @@ class TestCanariesInManyGroups:
         both = list(zip((block.query for block in tables.blocks), plan.blocks, strict=True))
         check = canaries(both, false_alarm=FALSE_ALARM)
         assert check.passed, str(check)
-        honest = release.noisy_numbers
+        honest = measuring.noisy_numbers
 
         def planted(given, exact):
             return honest(with_laws(given, 0.05) if given is plan.blocks[1] else given, exact)
 
-        monkeypatch.setattr(release, "noisy_numbers", planted)
+        monkeypatch.setattr(measuring, "noisy_numbers", planted)
         assert not canaries(both, false_alarm=FALSE_ALARM).passed
 
 

@@ -19,7 +19,7 @@ from osgt.auditing.replay import replay
 from osgt.auditing.stage import Stage
 from osgt.calibration import Part
 from osgt.cli import app
-from osgt.tables import bounding, measures, release
+from osgt.tables import bounding, exact_sums, measures, measuring
 from osgt.tables.engines.duckdb import DuckDB
 from osgt.tables.levels import Level
 from osgt.tables.totals import Total
@@ -77,7 +77,7 @@ def test_a_whole_replay():
 def one_row_more(monkeypatch):
     honest = bounding.bounded_sums
     monkeypatch.setattr(
-        release, "bounded_sums", lambda *a, max_rows, **options: honest(*a, max_rows=max_rows + 1, **options)
+        exact_sums, "bounded_sums", lambda *a, max_rows, **options: honest(*a, max_rows=max_rows + 1, **options)
     )
 
 
@@ -92,18 +92,18 @@ def unclipped(monkeypatch):
 def one_group_too_many(monkeypatch):
     honest = bounding.bounded_sums
     monkeypatch.setattr(
-        release, "bounded_sums", lambda *a, max_groups, **options: honest(*a, max_groups=max_groups + 1, **options)
+        exact_sums, "bounded_sums", lambda *a, max_groups, **options: honest(*a, max_groups=max_groups + 1, **options)
     )
 
 
 def counts_rows_of_nobody(monkeypatch):
-    honest = release.prepared_rows
+    honest = exact_sums.prepared_rows
 
     def planted(*arguments, **options):
         rows, keys, values = honest(*arguments, **options)
         return rows.mutate(unit=rows["unit"].fill_null(-1)), keys, values
 
-    monkeypatch.setattr(release, "prepared_rows", planted)
+    monkeypatch.setattr(exact_sums, "prepared_rows", planted)
 
 
 def fails_for_many_rows(monkeypatch):
@@ -119,24 +119,24 @@ def fails_for_many_rows(monkeypatch):
 
 
 def type_follows_values(monkeypatch):
-    honest = release.shown_keys
+    honest = measuring.shown_keys
 
     def planted(query, keys):
         found = honest(query, keys)
         columns = [column.cast(pa.large_string()) if pa.types.is_string(column.type) else column for column in found]
         return pa.table(columns, names=found.column_names) if query.dataset.table.count().execute() > 40 else found
 
-    monkeypatch.setattr(release, "shown_keys", planted)
+    monkeypatch.setattr(measuring, "shown_keys", planted)
 
 
 def salt_follows_rows(monkeypatch):
     """The query text depends on the data: here, on how many rows there are."""
-    honest = release.exact_sums
+    honest = measuring.exact_sums
 
     def planted(query, measured, salt, *others):
         return honest(query, measured, salt + query.dataset.table.count().execute() % 7, *others)
 
-    monkeypatch.setattr(release, "exact_sums", planted)
+    monkeypatch.setattr(measuring, "exact_sums", planted)
 
 
 FAULTS = {

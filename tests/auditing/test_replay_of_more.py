@@ -16,7 +16,7 @@ from osgt.auditing.neighbours import Maker
 from osgt.auditing.plan_noise import WorstCase
 from osgt.auditing.plays import ReleasePlay, SuggestionPlay
 from osgt.auditing.stage import Stage
-from osgt.tables import bounding, dataset, release
+from osgt.tables import bounding, dataset, exact_sums
 from osgt.tables.bounds import measuring
 from osgt.tables.bounds.suggesting import planned_histograms
 from osgt.tables.engines.engine import Engine
@@ -191,7 +191,7 @@ class TestPublications:
         def planted(*arguments, max_groups, **options):
             return honest(*arguments, max_groups=max_groups + (max_groups == 2), **options)
 
-        monkeypatch.setattr(release, "bounded_sums", planted)
+        monkeypatch.setattr(exact_sums, "bounded_sums", planted)
         tables = publication()
         plan = tables.plan(2, 1e-6, measure_left_out=False)
         seen = {

@@ -331,10 +331,10 @@ class TestNothingCameOut:
     def test_interrupted(self, rows, budget, tmp_path):
         prelude = """
             import os, signal
-            from osgt.tables import release
+            from osgt.tables import measuring
             def interrupted(*_):
                 os.kill(os.getpid(), signal.SIGINT)
-            release.fetched = interrupted
+            measuring.fetched = interrupted
         """
         result = as_program(arguments(rows, budget, "--out", tmp_path / "out.csv"), prelude=prelude, stdout=-3)
         assert result.returncode == 3

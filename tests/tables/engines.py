@@ -10,10 +10,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from osgt.tables import release
+from osgt.tables import measuring
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.keys import KEY
+from osgt.tables.measuring import shown_keys
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import exact_sums, shown_keys
 
 #: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
 UNIT, ROW = "person", "row"
@@ -65,7 +66,7 @@ def fetched_queries():
         return tables[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "fetched", fetched_and_noted)
+        patch.setattr(measuring, "fetched", fetched_and_noted)
         yield tables
 
 

@@ -11,10 +11,10 @@ from engines import numbers_by_key, sums
 
 from osgt import Dataset
 from osgt.tables.answers import apart
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.left_out_measures import left_out_measures
 from osgt.tables.measures import Rows, Units
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import exact_sums
 
 INSTANTS = [dt.datetime(2024, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]
 

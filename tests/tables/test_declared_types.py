@@ -14,9 +14,9 @@ from engines import sums
 from stands import STANDS
 
 from osgt import Dataset
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.measures import ClippedSum, Rows, Units, Values
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import exact_sums
 
 #: Engines that read files.
 FILES = [name for name, stand in STANDS.items() if stand.reads_files]

@@ -9,9 +9,9 @@ import pytest
 from osgt.tables.bounding import UNIT
 from osgt.tables.bounds.edges import SCALE, count_edges, parts, value_edges
 from osgt.tables.bounds.measuring import Layout, exact_numbers, histograms
+from osgt.tables.exact_sums import prepared_rows
 from osgt.tables.measures import Values
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import prepared_rows
 
 LAYOUT = Layout(count_edges(20), (count_edges(20, factor=4), count_edges(100)), {"fare": value_edges()}, sizes=True)
 TOWNS = ["Rome", "Bern", "Oslo", "Wien", None]

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from engines import ROW, UNIT, fetched_queries
 
 from osgt import Publication
-from osgt.tables.release import exact_numbers, prepared
+from osgt.tables.measuring import exact_numbers, prepared
 
 TOWNS, MONTHS = ["a", "b", "c"], [1, 2, 3, 4]
 

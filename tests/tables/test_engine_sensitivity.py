@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from osgt import Dataset
 from osgt.tables.centred import CentredOnAll, UnitsInAny
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.groups import Groups
 from osgt.tables.measures import Bins, ClippedSum, Rows, Units, Values
-from osgt.tables.release import exact_sums
 from osgt.tables.values import ValueGrid, grid_of
 
 TABLES = 40

@@ -15,7 +15,7 @@ from osgt.noise.combination import Combination
 from osgt.tables.centred import Centred, CentredOnAll, UnitsInAny
 from osgt.tables.intervals import Numbers, ratio_interval, variance_interval
 from osgt.tables.measures import CentredSum
-from osgt.tables.release import noisy_numbers
+from osgt.tables.measuring import noisy_numbers
 
 GROUPS = 20_000
 

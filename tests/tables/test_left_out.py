@@ -14,11 +14,11 @@ from scipy import stats
 from osgt import Dataset, DiscreteOSGT
 from osgt.tables.answers import apart
 from osgt.tables.bounds.edges import SCALE
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.left_out import LeftOut
 from osgt.tables.left_out_measures import PLACES, left_out_measures
 from osgt.tables.measures import ClippedSum, Rows
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import exact_sums
 from osgt.tables.values import ValueGrid
 
 SALT = 11

@@ -5,9 +5,9 @@ import pytest
 import sqlglot
 
 from osgt.tables.engines.postgres.ranks import with_limits
+from osgt.tables.exact_sums import exact_sums
 from osgt.tables.measures import Rows
 from osgt.tables.reading import compiled
-from osgt.tables.release import exact_sums
 
 RANKED = 'SELECT "a" FROM (SELECT "a", DENSE_RANK() OVER (ORDER BY "a") - 1 AS "rank" FROM "t") AS "s" WHERE {}'
 

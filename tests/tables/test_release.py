@@ -22,8 +22,8 @@ from osgt.privacy import Charge
 from osgt.tables.centred import Centred
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.measures import CentredSum, ClippedSum, Rows, Units
+from osgt.tables.measuring import noisy_numbers
 from osgt.tables.plan import Plan
-from osgt.tables.release import noisy_numbers
 
 GROUPS = 60_000
 
@@ -618,7 +618,7 @@ class TestLedger:
         (text,) = texts
         assert "ledger" not in text
 
-    @pytest.mark.parametrize("broken", ["osgt.tables.release._exact", "osgt.tables.release.noisy_numbers"])
+    @pytest.mark.parametrize("broken", ["osgt.tables.measuring._exact", "osgt.tables.measuring.noisy_numbers"])
     def test_without_noise_there_is_no_release(self, ledger, monkeypatch, broken):
         def fail(*_args, **_kwargs):
             raise RuntimeError("no entropy")

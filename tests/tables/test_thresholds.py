@@ -13,7 +13,7 @@ from scipy import stats
 
 from osgt import Dataset, DiscreteOSGT
 from osgt.tables.measures import Rows, Units
-from osgt.tables.release import noisy_numbers
+from osgt.tables.measuring import noisy_numbers
 from osgt.tables.selection import shown_size, threshold
 
 LAWS = [DiscreteOSGT(3, 5), DiscreteOSGT(40, 20), DiscreteOSGT.laplace(6), DiscreteOSGT.gaussian(4.5)]

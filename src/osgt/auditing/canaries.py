@@ -24,10 +24,10 @@ from osgt.auditing.stage import Stage, groups_of, keys_of
 from osgt.privacy import PrivacyProfile
 from osgt.sampling.entropy import SystemEntropy
 from osgt.tables.bounding import fresh_salt
+from osgt.tables.measuring import exact_numbers, prepared, shown_keys, with_noise
 from osgt.tables.plan import Plan
 from osgt.tables.planning import profile_of_all
 from osgt.tables.query import Query
-from osgt.tables.release import exact_numbers, prepared, shown_keys, with_noise
 
 #: Canaries in one release, and rows that it has at most: these are written to the engine.
 _MOST_CANARIES, _MOST_ROWS = 250, 60_000

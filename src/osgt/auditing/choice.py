@@ -14,9 +14,9 @@ from osgt.mechanism import Mechanism
 from osgt.noise import IntegerLaw
 from osgt.tables.bounding import fresh_salt
 from osgt.tables.bounds.budget import NoisePlan
+from osgt.tables.measuring import noisy_numbers
 from osgt.tables.plan import Plan
 from osgt.tables.planning import profile_of_all, profile_of_pairs
-from osgt.tables.release import noisy_numbers
 
 #: Groups of one unit that are tried, and salts that are drawn.
 _GROUPS, _SALTS, _SALT_BITS = 1_000_000, 2048, 62

@@ -16,9 +16,9 @@ from osgt.mechanism import Mechanism
 from osgt.noise import IntegerLaw
 from osgt.privacy import PrivacyProfile
 from osgt.tables.bounds.budget import NoisePlan
+from osgt.tables.measuring import noisy_numbers
 from osgt.tables.plan import Plan
 from osgt.tables.planning import profile_of_pairs
-from osgt.tables.release import noisy_numbers
 
 #: A count that is so many standard deviations above the threshold is never hidden.
 _SURE = 60

@@ -14,8 +14,9 @@ from osgt.tables.bounds.budget import NoisePlan
 from osgt.tables.bounds.measuring import Layout
 from osgt.tables.bounds.suggesting import exact_histograms, prepared_histograms
 from osgt.tables.measures import Measure
+from osgt.tables.measuring import exact_numbers, prepared, with_noise
 from osgt.tables.plan import Plan
-from osgt.tables.release import exact_numbers, finished, prepared, with_noise
+from osgt.tables.release import finished
 from osgt.tables.totals import Total, UnitsAt
 
 #: What a statement may say about the data: when it was made, how many groups it shows, and what is measured with noise.

@@ -20,10 +20,10 @@ from osgt.privacy import PrivacyProfile
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.bounds.suggesting import planned_histograms
+from osgt.tables.charging import title_of
 from osgt.tables.plan import Plan
 from osgt.tables.publication import Publication
 from osgt.tables.query import Query
-from osgt.tables.release import title_of
 
 #: Distributions of a plan whose sampler is looked at.
 _LAWS = 3

@@ -7,8 +7,8 @@ import pyarrow as pa
 from osgt.auditing.made_rows import Row, can_be_written, text_of
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounding import UNIT
+from osgt.tables.exact_sums import prepared_rows
 from osgt.tables.reading import compiled, fetched
-from osgt.tables.release import prepared_rows
 
 #: Rows that are looked at, units of each kind, and rows where each is a unit.
 _MOST_REAL, _UNITS, _FEW = 2000, 3, 40

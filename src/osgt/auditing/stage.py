@@ -13,10 +13,10 @@ import pyarrow as pa
 from osgt.auditing.made_rows import Row, can_be_written
 from osgt.tables.aggregates.kinds import Asking
 from osgt.tables.bounds.open_query import OpenQuery
+from osgt.tables.exact_sums import prepared_rows
 from osgt.tables.measures import Measure, Values
 from osgt.tables.query import Query
 from osgt.tables.reading import EngineQuery, compiled, fetched
-from osgt.tables.release import prepared_rows
 from osgt.tables.values import as_float
 
 

@@ -16,9 +16,9 @@ from osgt.tables.bounds.edges import limits_around, limits_up_to, value_edges
 from osgt.tables.bounds.measuring import placed
 from osgt.tables.bounds.words import Table, lined
 from osgt.tables.cards import preview_card
+from osgt.tables.exact_sums import prepared_rows
 from osgt.tables.measures import Values
 from osgt.tables.misfits import Misfits, misfits, unreadable
-from osgt.tables.release import prepared_rows
 from osgt.tables.values import as_float, present
 
 if TYPE_CHECKING:

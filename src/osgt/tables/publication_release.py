@@ -11,8 +11,10 @@ from typing import Any, Unpack
 from osgt.files import Target, written_together
 from osgt.tables.about import About, ReportTexts
 from osgt.tables.cards import publication_card
+from osgt.tables.charging import check_charge, reserved, title_of
 from osgt.tables.errors import NothingReleasedError
 from osgt.tables.left_out import LeftOut
+from osgt.tables.measuring import measured, prepared
 from osgt.tables.output import SUFFIXES, check_writable, out_key, used_files
 from osgt.tables.publication import Publication, check_name
 from osgt.tables.publication_plan import PublicationPlan
@@ -20,7 +22,7 @@ from osgt.tables.publication_report import page
 from osgt.tables.publication_statement import PublicationStatement, publication_statement
 from osgt.tables.published import Published, with_descriptions
 from osgt.tables.query import Query
-from osgt.tables.release import Release, check_charge, measured, prepared, reserved, table_of, title_of
+from osgt.tables.release import Release, table_of
 from osgt.tables.settling import settle
 from osgt.tables.statement import Made
 

@@ -25,11 +25,12 @@ from osgt.tables.bounds.open_query import OpenQuery
 from osgt.tables.bounds.recommendation import recommend
 from osgt.tables.bounds.skew import Sizes
 from osgt.tables.bounds.suggestion import Suggestion
+from osgt.tables.charging import reserved, title_of
 from osgt.tables.errors import NothingReleasedError
+from osgt.tables.exact_sums import prepared_rows
 from osgt.tables.groups import Groups, Neighbours
 from osgt.tables.measures import Values
 from osgt.tables.reading import EngineQuery, check_query, compiled, fetched
-from osgt.tables.release import prepared_rows, reserved, title_of
 
 #: A release has so many times the budget of its suggestion, unless another is named.
 _TIMES = 10
