@@ -58,7 +58,7 @@ class Running:
 
 @contextmanager
 def duckdb_with(path: Path, memory: str | None = None) -> Iterator[Running]:
-    """DuckDB in this process; the rows stay in their file. A release opens it as users do, unless memory is limited."""
+    """DuckDB in this process; the rows stay in their file. A data set opens it as users do, unless memory is limited."""
     import duckdb  # noqa: PLC0415
     import ibis  # noqa: PLC0415
 
@@ -70,10 +70,9 @@ def duckdb_with(path: Path, memory: str | None = None) -> Iterator[Running]:
             connection.execute(f"SET memory_limit = '{memory}'")
         connection.execute(f"CREATE VIEW rows AS FROM '{path}'")
         source = {"source": path} if memory is None else {"source": connection, "table": "rows"}
-        yield Running(
-            lambda text: connection.sql(text).to_arrow_table(),
-            lambda: Dataset(**source, privacy_unit="user"),
-        )
+        data = Dataset(**source, privacy_unit="user")
+        yield Running(lambda text: connection.sql(text).to_arrow_table(), lambda: data)
+        data.close()
 
 
 @contextmanager

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from osgt import OSGT, DiscreteOSGT
-from osgt.noise.combination import Combination, convolved, grid_sum
+from osgt.noise.combination import Combination, convolved, grid_sum, reach_of
 
 small_laws = st.builds(
     lambda scale, shape: DiscreteOSGT.from_rates(shape / scale, (1 - shape) / scale**2),
     st.floats(0.4, 3),
     st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1)),
+)
+rates = st.tuples(st.floats(-6, 6), st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))).map(
+    lambda drawn: (drawn[1] / 10 ** drawn[0], (1 - drawn[1]) / 10 ** (2 * drawn[0]))
 )
 halves = st.integers(-6, 6).filter(bool).map(lambda n: Fraction(n, 2))
 
@@ -29,6 +32,23 @@ def outcomes(terms):
         values = np.add.outer(values, float(coefficient) * y).ravel()
         probabilities = np.multiply.outer(probabilities, law.pmf(y)).ravel()
     return np.abs(values), probabilities
+
+
+class TestReach:
+    @settings(deadline=None)
+    @given(rates, st.floats(-17, -1))
+    def test_on_the_reals_no_more_than_the_tail_is_beyond_and_nearly_as_much(self, rates, exponent):
+        law, tail = OSGT.from_rates(*rates), 10**exponent
+        assert 0.85 * tail <= law.sf(reach_of(law, tail)) <= tail
+
+    @settings(deadline=None)
+    @given(rates, st.floats(-17, -1))
+    def test_on_the_integers_it_is_the_least_but_for_a_few_percent(self, rates, exponent):
+        law, tail = DiscreteOSGT.from_rates(*rates), 10**exponent
+        reach = reach_of(law, tail)
+        assert reach == int(reach)
+        assert law.sf(reach) <= tail
+        assert reach <= 1.06 * law.isf(tail) + 2
 
 
 class TestHalfWidth:

@@ -226,28 +226,35 @@ def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def reach_of(law: Law, tail: float) -> float:
-    """A y, at most a few percent larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
+    """A y, hardly larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
-    P[Y > y] ≤ ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) for a convex U that is 0 at 0. On the reals it is less by the
-    ratio of the hazards at 0 and at y, on the integers about that.
+    On the reals P[Y > y] = ½·exp(-U(y))·hazard(0)/hazard(y), and the hazard of a convex U does not fall: with that at
+    any smaller y it is at least that. On the integers it is at most ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) where U
+    is 0 at 0, and no more than the integral from y on in place of the sum.
     """
     potential, level = law.potential, -math.log(2.0 * tail)
     hazard = float(potential.hazard(np.zeros(())))
-    far = _where_potential_is(potential, level, 1.0 / hazard)
-    near = _where_potential_is(potential, level - math.log(float(potential.hazard(np.asarray(far))) / hazard), far)
+    near = far = _where_potential_is(potential, level, 1.0 / hazard)
+    for _ in range(2):  # first too near, with the hazard of a larger y, then far enough with that of a smaller one
+        grown = math.log(float(potential.hazard(np.asarray(near))) / hazard)
+        near = _where_potential_is(potential, level - grown, far)
     if isinstance(law, RealLaw):
         return near
-    return math.ceil(near if float(law.logsf(math.ceil(near))) <= math.log(tail) else far)
+    y = np.asarray(float(math.ceil(near)))
+    integral = law.log_peak - float(potential(y)) - math.log(float(potential.hazard(y)))
+    enough = integral <= math.log(tail) or float(law.logsf(y)) <= math.log(tail)
+    return math.ceil(near if enough else far)
 
 
 def _where_potential_is(potential: Potential, level: float, start: float) -> float:
     """A y > 0 with U(y) at least the level, and hardly more."""
-    y = start
-    while float(potential(np.asarray(y))) < level:
-        y *= 2.0
+    y = np.asarray(start)[()]  # a number takes a tenth of the time of an array
+    while potential(y) < level:
+        y = 2.0 * y
     for _ in range(_NEWTON_STEPS):  # from above, where a convex function's steps do not pass the root
-        y -= (float(potential(np.asarray(y))) - level) / float(potential.derivatives(np.asarray(y))[0])
-    return y * (1.0 + 1e-9)  # for the rounding
+        onward = 1e-6 * y
+        y = y - onward * (potential(y) - level) / potential.rise(y, onward)
+    return float(y) * (1.0 + 1e-9)  # for the rounding
 
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:
