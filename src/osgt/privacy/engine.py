@@ -350,12 +350,10 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
             return -math.inf
         return math.log(float(deltas(pairs, coordinates, np.array([at]), slack, largest)[0]) / delta)
 
-    return min(_checked(excess, found, largest, slack=slack, rate=theta, close=serves), largest)
+    return min(_checked(excess, found, slack=slack, rate=theta, close=serves), largest)
 
 
-def _checked(
-    excess: Callable[[float], float], found: float, largest: float, *, slack: float, rate: float, close: bool
-) -> float:
+def _checked(excess: Callable[[float], float], found: float, *, slack: float, rate: float, close: bool) -> float:
     """An ε near the one found at which the excess of log δ is at most 0.
 
     If the one found is not known to be `close`, the excess is not far below 0 either, or hardly any float lies between.
