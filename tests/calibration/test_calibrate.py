@@ -42,7 +42,7 @@ def test_known_optima(row):
     assert law.var() == pytest.approx(float(row["V_osgt"]), rel=2e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     log_epsilon=st.floats(math.log(0.02), math.log(8)),
     log_delta=st.floats(math.log(1e-12), math.log(1e-2)),

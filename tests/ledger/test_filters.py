@@ -345,7 +345,7 @@ class TestProvedAgain:
 
 
 class TestStates:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         pure=st.fractions(0, 10),
         unbounded=st.integers(0, 10**6),
@@ -383,7 +383,7 @@ class TestStates:
         clear()
         assert first == second == stands(shares, charges)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(
         shape=st.floats(0.0, 5.0),
         scale=st.floats(1.0, 40.0),

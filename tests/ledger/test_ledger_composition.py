@@ -98,7 +98,7 @@ class TestAgainstOthers:
         found = exact.epsilon(delta)
         assert found * (1 - 1e-4) <= quick_epsilon <= found * 1.003
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(
         st.lists(
             st.tuples(st.floats(0.001, 3), st.floats(1.5, 500), st.integers(1, 40), st.booleans()),

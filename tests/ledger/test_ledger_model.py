@@ -133,4 +133,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedgerModel = LedgerMachine.TestCase
-TestLedgerModel.settings = settings(max_examples=8, stateful_step_count=20, deadline=None)
+TestLedgerModel.settings = settings(max_examples=8, stateful_step_count=20)

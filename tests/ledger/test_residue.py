@@ -129,7 +129,7 @@ class TestAfter:
         assert excess(release, mu, left) <= accuracy
         assert excess(release, mu, math.sqrt(mu**2 - 0.985 * price)) > 2 * accuracy
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(
         shape=st.floats(0.0, 4.0),
         scale=st.floats(2.0, 25.0),

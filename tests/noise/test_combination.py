@@ -35,13 +35,11 @@ def outcomes(terms):
 
 
 class TestReach:
-    @settings(deadline=None)
     @given(rates, st.floats(-17, -1))
     def test_on_the_reals_no_more_than_the_tail_is_beyond_and_nearly_as_much(self, rates, exponent):
         law, tail = OSGT.from_rates(*rates), 10**exponent
         assert 0.85 * tail <= law.sf(reach_of(law, tail)) <= tail
 
-    @settings(deadline=None)
     @given(rates, st.floats(-17, -1))
     def test_on_the_integers_it_is_the_least_but_for_a_few_percent(self, rates, exponent):
         law, tail = DiscreteOSGT.from_rates(*rates), 10**exponent
@@ -52,7 +50,7 @@ class TestReach:
 
 
 class TestHalfWidth:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(st.lists(st.tuples(halves, small_laws), min_size=2, max_size=3), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
     def test_the_least_on_a_common_step(self, terms, confidence):
         values, probabilities = outcomes(terms)
@@ -61,7 +59,7 @@ class TestHalfWidth:
         # The far ends count as outside: a ten-thousandth of what is left.
         assert probabilities[values < half - 1e-9].sum() < confidence + 1.1e-4 * (1 - confidence)
 
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=40)
     @given(st.lists(st.tuples(st.floats(0.1, 40), small_laws), min_size=2, max_size=3))
     def test_sound_and_close_with_any_coefficients(self, terms):
         values, probabilities = outcomes(terms)

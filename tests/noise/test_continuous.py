@@ -290,7 +290,7 @@ class TestTails:
         assert product == pytest.approx(1.0, rel=1e-14) if law.slope == 0 else product > 1.0 + 1e-13
 
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 shapes = st.one_of(st.floats(0, 5), st.floats(5, 1e4))
 scales = st.floats(1e-3, 1e3)
 laws = st.builds(law_of, st.one_of(shapes, st.just(math.inf)), scales)

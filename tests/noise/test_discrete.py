@@ -296,7 +296,7 @@ def test_small_noise_is_better_on_the_integers():
     assert round(OSGT.laplace(1).var(), 2) == 2.00
 
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 slopes = st.one_of(st.just(0.0), st.floats(1e-4, 0.5), st.floats(0.3, 5))
 curvatures = st.one_of(st.just(0.0), st.floats(1e-8, 0.02), st.floats(0.005, 10))
 laws = st.tuples(slopes, curvatures).filter(any).map(law_of)

@@ -34,7 +34,7 @@ def exact_sum(terms):
 
 
 class TestHalfWidth:
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=40)
     @given(
         st.lists(st.tuples(st.integers(1, 4), small_laws, st.integers(1, 9)), min_size=1, max_size=3),
         st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.9999]),

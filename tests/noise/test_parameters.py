@@ -53,7 +53,7 @@ class TestConstructors:
         assert family.laplace(three) == family.laplace(3.0)
         assert type(family(three, three).slope) is type(family.laplace(three).slope) is float
 
-    @settings(deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(m=st.floats(0, 1e12), sigma=st.floats(1e-6, 1e12))
     def test_m_and_sigma_come_back(self, family, m, sigma):
         law = family(m, sigma)

@@ -92,7 +92,7 @@ def test_delta_does_not_rise_around_sums_of_kinks(kind, slope, shape, shift, coo
 
 
 @pytest.mark.long
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     kind=st.sampled_from([OSGT, DiscreteOSGT]),
     slope=st.floats(0.02, 3.0),

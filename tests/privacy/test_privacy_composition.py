@@ -174,7 +174,7 @@ LAWS = st.builds(
     st.floats(2.0, 500.0),
 )
 PARTS = st.builds(PrivacyProfile, LAWS, st.integers(1, 3), st.integers(1, 40))
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 
 
 @few
@@ -221,7 +221,7 @@ def test_a_flatter_potential_gives_less_away(kind, m, sigma, factor):
         assert lower.delta(epsilon) <= base.delta(epsilon) * (1 + SLACK)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(LAWS, st.integers(1, 4), st.integers(2, 12), st.floats(0.02, 3.0), st.integers(0, 2**32))
 def test_no_smaller_change_exceeds_the_full_shift(noise, shift, coordinates, epsilon, seed):
     """The dominance theorem: changing all coordinates by the full shift is the worst case."""
@@ -230,7 +230,7 @@ def test_no_smaller_change_exceeds_the_full_shift(noise, shift, coordinates, eps
     assert smaller.delta(epsilon) <= PrivacyProfile(noise, shift, coordinates).delta(epsilon) * (1 + SLACK)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.3, 2.0), st.integers(1, 2)), min_size=2, max_size=3),
     st.floats(0.0, 8.0),

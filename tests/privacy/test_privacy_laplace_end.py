@@ -28,7 +28,7 @@ def profile(slope, coordinates):
     return PrivacyProfile(DiscreteOSGT.from_rates(slope, 0.0), 1, coordinates)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     log_slope=st.floats(math.log(1e-9), math.log(8.0)),
     coordinates=st.sampled_from([1, 2, 3, 5, 8, 30, 100]),

@@ -209,7 +209,7 @@ def compiled():
     return answer, lambda bounds: query(*bounds)[0].groups, measures
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     others=ROWS,
     mine=OF_ONE,

@@ -384,7 +384,7 @@ laws = st.builds(
 class TestOneNumberForAll:
     """Moving several numbers by k in all gives away no more than moving one by k: what bins and exchanges rest on."""
 
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(laws, st.lists(st.integers(1, 6), min_size=2, max_size=4), st.floats(0, 4))
     def test_bins(self, law, moves, epsilon):
         split = PrivacyProfile.compose(PrivacyProfile(law, move) for move in moves)
@@ -392,7 +392,7 @@ class TestOneNumberForAll:
         slack = 1e-4  # what the composition may lie above its exact value
         assert split.delta(epsilon, slack=slack) <= whole.delta(epsilon) * (1 + 1.1 * slack) + 1e-290
 
-    @settings(deadline=None, max_examples=30)
+    @settings(max_examples=30)
     @given(laws, st.integers(1, 4), st.integers(1, 4), st.floats(0, 4))
     def test_twice_as_far_in_one_group_stands_for_two_groups(self, law, shift, groups, epsilon):
         two, one = PrivacyProfile(law, shift, 2 * groups), PrivacyProfile(law, 2 * shift, groups)

@@ -183,7 +183,7 @@ def without_null(value):
 class TestSchema:
     SCHEMA = query_file_schema()
 
-    @settings(deadline=None, max_examples=400)
+    @settings(max_examples=400)
     @given(files.map(without_null))
     def test_it_says_the_same_as_the_check(self, plain):
         """Whatever is written: a query file or a ValueError in words, and the schema agrees."""

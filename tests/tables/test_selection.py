@@ -84,7 +84,7 @@ class TestFormula:
                 largest = max(largest, leak(one, other, epsilon), leak(other, one, epsilon))
         assert 0.9 * bound <= largest <= bound * (1 + 1e-4)
 
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(st.floats(0.01, 0.99), st.floats(0, 3), st.sampled_from(LAWS), st.integers(1, 3))
     def test_what_a_ledger_charges_is_enough(self, q, epsilon, law, groups):
         """A selection δ of 1 - q^r beside the profile of r groups covers both directions at every ε and j."""

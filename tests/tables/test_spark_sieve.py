@@ -46,7 +46,7 @@ HASHES = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(HASHES, min_size=1, max_size=6), st.integers(1, 32))
 def test_what_may_be_kept_stays(spark, hashes, max_groups):
     found = stayed(spark, hashes, max_groups)

@@ -106,7 +106,7 @@ class TestLevels:
 
 
 class TestRounding:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), st.data())
     def test_every_run_of_rows_stays_within_one(self, numbers, data):
         parts = np.array(numbers)[:, None]
@@ -117,7 +117,7 @@ class TestRounding:
         exact = math.fsum(numbers[first:last])
         assert abs((whole - base[:, 0])[first:last].sum() - exact) <= 1 + 1e-6
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.floats(-50, 50), min_size=6, max_size=6))
     def test_the_nearest_numbers_that_are_not_negative(self, numbers):
         """The sum stays, none is negative, and no number nearer by moving between any two of them (a projection)."""
