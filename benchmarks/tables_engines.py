@@ -58,7 +58,7 @@ class Running:
 
 @contextmanager
 def duckdb_with(path: Path, memory: str | None = None) -> Iterator[Running]:
-    """DuckDB in this process; the rows stay in their file. A data set opens it as users do, unless memory is limited."""
+    """DuckDB in this process; the rows stay in their file. A data set opens it as users do, or with limited memory."""
     import duckdb  # noqa: PLC0415
     import ibis  # noqa: PLC0415
 
