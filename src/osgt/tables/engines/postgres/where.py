@@ -27,6 +27,7 @@ from osgt.tables.conditions.tree import (
     Typed,
     Unary,
 )
+from osgt.tables.engines.postgres.floats import DOUBLE, SINGLE, answers, exponential_answers, specials
 from osgt.tables.engines.postgres.words import FUNCTIONS, KINDS, TYPES
 
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
@@ -209,28 +210,15 @@ class PostgreSQLWhere(Dialect):
         if operator == "%":
             raise TypeError("% is for whole numbers and decimals on PostgreSQL")
         left, right = (
-            f"CAST({text} AS pg_catalog.float8)" if self.kind(node) == "integer" else text
+            f"CAST({text} AS pg_catalog.float8)" if self.kind(node) == "integer" or _constant(node) else text
             for text, node in zip(self._one_kind((first, second)), (first, second), strict=True)
         )
         result = f"({left} OPERATOR(pg_catalog.{operator}) {right})"
-        special = " OR ".join(f"{text} IN ({_specials('float8')})" for text in (left, right))
-        if operator in "+-":
-            near, far, most = ("1e30", "3e38", "1e38") if single else ("1e290", "1.7e308", "8e307")
-            a, b = (f"pg_catalog.abs({text})" for text in (left, right))
-            fits = f"({a} <= {most} AND {b} <= {most}) OR ({a} <= {near} AND {b} <= {far})"
-            return _when(f"{special} OR {fits} OR ({b} <= {near} AND {a} <= {far})", result)
-        nonzero = f" AND {right} <> 0" if operator == "/" else ""
-        # The logarithm of the result, of numbers that have one: PostgreSQL computes what is behind a WHEN in order.
-        one, other = (f"pg_catalog.ln({_within_logarithm(text)})" for text in (left, right))
-        size = f"pg_catalog.abs({one} {'+' if operator == '*' else '-'} {other}) < {85 if single else 700}"
-        zero = f"{left} = 0" if operator == "/" else f"{left} = 0 OR {right} = 0"
-        return (
-            f"(CASE WHEN ({special} OR {zero}){nonzero} THEN {result} WHEN {right} <> 0 AND {size} THEN {result} END)"
-        )
+        return _when(answers(operator, left, right, single=single), result)
 
     def _float(self, text: str) -> str:
         """A decimal as a float."""
-        return _when(_within(text, "1e-300", "1e300", "numeric"), f"CAST({text} AS pg_catalog.float8)")
+        return _when(_within(text, *DOUBLE, "numeric"), f"CAST({text} AS pg_catalog.float8)")
 
     def _date_sum(self, node: Binary, left: str, right: str) -> str:
         result = f"({left} OPERATOR(pg_catalog.{node.operator}) {right})"
@@ -279,7 +267,7 @@ class PostgreSQLWhere(Dialect):
         tests = {
             "abs": f"{first} >= {-_LARGEST[name]}" if name in _LARGEST else None,
             "sqrt": f"{first} >= 0",
-            "exp": _within(first, "0", "700", "numeric" if name == "numeric" else "float8"),
+            "exp": exponential_answers(first, "numeric" if name == "numeric" else "float8"),
             "to_char": self._near(first),
         }
         return tests.get(node.name, f"{first} > 0")
@@ -320,7 +308,7 @@ class PostgreSQLWhere(Dialect):
         pattern = self.string(_WHOLE if name in _LARGEST else _REAL)
         number = self._number_from_number(decimal, "decimal", name, sizes)
         if name == "float8":  # rounded once, from the text
-            number = _when(_within(decimal, "1e-300", "1e300", "numeric"), f"CAST({text} AS pg_catalog.float8)")
+            number = _when(_within(decimal, *DOUBLE, "numeric"), f"CAST({text} AS pg_catalog.float8)")
         if name in _LARGEST:
             return _when(f"{text} OPERATOR(pg_catalog.~) {pattern}", number)
         special = (
@@ -347,7 +335,7 @@ class PostgreSQLWhere(Dialect):
         if name == "float8" and source == "decimal":
             return self._float(text)
         if name == "float4" and source != "integer":
-            return _when(_within(text, "1e-37", "1e38", "numeric" if source == "decimal" else "float8"), cast)
+            return _when(_within(text, *SINGLE, "numeric" if source == "decimal" else "float8"), cast)
         return cast
 
 
@@ -370,19 +358,10 @@ def _when(test: str, value: str) -> str:
     return f"(CASE WHEN {test} THEN {value} END)"
 
 
-def _within(text: str, small: str, large: str, name: str = "float8") -> str:
+def _within(text: str, small: str, large: str, name: str) -> str:
     """Whether a number is zero, between both in absolute value, infinite or NaN."""
-    return f"({text} = 0 OR pg_catalog.abs({text}) BETWEEN {small} AND {large} OR {text} IN ({_specials(name)}))"
-
-
-def _within_logarithm(text: str) -> str:
-    """The absolute value of a number, NULL for those without a logarithm."""
-    return f"NULLIF(pg_catalog.abs(CAST({text} AS pg_catalog.float8)), 0)"
+    return f"({text} = 0 OR pg_catalog.abs({text}) BETWEEN {small} AND {large} OR {text} IN ({specials(name)}))"
 
 
 def _finite_decimal(text: str) -> str:
-    return f"(pg_catalog.abs({text}) < CAST('1e1000' AS pg_catalog.numeric) OR {text} IN ({_specials('numeric')}))"
-
-
-def _specials(name: str) -> str:
-    return ", ".join(f"CAST('{word}' AS pg_catalog.{name})" for word in ("NaN", "Infinity", "-Infinity"))
+    return f"(pg_catalog.abs({text}) < CAST('1e1000' AS pg_catalog.numeric) OR {text} IN ({specials('numeric')}))"
