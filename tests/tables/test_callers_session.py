@@ -74,6 +74,28 @@ def test_times_without_a_zone_are_not_brought_into_that_of_a_spark_session(spark
     assert sums(both, measures, order=None) == {(): [[3], [3]]}
 
 
+#: A clock in New York shows the same time at the first two of these instants.
+SHOWN_TWICE = [dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC) for hour in (5, 6, 7)]
+
+
+@pytest.mark.parametrize("plain", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def test_public_times_whatever_a_spark_session_takes_for_a_timestamp(spark, plain):
+    """The row of one key would also be that of another one."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    session.conf.set("spark.sql.timestampType", plain)
+    clocks = ", ".join(f"TIMESTAMP_NTZ '{moment}'" for moment in WITHOUT_ZONE)
+    instants = ", ".join(f"TIMESTAMP_LTZ '{moment}'" for moment in SHOWN_TWICE)
+    pairs = f"explode(arrays_zip(array({clocks}), array({instants}))) AS pair"
+    frame = session.sql(f"SELECT pair.`0` AS clock, pair.`1` AS instant FROM (SELECT {pairs})")
+    data = Dataset(frame, "row").derive(same_clock="clock", same_instant="instant")
+    for name, keys in {"clock": WITHOUT_ZONE, "instant": SHOWN_TWICE}.items():
+        for column in (name, f"same_{name}"):
+            for some in (keys, keys[1:]):
+                query = data.group_by(column, public_keys=some)
+                assert sums(query, [Rows()], order=None) == {(i,): [[1]] for i in range(len(some))}, column
+
+
 def test_files_are_read_in_a_session_of_their_own(spark, engine_of, tmp_path):
     engine_of("spark")
     pa.csv.write_csv(pa.table({"person": ["a"], "value": [1]}), tmp_path / "x.csv")

@@ -105,6 +105,34 @@ def test_keys_of_every_type(engine):
             assert sums(query, [Units(), Rows()]) == {(i,): [[1], [1]] for i in range(3)}, name
 
 
+#: In New York a clock skips the first of these times, and shows the last one twice: at both of the last two instants.
+CLOCKS = [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 3, 10, 3, 30), dt.datetime(2024, 11, 3, 1, 30)]
+MOMENTS = [dt.datetime(2024, 3, 10, 7, 30), dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30)]
+
+
+@pytest.fixture
+def in_new_york(engine):
+    """A table of times, a row for each, two for the second, on a connection in the time zone of New York."""
+    instants = [moment.replace(tzinfo=dt.UTC) for moment in MOMENTS]
+    clocks = pa.array([*CLOCKS, CLOCKS[1]], pa.timestamp("us"))
+    times = {"clock": clocks, "instant": pa.array([*instants, instants[1]], pa.timestamp("us", "UTC"))}
+    dataset = engine.put(pa.table({UNIT: range(4), ROW: range(4), **times}))
+    engine.raw(dataset, engine.set_zone.format("America/New_York"))
+    yield dataset.derive(same_clock="clock", same_instant="instant"), {"clock": CLOCKS, "instant": instants}
+    engine.raw(dataset, engine.set_zone.format("UTC"))
+
+
+def test_times_that_a_clock_skips_or_shows_twice(in_new_york):
+    """Times without a zone are those on the clock whatever the zone; instants are told apart."""
+    dataset, times = in_new_york
+    for name, keys in times.items():
+        for column in (name, f"same_{name}"):
+            query = dataset.group_by(column, max_groups=1, max_rows_per_group=1, public_keys=[keys[1]])
+            assert sums(query, [Units(), Rows()]) == {(0,): [[2], [2]]}, column
+            query = dataset.group_by(column, max_groups=1, max_rows_per_group=1, public_keys=keys)
+            assert sums(query, [Units(), Rows()]) == {(0,): [[1], [1]], (1,): [[2], [2]], (2,): [[1], [1]]}, column
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, polars.DataFrame, dict])
 def test_one_column_frames(engine_of, frame):
     query = engine_of("duckdb").put(TABLE).group_by("town", max_groups=4, public_keys=frame({"town": ["y", "x"]}))

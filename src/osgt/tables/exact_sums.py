@@ -95,11 +95,12 @@ def _with_public_keys(
     """The rows whose keys are public: numbers in place of keys, those of their groups and of these in some levels."""
     public = groups.public
     assert public is not None
-    renamed = public.rename_columns([f"public_{i}" for i in range(len(keys))])
+    public_names = [f"public_{i}" for i in range(len(keys))]
+    renamed = public.rename_columns(public_names)
     for name, numbers in {KEY: np.arange(public.num_rows), **places}.items():
         renamed = renamed.append_column(name, pa.array(numbers, pa.int32()))
     numbered = engine.small_table(rows.get_backend(), renamed)
-    theirs = {f"public_{i}": engine.carried(numbered[f"public_{i}"].cast(types[i])) for i in range(len(keys))}
+    theirs = {name: engine.carried(engine.public_key(numbered[name], types[i])) for i, name in enumerate(public_names)}
     if groups.each_row:
         # Two keys that are one to the engine, as a UUID in large and in small letters: a row is in the first alone.
         numbered = numbered.select(KEY, **theirs)

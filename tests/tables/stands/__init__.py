@@ -28,6 +28,8 @@ class Stand:
     quote: ClassVar[str] = '"'
     #: Characters that no name of a column may hold there.
     not_in_names: ClassVar[str] = ""
+    #: Sets the time zone of a connection.
+    set_zone: ClassVar[str]
     #: Writes random conditions; how many that no value makes impossible, and how many others.
     maker: ClassVar[type[Maker]] = Maker
     conditions: ClassVar[tuple[int, int]] = (800, 200)

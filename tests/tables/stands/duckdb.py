@@ -20,6 +20,7 @@ class DuckDBMaker(Maker):
 
 class TestedEngine(Stand):
     name = "duckdb"
+    set_zone = "SET TimeZone = '{}'"
     reads_files = True
     maker = DuckDBMaker
     conditions = (1_000, 100)

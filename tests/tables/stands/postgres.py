@@ -21,6 +21,7 @@ class PostgresMaker(Maker):
 
 class TestedEngine(Stand):
     name = "postgres"
+    set_zone = "SELECT set_config('TimeZone', '{}', false)"
     maker = PostgresMaker
     hostile_dates = ("date", ["'20000-01-01'", "'infinity'", "NULL"])
     hostile_keys = {

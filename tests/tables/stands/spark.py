@@ -43,6 +43,7 @@ class SparkMaker(Maker):
 
 class TestedEngine(Stand):
     name = "spark"
+    set_zone = "SET TIME ZONE '{}'"
     reads_files = True
     slow = True
     quote = "`"

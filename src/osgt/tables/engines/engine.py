@@ -89,6 +89,10 @@ class Engine(ABC):
         """The types of a table in which public keys are given. No row is read."""
         return table.schema()
 
+    def public_key(self, column: ir.Value, dtype: dt.DataType) -> ir.Value:
+        """A column of a `small_table` of public keys, in the type of the column that these are keys of."""
+        return column.cast(dtype)
+
     def can_be_key(self, dtype: dt.DataType) -> bool:
         """Whether equal values are equal to everybody: floats are not, and nested values need not be."""
         return bool(

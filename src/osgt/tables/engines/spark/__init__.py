@@ -72,8 +72,13 @@ class Spark(Engine):
         """Sessions are shared with whoever else uses Spark in this process."""
 
     def small_table(self, backend: Any, table: pa.Table) -> ir.Table:
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
+
         # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
-        return table_of_frame(backend, backend._session.createDataFrame(table))
+        # Spark by itself would take times without a zone for times in that of the session, and so convert the column
+        # that they are compared with: the hours that a clock skips there would be others.
+        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        return table_of_frame(backend, backend._session.createDataFrame(table, schema))
 
     # Columns
 
@@ -84,6 +89,10 @@ class Spark(Engine):
         instants = {field.name for field in fields if field.dataType.typeName() == "timestamp"}
         known = table.schema().items()
         return sch.Schema({name: dt.Timestamp(timezone="UTC") if name in instants else dtype for name, dtype in known})
+
+    def public_key(self, column: ir.Value, dtype: dt.DataType) -> ir.Value:
+        """Times are what they should be: a cast to Ibis' one type for them may go through the clock of the session."""
+        return column if dtype.is_timestamp() else super().public_key(column, dtype)
 
     def text_bytes(self, column: ir.Value) -> ir.Value:
         return column.cast("binary")
