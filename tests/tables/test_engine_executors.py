@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ import pyarrow.parquet
 import pytest
 from engines import ROW, UNIT
 from lost_executors import PEOPLE
+from pyspark import InheritableThread
 
 from osgt import Dataset
-from osgt.tables.engines.spark.attempts import RUNS, _knows_all, in_one_piece
+from osgt.tables.engines.spark.attempts import RUNS, _known_jobs, _knows_all, in_one_piece
 
 MAX_GROUPS = 3
 
@@ -112,6 +114,58 @@ def test_what_is_computed_again_is_noticed(spark):
     assert not spark.sparkContext.getJobTags()
 
 
+def test_what_nobody_knows_may_have_been_computed_again(spark):
+    """Jobs that Spark has forgotten, or that the tag has not reached, say nothing; nor do stages."""
+    context, runs = spark.sparkContext, []
+
+    def untagged():
+        tags = context.getJobTags()
+        context.clearJobTags()
+        runs.append(context.parallelize(range(9), 2).count())
+        for tag in tags:
+            context.addJobTag(tag)
+
+    with pytest.raises(RuntimeError, match=f"in none of {RUNS} runs"):
+        in_one_piece(spark, untagged)
+    assert len(runs) == RUNS
+
+    def forgotten(*, stage):
+        before = max(_known_jobs(context._jsc.sc()), default=-1)
+        rows = context.parallelize(range(9), 2).map(lambda n: (n % 3, n)).groupByKey()
+        runs.append((rows.count(), rows.count()))
+        if stage is not None:
+            _forget(context, _stages(context, before)[stage])
+        return runs
+
+    for stage in range(4):  # the third one is skipped
+        runs.clear()
+        found = in_one_piece(spark, lambda stage=stage: forgotten(stage=None if runs else stage))
+        assert found == [(3, 3), (3, 3)]
+
+
+def test_jobs_that_run_at_once_may_share_what_they_compute(spark):
+    """As the two sides of a join do, where the same frame is on both."""
+    runs = []
+
+    def slow(number):
+        time.sleep(0.2)
+        return number % 2, number
+
+    def work():
+        before = max(_known_jobs(spark.sparkContext._jsc.sc()), default=-1)
+        rows = spark.sparkContext.parallelize(range(4), 2).map(slow).groupByKey()
+        threads = [InheritableThread(target=each.count) for each in (rows.keys(), rows.values())]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        runs.append(_stages(spark.sparkContext, before))
+        return runs
+
+    [stages] = in_one_piece(spark, work)
+    assert len(set(stages)) < len(stages)
+
+
 @pytest.mark.parametrize(
     ("known", "before", "all_known"),
     [
@@ -122,6 +176,21 @@ def test_what_is_computed_again_is_noticed(spark):
 def test_jobs_that_are_forgotten_are_noticed(known, before, all_known):
     """Jobs have numbers in a row. Spark forgets those that ended first, and says nothing about them."""
     assert _knows_all(known, before) == all_known
+
+
+def _stages(context, before):
+    """The numbers of the stages of all jobs after that one, job by job."""
+    tracker = context.statusTracker()
+    later = sorted(job for job in _known_jobs(context._jsc.sc()) if job > before)
+    return [stage for job in later for stage in sorted(tracker.getJobInfo(job).stageIds)]
+
+
+def _forget(context, stage):
+    """Let Spark forget the first attempt at a stage, as when there are too many."""
+    key = context._gateway.new_array(context._jvm.int, 2)
+    key[0], key[1] = stage, 0
+    kind = context._jvm.java.lang.Class.forName("org.apache.spark.status.StageDataWrapper")
+    context._jsc.sc().statusStore().store().delete(kind, key)
 
 
 def _shuffles(tracker):

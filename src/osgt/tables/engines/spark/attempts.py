@@ -37,8 +37,8 @@ def in_one_piece(session: Any, work: Callable[[], pa.Table]) -> pa.Table:
             return answer
     raise RuntimeError(
         f"in none of {RUNS} runs of the query was it sure that Spark computed every part once: see why executors are "
-        "lost, or raise spark.ui.retainedJobs and spark.ui.retainedStages if very many jobs run at once; then release "
-        "again"
+        "lost, or raise spark.ui.retainedJobs and spark.ui.retainedStages if these are low or very many jobs run at "
+        "once; then release again"
     )
 
 
@@ -55,15 +55,21 @@ def _knows_all(known: set[int], before: int) -> bool:
 
 
 def _computed_again(spark: Any, tag: str) -> bool:
-    """Whether some part of the jobs with this tag was computed twice."""
-    jobs, store, computed = spark.statusTracker(), spark.statusStore(), []
-    for job in jobs.getJobIdsForTag(tag):
-        for number in jobs.getJobInfo(job).get().stageIds():
+    """Whether some part of the jobs with this tag was computed twice, or may have been: Spark has forgotten it."""
+    tracker, store, computed = spark.statusTracker(), spark.statusStore(), []
+    jobs = list(tracker.getJobIdsForTag(tag))
+    if not jobs:  # every query has one, even where there are no rows
+        return True
+    # Jobs that run at once share the stages that they both need.
+    for number in {number for job in jobs for number in tracker.getJobInfo(job).get().stageIds()}:
+        try:
             stage = store.lastStageAttempt(number)
-            if stage.status().toString() == "SKIPPED":  # a job before this one has computed it
-                continue
-            if stage.attemptId() > 0:
-                return True
+        except Exception:  # those that were skipped are the first that Spark forgets
+            return True
+        # Asked first: a stage that a job has computed counts as skipped once another one that shares it has ended.
+        if stage.attemptId() > 0:
+            return True
+        if stage.status().toString() != "SKIPPED":
             # A stage that a later job repeats has another number, but makes the same last set of rows.
             computed.append(max(map(int, stage.rddIds().mkString(",").split(","))))
     return len(set(computed)) < len(computed)
