@@ -198,6 +198,54 @@ def _shuffles(tracker):
     return [int(number) for number in tracker.shuffleStatuses().keys().mkString(",").split(",") if number]
 
 
+#: A release from a session that is given to Ibis first, and one that is given to us.
+SILENT = """
+import ibis, json, sys
+from pyspark.sql import SparkSession
+from osgt import Dataset, Ledger
+
+folder, options = sys.argv[1], json.loads(sys.argv[2])
+session = SparkSession.builder.master("local[1]").config(map=options).getOrCreate()
+session.createDataFrame([(1, "a")], "person int, town string").createTempView("people")
+with Ledger(f"{folder}/budget.db") as ledger:
+    ledger.open("people", epsilon=5, delta=1e-5)
+    data = Dataset(ibis.pyspark.connect(session).table("people"), "person", ledger=ledger, dataset="people")
+    for attempt in (
+        lambda: data.group_by("town", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6),
+        lambda: Dataset(session, "person", table="people"),
+    ):
+        try:
+            attempt()
+        except ValueError as error:
+            print(error)
+    print(len(ledger.overview("people").releases))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "words"),
+    [
+        ({"PYSPARK_PIN_THREAD": "false"}, {}, "with PYSPARK_PIN_THREAD=false Spark does not tell"),
+        ({}, {"spark.ui.retainedStages": "99"}, "spark.ui.retainedStages must be at least 100"),
+    ],
+)
+def test_what_tells_nothing_is_refused_before_the_charge(tmp_path, environment, options, words):
+    quiet = {"spark.log.level": "OFF", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT, tmp_path, json.dumps(quiet | options)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")} | environment,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    *told, charged = done.stdout.splitlines()
+    assert len(told) == 2
+    assert all(words in text for text in told)
+    assert charged == "0"
+
+
 def test_sessions_that_tell_nothing_are_refused():
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(TypeError, match="a session of Spark Connect does not tell"):

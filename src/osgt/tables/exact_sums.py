@@ -106,6 +106,7 @@ def _with_public_keys(
         numbered = numbered.select(KEY, **theirs)
         numbered = numbered.group_by(list(theirs)).agg(**{KEY: numbered[KEY].min()})
         theirs = {name: numbered[name] for name in theirs}
+        rows = engine.read_once(rows)  # where a view gives others every time, a row could be in several groups
     # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
     same = [
         rows[key].identical_to(theirs[f"public_{i}"])

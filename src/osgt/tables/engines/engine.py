@@ -189,6 +189,10 @@ class Engine(ABC):
 
     # Queries
 
+    def read_once(self, rows: ir.Table) -> ir.Table:
+        """Rows for a join of which no side may be read twice: a loop might read one again for each row of the other."""
+        return rows
+
     @contextmanager
     def turn(self, backend: Any) -> Iterator[None]:
         """Have the connection to oneself: threads that release from one data set take turns."""
@@ -238,7 +242,7 @@ class Engine(ABC):
 
     @abstractmethod
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
-        """The rows of a query as Arrow. Every row of its tables is read once."""
+        """The rows of a query as Arrow."""
 
     def progress(self, backend: Any) -> float | None:
         """How many percent of the running query are done, asked from another thread; None if nobody knows."""

@@ -12,6 +12,7 @@ import ibis.expr.schema as sch
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import sqlglot.expressions as exp
 from numpy.typing import NDArray
 
 from osgt.extras import missing
@@ -45,7 +46,7 @@ class PostgreSQL(Engine):
     backend = "postgres"
     takes = "a URL postgresql://user@host/database with table="
     dialect = PostgreSQLWhere
-    computes_once = True  # without being told to
+    computes_once = True
 
     def opens(self, source: Any) -> bool:
         return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
@@ -145,9 +146,16 @@ class PostgreSQL(Engine):
 
     # Queries
 
+    def read_once(self, rows: ir.Table) -> ir.Table:
+        return rows.alias("osgt_rows")  # which makes it a part with a name, as in `compiled`
+
     def compiled(self, backend: Any, expression: ir.Table) -> str:
         backend._run_pre_execute_hooks(expression)
-        sql: str = with_limits(backend.compiler.to_sqlglot(expression)).sql(dialect=backend.dialect)
+        query = with_limits(backend.compiler.to_sqlglot(expression))
+        for part in query.find_all(exp.CTE):
+            # Otherwise the planner may read again what is used once, and rows might differ between these.
+            part.set("materialized", True)
+        sql: str = query.sql(dialect=backend.dialect)
         return sql
 
     def replaced(self, backend: Any, names: list[str]) -> list[str]:

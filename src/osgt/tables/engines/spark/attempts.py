@@ -21,6 +21,32 @@ RUNS = 3
 #: How long to wait until Spark has written down what happened.
 _MILLISECONDS = 60_000
 
+#: Jobs and stages that Spark has to remember: a query has some ten, and others may run beside it.
+_REMEMBERED = 100
+
+
+def check_tells(session: Any) -> None:
+    """Raise unless the session will tell what was computed twice: nothing must be charged where it does not."""
+    if ".connect." in type(session).__module__:
+        raise TypeError(
+            "a session of Spark Connect does not tell whether rows were read twice after an executor was lost, so the "
+            "bounds might not hold; use a session in this process: SparkSession.builder.master(…).getOrCreate()"
+        )
+    from py4j.clientserver import ClientServer  # noqa: PLC0415 - an extra
+
+    context = session.sparkContext
+    if not isinstance(context._gateway, ClientServer):  # a tag might go to the jobs of another thread
+        raise ValueError(
+            "with PYSPARK_PIN_THREAD=false Spark does not tell which jobs a release has run, so the bounds might not "
+            "hold; start Python without it"
+        )
+    for name in ("spark.ui.retainedJobs", "spark.ui.retainedStages"):
+        if int(context.getConf().get(name, "1000")) < _REMEMBERED:
+            raise ValueError(
+                f"{name} must be at least {_REMEMBERED}: otherwise Spark forgets whether rows were read twice after an "
+                "executor was lost, and the bounds might not hold"
+            )
+
 
 def in_one_piece(session: Any, work: Callable[[], pa.Table]) -> pa.Table:
     """What `work` gets from Spark, of which every part was computed once; it is done again until that is so."""
