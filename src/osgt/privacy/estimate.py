@@ -66,6 +66,7 @@ class Estimate:
         self._part = np.repeat(np.arange(len(points)), [len(losses) for _, losses in points])
         self._log_p = np.concatenate([log_p for log_p, _ in points])
         self._losses = np.concatenate([losses for _, losses in points])
+        self._largest = float(self._weights @ np.maximum.reduceat(self._losses, self._heads))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # far from where δ has the given size
     def log_delta(self, epsilon: float) -> float:
@@ -73,6 +74,8 @@ class Estimate:
         if self._single is not None:
             delta = float(single.delta(self._single, np.asarray(epsilon)))
             return math.log(delta) if delta > 0 else -math.inf
+        if epsilon >= self._largest:
+            return -math.inf
         x, low, high = math.log(self.tilt), -math.inf, math.inf
         for _ in range(_STEPS):
             t = math.exp(x)
@@ -145,12 +148,14 @@ class Estimate:
         if not added < _TOO_COARSE:
             return None
         index = place.astype(np.int64) % _CELLS
+        ends = [*self._heads[1:], len(index)]
+        masses = [
+            np.bincount(index[of], kept[of], _CELLS) + np.bincount((index[of] + 1) % _CELLS, lifted[of], _CELLS)
+            for of in map(slice, self._heads, ends)
+        ]
         product: Any = 1.0
-        for i, n in enumerate(self._weights):
-            of = slice(self._heads[i], self._heads[i + 1] if i + 1 < len(self._heads) else None)
-            masses = np.bincount(index[of], kept[of], _CELLS)
-            masses += np.bincount((index[of] + 1) % _CELLS, lifted[of], _CELLS)
-            product = product * rfft(masses) ** int(n)
+        for transform, n in zip(rfft(masses), self._weights, strict=True):
+            product = product * transform ** int(n)
         base = math.floor(mean / step) - _CELLS // 2
         composed = np.roll(irfft(product, _CELLS), -base)
         first = max(math.floor(epsilon / step) + 1 - base, 0)

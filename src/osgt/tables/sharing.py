@@ -50,9 +50,14 @@ def with_left_out(
         profile = profile_of_all(beside(log_factor))
         return profile.epsilon(0.0) <= epsilon if delta == 0 else float(profile.delta(epsilon, slack=1e-3)) <= delta
 
+    tilt = 1.0
+
     def seems_to_fit(log_factor: float) -> bool:
-        pairs, counts = profile_of_all(beside(log_factor)).pairs()
-        return Estimate(pairs, counts, math.log(delta)).log_delta(epsilon) <= math.log(delta)
+        nonlocal tilt  # each search for a saddle point begins where the last one ended
+        estimate = Estimate(*profile_of_all(beside(log_factor)).pairs(), math.log(delta), tilt)
+        fits = estimate.log_delta(epsilon) <= math.log(delta)
+        tilt = estimate.tilt
+        return fits
 
     # With Gaussian noise what is free is a part of Σ moved²/variance. That of a histogram falls with its factor.
     free = LEFT_OUT_SHARE * math.fsum(_cost(law, part) for noise in found for law, part in noise.pairs)
