@@ -64,6 +64,15 @@ def test_histograms_are_those_of_the_units(engine, public):
     assert 0 < found.values["fare"].sum() <= len(towns) * SCALE
 
 
+def test_all_histograms_are_of_one_reading_of_the_rows(engine):
+    """A source may give other rows every time."""
+    dataset = engine.put(table_of(made(3)))
+    query = dataset.group_by("town", "row").count().sum("fare")
+    prepared, keys, values = prepared_rows(query, [Values("fare")])
+    sql = compiled(histograms(prepared, keys, values, LAYOUT, 7)).sql
+    assert sql.count(dataset.table.get_name()) == 1
+
+
 def test_one_unit_moves_each_histogram_by_one_at_most(engine):
     rows = made(2, units=12)
     whole = exact(engine, rows)

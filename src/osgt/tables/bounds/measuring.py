@@ -87,7 +87,9 @@ def _units(rows: ir.Table, keys: list[str], values: Mapping[str, str], salt: int
     pairs = pairs.mutate(choice=hashed)
     by_choice = {"group_by": UNIT, "order_by": ["choice", *keys]}
     pairs = pairs.mutate(place=ibis.row_number().over(**by_choice), groups=pairs.count().over(group_by=UNIT))
-    return pairs.filter(pairs["place"] == 0).drop("choice", "place")
+    # Not `drop`: Ibis may write a query again wherever the rest of it is used.
+    kept = [name for name in pairs.columns if name not in ("choice", "place")]
+    return pairs.filter(pairs["place"] == 0).select(kept)
 
 
 def placed(number: Any, edges: Sequence[float]) -> tuple[Any, Any]:
