@@ -1,7 +1,7 @@
 """The query for the engine: rows with the columns that are needed, and the exact, bounded sums of each group."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -18,12 +18,9 @@ from osgt.tables.left_out_measures import LeftOutMeasures
 from osgt.tables.measures import Measure, Values
 from osgt.tables.totals import UnitsAt
 
-if TYPE_CHECKING:
-    from osgt.tables.query import Query
-
 
 def exact_sums(
-    query: "Query",
+    query: Asking,
     measures: list[Measure],
     salt: int,
     order: str | None = None,

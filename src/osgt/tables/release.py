@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,9 +31,6 @@ from osgt.tables.report import page
 from osgt.tables.settling import settle
 from osgt.tables.statement import Made, Statement
 from osgt.tables.total_rows import ChosenGroups, joined, with_others, with_totals
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from osgt.tables.engines.decimals import beyond, decimal, digits_of
 from osgt.tables.engines.engine import Engine
 from osgt.tables.engines.functions import function
 from osgt.tables.engines.source import PARQUET, Options, Source, check_file, is_rows, suffix_of, table_in
-from osgt.tables.engines.spark.attempts import check_tells, in_one_piece
+from osgt.tables.engines.spark.attempts import check_session, in_one_piece
 from osgt.tables.engines.spark.reading import text_files_as_view
 from osgt.tables.engines.spark.sessions import connection_to, running_session, session_for_files, table_of_frame
 from osgt.tables.engines.spark.sieve import sieved
@@ -146,7 +146,7 @@ class Spark(Engine):
         return sorted(own)
 
     def understand(self, backend: Any, sql: str) -> None:
-        check_tells(backend._session)  # a table of Ibis brings its own
+        check_session(backend._session)  # a table of Ibis brings its own
         backend.raw_sql(sql)  # planned here; run when its rows are asked for
 
     def seed(self, backend: Any, number: float) -> None:

@@ -25,7 +25,7 @@ _MILLISECONDS = 60_000
 _REMEMBERED = 100
 
 
-def check_tells(session: Any) -> None:
+def check_session(session: Any) -> None:
     """Raise unless the session will tell what was computed twice: nothing must be charged where it does not."""
     if ".connect." in type(session).__module__:
         raise TypeError(

@@ -10,7 +10,7 @@ import ibis.expr.types as ir
 
 from osgt.extras import missing
 from osgt.sampling.entropy import token
-from osgt.tables.engines.spark.attempts import check_tells
+from osgt.tables.engines.spark.attempts import check_session
 
 #: What Spark takes for a master. Anything else ends its process with pages of its own.
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
@@ -18,7 +18,7 @@ _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+"
 
 def connection_to(session: Any) -> Any:
     """The session for Ibis, whose own way to connect sets the session's time zone and more."""
-    check_tells(session)
+    check_session(session)
     ibis.pyspark  # noqa: B018 - its options are known once it is named
     from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
 
