@@ -47,7 +47,7 @@ def noise_of(plan, used):
     """The curve of the noise that is `used`, against that of the plan."""
     promised, real = (WorstCase.of([each], each.noise_delta) for each in (plan, used))
     return curve(
-        real.outputs, 0, 1, promised.claim, Budget(60_000, false_alarm=FALSE_ALARM), loss=promised.loss(), name="noise"
+        real.outputs, 0, 1, promised.claim, Budget(400_000, false_alarm=FALSE_ALARM), loss=promised.loss(), name="noise"
     )
 
 
