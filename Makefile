@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers by default: statistical tests are independent of each other.
 WORKERS ?= 2
 
-.PHONY: help demo system test test-long lint format benchmarks docs paper paper-full clean
+.PHONY: help demo system check quick test test-long lint format benchmarks docs paper paper-full clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,15 @@ demo: $(VENV)/demo  ## the main job: a private table of real flights, and its re
 system:
 	@sh tests/system_packages.sh
 
+# Quick tests of what is seen from outside; the others are for `make test`.
+QUICK := $(wildcard tests/test_*.py) tests/docs/test_architecture.py tests/golden tests/mechanism tests/query
+
+check: $(VENV)/installed  ## lint, types and quick tests that need neither server nor browser
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint quick
+
+quick: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long and not server" $(QUICK)
+
 test: lint system  ## lint, type-check and run the tests on DuckDB, Spark and PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
@@ -57,8 +66,8 @@ $(VENV)/docs: $(VENV)/installed
 	@touch $@
 
 docs: $(VENV)/docs  ## build the documentation into site/, warnings are errors
-	$(BIN)/python -m osgt.tables.file_reference docs/reference
-	$(BIN)/python -m osgt.cli.command_reference docs/reference
+	$(BIN)/python -m osgt.query.file.reference docs/reference
+	$(BIN)/python -m osgt.cli.documents docs/reference
 	$(BIN)/python examples/notebooks.py docs/notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"

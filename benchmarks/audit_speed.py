@@ -17,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
-from osgt.auditing import choice, plan_noise, query_audit
-from osgt.auditing.budget import Budget
+from osgt.auditing import query_audit
+from osgt.auditing.check import Budget
 from osgt.auditing.sampler import sampler
-from osgt.tables import bounding, exact_sums, measures, measuring
+from osgt.limits import bounding
+from osgt.query import measures
+from osgt.release import exact_sums, measuring
 
 MINUTES = 2
 RNG = np.random.default_rng()
@@ -142,21 +144,60 @@ def cut_off(law, probability):
     return lambda size: np.clip(law.sample(size), -most, most)
 
 
+def twice(noise):
+    """The fourth group has the noise of the second."""
+    if len(noise) > 3:
+        noise[3] = noise[1]
+    return noise
+
+
+def shared_noise(honest):
+    """The sum has the noise of the count, on its own scale."""
+
+    def planted(plan, exact):
+        shown, noisy = honest(plan, exact)
+        first = plan.selector
+        standard = (noisy[first] - exact[first][shown]) / plan.laws[first].std()
+        for measure in noisy:
+            if measure != first and not measure.for_table:
+                noisy[measure] = exact[measure][shown] + np.rint(standard * plan.laws[measure].std()).astype(np.int64)
+        return shown, noisy
+
+    return planted
+
+
+def two_draws(honest):
+    def planted(plan, exact):
+        shown, noisy = honest(plan, exact)
+        counts = exact[plan.selector][shown]
+        noisy[plan.selector] = counts + np.asarray(plan.laws[plan.selector].sample(counts.shape))
+        return shown, noisy
+
+    return planted
+
+
 def faults():
-    numbers, salted = measuring.noisy_numbers, choice.fresh_salt
+    numbers, salted, drawn = measuring.noisy_numbers, bounding.fresh_salt, Mechanism._noisy
     together = query_audit._together
     law = Mechanism(1, 1e-6, coordinates=8).noise
     curve = PrivacyProfile(law, coordinates=8)
     shifted = {"data": 0.0, "neighbour": 1.0}
-    less = [(m, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)) for m in (measuring, plan_noise, choice)]
     rows = {
-        "noise scale × 0.95, a query": of_query(*less, minutes=MINUTES / 2),
+        "noise scale × 0.95, a query": of_query(
+            (measuring, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)), minutes=MINUTES / 2
+        ),
         "noise scale × 0.95, a function": of_function(noisy(narrower(law, 0.95)), claim=curve),
         "one group more than max_groups": of_query((exact_sums, "bounded_sums", one_more)),
         "a column that is not clipped": of_query((measures.ClippedSum, "contributions", unclipped)),
         "a salt with a bit that is set too often": of_query(
-            (choice, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))
+            (bounding, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))
         ),
+        "one salt for all releases": of_query((measuring, "fresh_salt", lambda: 1234567)),
+        "the same noise in two groups": of_query(
+            (Mechanism, "_noisy", lambda mechanism, steps: steps + twice(drawn(mechanism, np.zeros_like(steps))))
+        ),
+        "the same noise in two columns": of_query((measuring, "noisy_numbers", shared_noise(numbers))),
+        "groups chosen by one draw, another published": of_query((measuring, "noisy_numbers", two_draws(numbers))),
         "a threshold one too low": of_query(
             (query_audit, "_together", lambda plays, tables, delta: together(
                 plays, [(asked, lower_threshold(plan)) for asked, plan in tables], delta))

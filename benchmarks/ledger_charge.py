@@ -32,10 +32,12 @@ import sqlalchemy as sa
 
 from measure import print_table
 from osgt import OSGT, Dataset, DiscreteOSGT, Ledger, PrivacyProfile
-from osgt.ledger import BudgetExceeded, book, queue
-from osgt.ledger.budget import new_budget
-from osgt.ledger.planned import Planned
+from osgt.ledger import BudgetExceeded
+from osgt.ledger.accounts import follow
+from osgt.ledger.store import chain, database
 from osgt.privacy import Charge
+from osgt.privacy.filters.budget import new_budget
+from osgt.privacy.filters.planned import Planned
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
 FURTHER, REPEATS = 25, 3
@@ -67,19 +69,20 @@ def fill(ledger, first, last):
     """Charge and settle releases. Noise on the reals is added up in closed form: it only fills the ledger."""
 
     def work(connection):
-        head = book.find(connection, "data", lock=True)
-        account = book.brought_up(None, book.fetch(connection, head))
+        head = chain.find(connection, "data", lock=True)
+        fetched = chain.fetch(connection, head)
+        account = follow(None, fetched.entries, fetched.first_link, head)
 
         def add(kind, values, own=None, refers_to=None):
             nonlocal head
-            entry = book.append(connection, head, kind, values, actor="benchmark", refers_to=refers_to)
+            entry = chain.append(connection, head, kind, values, actor="benchmark", refers_to=refers_to)
             account.apply(entry, own=own)
             head = replace(head, sequence=entry.sequence, hash=entry.hash)
             return entry.sequence
 
         for number in range(first, last):
             charge = Charge(PrivacyProfile(OSGT.gaussian(2_000.0 + number)))
-            state = account.charged(charge)
+            state = account.state_with(charge)
             values = {
                 "query": "a release",
                 "title": None,
@@ -223,7 +226,7 @@ if __name__ == "__main__":
             print(timed(lambda: ledger.reserve("data", charge, query="q"))[1])
     elif sys.argv[1:2] == ["charge"]:
         if sys.argv[4] == "0":
-            queue._opened = lambda path: None
+            database._open_lock = lambda path: None
         charge_without_pause(sys.argv[2], float(sys.argv[3]))
     else:
         parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -7,8 +7,7 @@ from scipy.integrate import trapezoid
 
 from measure import best_time, print_table
 from osgt import DiscreteOSGT, Mechanism, PrivacyProfile
-from osgt.paper.experiment import tally
-from osgt.paper.importance import weighted
+from osgt.paper.experiment import tally, weighted
 
 LAW, COORDINATES = DiscreteOSGT(15, math.sqrt(630)), 8
 APPLICATIONS, WEIGHTED, ERROR = 1 << 20, 1 << 17, 1e-3

@@ -19,12 +19,12 @@ import duckdb
 
 from measure import print_table, say_if_busy
 from osgt import Dataset
+from osgt.api.query import Query
 from osgt.calibration import Part, calibrate_parts
 from osgt.noise import on_integers
-from osgt.tables.aggregates.base import Aggregate, Noisy
-from osgt.tables.plan import Plan
-from osgt.tables.query import Query
-from osgt.tables.schemes import Scheme
+from osgt.plan.plan import Plan
+from osgt.plan.schemes import Scheme
+from osgt.query.aggregates.base import Aggregate, Noisy
 from tables_peers import HERE, interpreter
 
 EPSILON, DELTA = 1.0, 1e-8
@@ -83,11 +83,11 @@ def queries() -> dict[str, Query]:
 def apart(plan: Plan) -> dict[str, float]:
     """The half-widths if every number is measured as it is."""
     scheme, groups = _as_it_is(plan), plan.groups
-    parts = [Part(*groups.moves(measure, plan.neighbours)[0]) for measure in scheme.measured]
+    parts = [Part(*groups.sensitivity(measure, plan.neighbours)[0]) for measure in scheme.measured]
     laws = calibrate_parts(plan.epsilon, plan.delta * (1.0 if groups.shows_all else 0.9), parts)
     named = {measure: on_integers(law) for measure, law in zip(scheme.measured, laws, strict=True)}
     noisy = Noisy({}, scheme.noises(named), plan.confidence, nonnegative=False)
-    return {c.name: _width(c) for aggregate in plan.aggregates for c in aggregate.planned(noisy)}
+    return {c.name: _width(c) for aggregate in plan.aggregates for c in aggregate.plan_columns(noisy)}
 
 
 def _as_it_is(plan: Plan) -> Scheme:
@@ -104,7 +104,7 @@ def question(query: Query) -> dict[str, object] | None:
     return {
         "epsilon": EPSILON,
         "delta": DELTA,
-        "groups": groups.most,
+        "groups": groups.max_groups_per_unit,
         "rows": groups.rows,
         "by": list(groups.by),
         "keys": None if groups.public is None else [list(row.values()) for row in groups.public.to_pylist()],

@@ -16,7 +16,7 @@ import time
 
 from measure import print_table, say_if_busy
 from osgt import Publication
-from osgt.tables.query import Query
+from osgt.api.query import Query
 from tables_noise import DELTA, EPSILON, SIZE, data, question
 from tables_peers import HERE, interpreter
 

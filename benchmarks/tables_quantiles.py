@@ -17,12 +17,10 @@ import pyarrow as pa
 
 from measure import print_table, say_if_busy
 from osgt import Dataset
-from osgt.noise.mills import Floats
-from osgt.tables.measures import Integers
-from osgt.tables.plan import Plan
-from osgt.tables.quantiles import NoisyTree
-from osgt.tables.query import Query
-from osgt.tables.ranks import Layout, Leaves, layouts
+from osgt.api.query import Query
+from osgt.plan.plan import Plan
+from osgt.query.quantiles import Layout, Leaves, NoisyTree, layouts
+from osgt.support.arrays import Floats, Integers
 
 BOUNDS, BINS = (0, 200), 256
 LEVELS = (0.25, 0.5, 0.75)

@@ -1,14 +1,47 @@
 """What all tests share: the same examples every time in CI, and a PostgreSQL server for those that ask for one."""
 
+import gc
 import os
 
 import pytest
 from hypothesis import settings
 
+import ways
+from stands import STANDS
+from stands.spark import spark_session
+
 # No test depends on how fast the machine is.
 settings.register_profile("any speed", deadline=None)
 settings.register_profile("same every time", settings.get_profile("any speed"), derandomize=True)
 settings.load_profile("same every time" if os.environ.get("CI") else "any speed")
+
+
+#: Fixtures that start a server, a cluster or a browser.
+STARTED = {"postgres_url", "postgres_database", "postgres_tables", "spark", "chromium"}
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what starts a server, a cluster or a browser, also by a parameter: `make check` leaves it out."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        named = [] if parameters is None else [value for value in parameters.params.values() if isinstance(value, str)]
+        if STARTED & set(item.fixturenames) or any(name.startswith(("postgres", "spark")) for name in named):
+            item.add_marker(pytest.mark.server)
+
+
+def pytest_collection_finish():
+    """Leave the modules and the tests themselves, a million objects that stay, out of every garbage collection."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def state_of_the_tests(tmp_path_factory):
+    """A folder for state of their own: charges leave files in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +60,49 @@ def postgres_database(postgres_url):
 
     with new_database(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def spark():
+    session = spark_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_url):
+    """URL of a database whose tables no test shares."""
+    from postgres_server import new_database  # noqa: PLC0415
+
+    with new_database(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def engine_of(request):
+    """Engines by name, started when first asked for."""
+    started = {}
+
+    def find(name):
+        if name not in started:
+            started[name] = STANDS[name](request)
+        return started[name]
+
+    yield find
+    for engine in started.values():
+        engine.close()
+
+
+@pytest.fixture(scope="session", params=STANDS)
+def engine(request, engine_of):
+    """Every engine that is registered."""
+    return engine_of(request.param)
+
+
+@pytest.fixture(params=ways.SOURCES)
+def source(request, tmp_path):
+    """Every way to hand data over: a function from an Arrow table to what `Dataset` takes and its other arguments."""
+    name = request.param
+    session = request.getfixturevalue("spark") if name.startswith("spark") else None
+    postgres = request.getfixturevalue("postgres_tables") if name.startswith("postgres") else None
+    return lambda table: ways.source(name, table, tmp_path, session, postgres)

@@ -14,15 +14,25 @@ import mpmath
 import numpy as np
 import pyarrow as pa
 import pytest
-from goodness import FALSE_ALARM, chi_square, moments
-from quartic import QUARTIC, QuarticPotential
 
 import osgt
+from goodness import FALSE_ALARM, chi_square, moments
 from osgt import Dataset, DiscreteOSGT, Ledger, Mechanism, PrivacyProfile, calibrate, compare
 from osgt.calibration import Part, calibrate_delta, calibrate_epsilon, calibrate_parts
 from osgt.ledger import BudgetExceeded
-from osgt.noise import OSGT_FAMILY, IntegerLaw, RealLaw, family_of, read, register, registered, scaled, written
+from osgt.noise import (
+    OSGT_FAMILY,
+    IntegerDistribution,
+    RealDistribution,
+    family_of,
+    read,
+    register,
+    registered,
+    scaled,
+    written,
+)
 from osgt.privacy import Charge
+from quartic import QUARTIC, QuarticPotential
 
 HERE = Path(__file__).parent
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
@@ -30,8 +40,8 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 #: Rows of 300 people, each in one city.
 ROWS = pa.table({"person": list(range(300)), "city": ["Bern", "Rome", "Riga"] * 100})
 
-BETWEEN = IntegerLaw(QuarticPotential(0.5, 1e-3))
-LAWS = [BETWEEN, IntegerLaw(QuarticPotential(0.0, 0.01)), IntegerLaw(QuarticPotential(0.7, 0.0))]
+BETWEEN = IntegerDistribution(QuarticPotential(0.5, 1e-3))
+LAWS = [BETWEEN, IntegerDistribution(QuarticPotential(0.0, 0.01)), IntegerDistribution(QuarticPotential(0.7, 0.0))]
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,9 @@ class TestRegister:
         with pytest.raises(ValueError, match="name"):
             register(replace(QUARTIC, name=name))
 
-    @pytest.mark.parametrize("law", [*LAWS, RealLaw(BETWEEN.potential), DiscreteOSGT(3, 5), osgt.OSGT.laplace(2)])
+    @pytest.mark.parametrize(
+        "law", [*LAWS, RealDistribution(BETWEEN.potential), DiscreteOSGT(3, 5), osgt.OSGT.laplace(2)]
+    )
     def test_written_and_read(self, law):
         again = read(json.loads(json.dumps(written(law))))
         assert again == law
@@ -136,7 +148,9 @@ class TestRegister:
     def test_scaled(self, law):
         wide = scaled(law, 50.0)
         assert wide.std() == pytest.approx(50 * scaled(law, 1.0, discrete=False).std(), rel=1e-3)
-        assert scaled(law, 2.0, discrete=False).var() == pytest.approx(4 * RealLaw(law.potential).var(), rel=1e-12)
+        assert scaled(law, 2.0, discrete=False).var() == pytest.approx(
+            4 * RealDistribution(law.potential).var(), rel=1e-12
+        )
 
 
 class TestAccounting:
@@ -155,7 +169,7 @@ class TestAccounting:
         exact = np.logaddexp.reduce(log_mass + (alpha - 1) * loss) / (alpha - 1)
         assert exact * (1 - 1e-9) <= PrivacyProfile(law).renyi(alpha) <= exact * (1 + 1e-9)
 
-    @pytest.mark.parametrize("line", [IntegerLaw, RealLaw])
+    @pytest.mark.parametrize("line", [IntegerDistribution, RealDistribution])
     @pytest.mark.parametrize(("slope", "quartic", "alpha"), [(1.0, 1e-10, 3e4), (2.0, 1e-9, 3e3)])
     def test_a_second_peak_of_the_moment_is_found(self, line, slope, quartic, alpha):
         """Far out the loss grows again: there exp((α - 1)·loss) has most of its mean, beyond a valley."""
@@ -170,7 +184,7 @@ class TestAccounting:
         assert np.argmax(values) > np.argmin(values[:2000]) > 0
         assert values[:2000].min() < values[0] - 60
         normaliser = np.log(np.sum(np.exp(-slope * w - quartic * w**4)) * 2 - 1)
-        if line is RealLaw:
+        if line is RealDistribution:
             normaliser = float(
                 mpmath.log(2 * mpmath.quad(lambda y: mpmath.exp(-slope * y - quartic * y**4), [0, 9, 60]))
             )
@@ -180,7 +194,7 @@ class TestAccounting:
 
     def test_a_moment_without_limit_is_infinite(self):
         """Under U = cosh(rate·y) - 1 the loss grows as fast as U: other bounds must serve such noise."""
-        law = IntegerLaw(CoshPotential(0.3))
+        law = IntegerDistribution(CoshPotential(0.3))
         profile = PrivacyProfile(law)
         assert profile.renyi(30.0) == np.inf
         assert profile.delta_from_renyi(0.5) == 1.0
@@ -191,7 +205,7 @@ class TestAccounting:
         assert exact * (1 - 1e-12) <= profile.delta(0.5) <= exact * (1 + 1e-9)
 
     def test_on_the_reals(self):
-        law = RealLaw(QuarticPotential(0.4, 2e-3))
+        law = RealDistribution(QuarticPotential(0.4, 2e-3))
         with mpmath.workdps(30):
             z = mpmath.quad(lambda y: mpmath.exp(-(mpmath.mpf(0.4) * y + mpmath.mpf(2e-3) * y**4)), [0, 2, 5, 12, 20])
             tail = mpmath.quad(lambda y: mpmath.exp(-(mpmath.mpf(0.4) * y + mpmath.mpf(2e-3) * y**4)), [3, 5, 12, 20])
@@ -221,7 +235,7 @@ class TestAccounting:
             tail_error = 1e-9
 
         with pytest.raises(ValueError, match="tail_error"):
-            PrivacyProfile(IntegerLaw(Rough(1.0, 1.0)))
+            PrivacyProfile(IntegerDistribution(Rough(1.0, 1.0)))
 
 
 class TestCalibration:
@@ -292,7 +306,7 @@ class TestMechanism:
         assert "QuarticPotential" in mechanism.describe()
 
     def test_noise_of_ones_own_on_the_grid_of_floats(self):
-        law = RealLaw(QuarticPotential(0.5, 1e-3))
+        law = RealDistribution(QuarticPotential(0.5, 1e-3))
         mechanism = Mechanism.of(law, shift=1.0)
         assert mechanism.noise.std() * mechanism.step == pytest.approx(law.std(), rel=1e-3)
         assert mechanism.noise.potential == law.potential.scaled(1 / mechanism.step)
@@ -327,12 +341,12 @@ class TestTables:
         assert {measure["noise"]["family"] for measure in plain["privacy"]["measures"]} == {"quartic"}
 
     def test_a_filter_that_cannot_serve_it_leaves_it_to_the_others(self, tmp_path):
-        charge = Charge(PrivacyProfile(IntegerLaw(CoshPotential(0.01))))
+        charge = Charge(PrivacyProfile(IntegerDistribution(CoshPotential(0.01))))
         with Ledger(tmp_path / "ledger.db") as ledger:
             ledger.open("people", epsilon=1, delta=1e-3)
             ledger.reserve("people", charge, query="little")
             assert ledger.spent("people").epsilon >= charge.epsilon(1e-3) * (1 - 1e-6)
-            too_much = Charge(PrivacyProfile(IntegerLaw(CoshPotential(2.0))))
+            too_much = Charge(PrivacyProfile(IntegerDistribution(CoshPotential(2.0))))
             with pytest.raises(BudgetExceeded):
                 ledger.reserve("people", too_much, query="much")
             assert len(ledger.history("people")) == 1
@@ -348,7 +362,7 @@ class TestTables:
             assert spent <= 2.5
             with pytest.raises(BudgetExceeded):
                 ledger.reserve(
-                    "people", Charge(PrivacyProfile(IntegerLaw(QuarticPotential(8.0, 1.0)))), query="too much"
+                    "people", Charge(PrivacyProfile(IntegerDistribution(QuarticPotential(8.0, 1.0)))), query="too much"
                 )
             ledger.reserve("people", Charge(PrivacyProfile(DiscreteOSGT(30, 30))), query="a little")
             assert ledger.verify().ok
@@ -367,7 +381,7 @@ class TestTables:
         assert "Traceback" not in result.stderr
 
     def test_programs_that_have_it_installed_read_it(self, release, location, tmp_path):
-        shutil.copy(HERE / "quartic.py", tmp_path)
+        shutil.copy(HERE / "helpers" / "quartic.py", tmp_path)
         installed = tmp_path / "quartic-1.0.dist-info"
         installed.mkdir()
         (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: quartic\nVersion: 1.0\n")

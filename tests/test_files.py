@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from osgt.files import Target, _is_read, written, written_together
+from osgt.support.files import Target, _is_read, written, written_together
 
 OLD, NEW = "the old file\n", "the new file\n" * 1000
 
 #: Writes half of a file, says so, and waits to be killed.
 HALF = """
 import sys, time
-from osgt.files import Target, written
+from osgt.support.files import Target, written
 with written(Target(sys.argv[1], overwrite=True)) as place:
     place.write_text("half")
     print("half", flush=True)
@@ -120,7 +120,7 @@ class TestWhole:
         path = tmp_path / "x.txt"
         path.write_text(OLD)
         code = (
-            "import resource, signal, sys\nfrom osgt.files import Target, written\n"
+            "import resource, signal, sys\nfrom osgt.support.files import Target, written\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
             "with written(Target(sys.argv[1], overwrite=True)) as place:\n    place.write_text('x' * 100_000)\n"
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from osgt.near_names import names_in_words, nearest, unknown
+from osgt.support.text import names_in_words, nearest, unknown
 
 
 @pytest.mark.parametrize(

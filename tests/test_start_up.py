@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import osgt
 from osgt.cli import app
-from osgt.cli.lazy import LazyCommand
+from osgt.cli.command import LazyCommand
 
 PUBLIC = {
     "OSGT",
@@ -22,6 +22,7 @@ PUBLIC = {
     "DiscreteOSGT",
     "Ledger",
     "Mechanism",
+    "OsgtWarning",
     "PrivacyProfile",
     "Publication",
     "audit",
@@ -96,9 +97,7 @@ class TestCommand:
         assert {name for name in loaded if name.startswith("osgt")} <= {
             "osgt",
             "osgt.cli",
-            "osgt.cli.help",
-            "osgt.cli.lazy",
-            "osgt.cli.names",
+            "osgt.cli.command",
         }
         assert not HEAVY & loaded
 

@@ -4,13 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from osgt.api import Dataset, Publication, cut, month, quarter, recode, weekday, year
     from osgt.auditing import audit
     from osgt.calibration import calibrate, calibrate_delta, calibrate_epsilon, compare
     from osgt.ledger import Ledger
     from osgt.mechanism import Mechanism
     from osgt.noise import OSGT, DiscreteOSGT
     from osgt.privacy import PrivacyProfile
-    from osgt.tables import Dataset, Publication, cut, month, quarter, recode, weekday, year
+    from osgt.support.errors import OsgtWarning
 
     __version__: str
 
@@ -20,6 +21,7 @@ __all__ = [
     "DiscreteOSGT",
     "Ledger",
     "Mechanism",
+    "OsgtWarning",
     "PrivacyProfile",
     "Publication",
     "__version__",
@@ -39,23 +41,24 @@ __all__ = [
 #: Where each name is: imported when it is first used, so that a bare `import osgt` takes no time.
 _HOMES = {
     "OSGT": "noise",
-    "Dataset": "tables",
+    "Dataset": "api",
     "DiscreteOSGT": "noise",
     "Ledger": "ledger",
     "Mechanism": "mechanism",
+    "OsgtWarning": "support.errors",
     "PrivacyProfile": "privacy",
-    "Publication": "tables",
+    "Publication": "api",
     "audit": "auditing",
     "calibrate": "calibration",
     "calibrate_delta": "calibration",
     "calibrate_epsilon": "calibration",
     "compare": "calibration",
-    "cut": "tables",
-    "month": "tables",
-    "quarter": "tables",
-    "recode": "tables",
-    "weekday": "tables",
-    "year": "tables",
+    "cut": "api",
+    "month": "api",
+    "quarter": "api",
+    "recode": "api",
+    "weekday": "api",
+    "year": "api",
 }
 
 

@@ -1,6 +1,7 @@
 """Mechanism: calibrated noise added to numbers, and how far off it leaves them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -9,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.calibration import calibrate
-from osgt.limits import (
+from osgt.noise import Distribution, Family, IntegerDistribution, on_integers, scaled
+from osgt.noise.arguments import confidence_level, real_number
+from osgt.noise.error import Objective
+from osgt.privacy import PrivacyProfile
+from osgt.support.arrays import (
     LARGEST_EXACT_FLOAT,
     LARGEST_FLOAT_SHIFT,
     LARGEST_SHIFT,
@@ -17,10 +22,8 @@ from osgt.limits import (
     SMALLEST_FLOAT_SHIFT,
     can_be_drawn,
 )
-from osgt.noise import Family, IntegerLaw, Law, on_integers, scaled
-from osgt.noise.error import Objective
-from osgt.noise.parameters import confidence_level, real_number
-from osgt.privacy import PrivacyProfile
+from osgt.support.display import Displayed
+from osgt.support.errors import ArgumentError
 
 Values = Literal["integers", "floats"]
 
@@ -35,7 +38,7 @@ class FloatGrid:
 
     step: float
     shift: int
-    noise: IntegerLaw
+    noise: IntegerDistribution
 
     def __post_init__(self) -> None:
         if not can_be_drawn(self.noise.potential):
@@ -45,7 +48,7 @@ class FloatGrid:
             )
 
 
-class Mechanism:
+class Mechanism(Displayed):
     """Adds the noise of least error that the budget (ε, δ) allows.
 
     A mechanism is for integers or for floats, which is settled when it is made: nothing about its results but their
@@ -102,7 +105,7 @@ class Mechanism:
         self._grid = FloatGrid(step, steps, on_integers(noise))
 
     @classmethod
-    def of(cls, noise: Law, shift: float = 1, coordinates: int = 1) -> "Mechanism":
+    def of(cls, noise: Distribution, shift: float = 1, coordinates: int = 1) -> "Mechanism":
         """The mechanism with noise of your choice: `DiscreteOSGT` for integers, `OSGT` (on a grid) for floats."""
         PrivacyProfile(noise, shift, coordinates)  # checks the arguments
         mechanism = cls.__new__(cls)
@@ -115,13 +118,13 @@ class Mechanism:
         return mechanism
 
     @property
-    def noise(self) -> IntegerLaw:
+    def noise(self) -> IntegerDistribution:
         """The noise distribution, in units of `step`."""
         return self._grid.noise
 
     @property
     def step(self) -> float:
-        """What is released is a multiple of this: 1 for integers, a power of two for floats."""
+        """The step of the grid: what is released is a multiple of it. 1 for integers, a power of two for floats."""
         return self._grid.step
 
     @property
@@ -133,19 +136,12 @@ class Mechanism:
         budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}, "
         return f"Mechanism({budget}shift={self.shift:g}, coordinates={self.coordinates}, noise={self.noise!r})"
 
-    def _repr_html_(self) -> str | None:
-        """For notebooks; None without Jinja2."""
-        try:
-            from osgt.pages.noise_cards import mechanism_card  # noqa: PLC0415 - an extra, and a layer below
-        except ImportError:
-            return None
-        return mechanism_card(self).html()
-
     def release(self, values: Any) -> Any:
         """The values with fresh, exact noise, in the same shape: int64 from a mechanism for integers, else float64.
 
         Takes whatever NumPy makes an array of: a number, a list, an array, a column of pandas or polars. A mechanism
-        for integers refuses every array of floats, whatever it holds; one for floats takes both.
+        for integers refuses every array of floats, whatever it holds; one for floats takes both. Masked arrays are
+        refused, also those in which nothing is masked.
 
         Nothing is released, and nothing drawn, if a value is missing, not finite or too large. Such an error tells
         something about the values: see that there are none before the release.
@@ -199,10 +195,13 @@ def _shift(shift: object, values: object) -> float:
     number = real_number("shift", shift, positive=True)
     if values == "integers":
         if not 1 <= number <= LARGEST_SHIFT or number != int(number):
-            raise ValueError(f"shift must be a whole number from 1 to 2**50 for integers, got {shift!r}")
+            raise ArgumentError(
+                f"shift must be a whole number from 1 to 2**50 for integers, got {shift!r}", argument="shift"
+            )
     elif not SMALLEST_FLOAT_SHIFT <= number <= LARGEST_FLOAT_SHIFT:
-        raise ValueError(
-            f"shift must be between {SMALLEST_FLOAT_SHIFT:g} and {LARGEST_FLOAT_SHIFT:g} for floats, got {shift!r}"
+        raise ArgumentError(
+            f"shift must be between {SMALLEST_FLOAT_SHIFT:g} and {LARGEST_FLOAT_SHIFT:g} for floats, got {shift!r}",
+            argument="shift",
         )
     return number
 
@@ -215,6 +214,11 @@ def _steps(shift: float) -> tuple[float, int]:
 
 def _numbers(values: Any) -> NDArray[Any]:
     """The values as an array of integers or floats."""
+    if _is_masked(values):
+        raise TypeError(
+            "values must have no mask, under which there are numbers that nobody should see: decide what masked values "
+            "stand for, as with filled(0), or leave them out with compressed()"
+        )
     try:
         array = np.asarray(values)
         if not hasattr(values, "dtype") and array.dtype.kind == "f":
@@ -235,8 +239,20 @@ def _numbers(values: Any) -> NDArray[Any]:
     return array
 
 
+def _is_masked(values: Any) -> bool:
+    """Whether there is a masked array, which NumPy would take the mask from: these are the values, or among them."""
+    if isinstance(values, np.ma.MaskedArray):
+        return True
+    if isinstance(values, np.ndarray):
+        return values.dtype == object and any(_is_masked(value) for value in values.flat)
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes | range):
+        return any(_is_masked(value) for value in values)
+    # Others, such as the variables of a file, turn themselves into arrays.
+    return hasattr(values, "__array__") and isinstance(np.asanyarray(values), np.ma.MaskedArray)
+
+
 def _untyped(values: Any, floats: NDArray[Any]) -> NDArray[Any]:
-    """What NumPy makes floats of though nobody said so: integers that fit no type, a mixture, or nothing at all."""
+    """Resolve values that NumPy makes floats of unasked: integers that fit no type, a mixture, or nothing at all."""
     given = np.asarray(values, dtype=object)
     whole = np.array([isinstance(value, Integral) for value in given.flat], dtype=bool)
     if whole.all():

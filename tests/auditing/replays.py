@@ -4,10 +4,8 @@ import pyarrow as pa
 
 from osgt import Dataset
 from osgt.auditing.neighbours import Maker
-from osgt.auditing.plays import ReleasePlay
-from osgt.auditing.real_rows import real_rows
-from osgt.auditing.replay import comparisons
-from osgt.auditing.stage import Stage
+from osgt.auditing.replay import comparisons, real_rows
+from osgt.auditing.stage import ReleasePlay, Stage
 
 RIDES = pa.table(
     {

@@ -8,17 +8,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from osgt.auditing.claims import Claim
-from osgt.auditing.evidence import (
-    Counts,
-    log_against,
-    log_against_cells,
-    log_against_line,
-    log_mean,
-    p_value,
-)
-from osgt.auditing.one_run import guesses_of, least_epsilon
-from osgt.auditing.one_run import p_value as one_run_p_value
+from osgt.auditing.canaries import guesses_of, least_epsilon
+from osgt.auditing.canaries import p_value as one_run_p_value
+from osgt.auditing.evidence import Claim, Counts, log_against, log_against_cells, log_against_line, log_mean, p_value
 
 
 def counts(learned, learned_draws, judged, judged_draws):
@@ -55,7 +47,13 @@ def test_the_least_over_a_claim(epsilon, delta):
             p, q = np.clip(x, 1e-12, 1 - 1e-12)
             return -(k * math.log(p) + (n - k) * math.log1p(-p) + h * math.log(q) + (m - h) * math.log1p(-q))
 
-        starts = [(0.01, 0.5), (0.3, 0.3), (0.001, 0.001), (min(0.9, math.exp(epsilon) * 0.2), 0.2)]
+        starts = [
+            (0.01, 0.5),
+            (0.3, 0.3),
+            (0.001, 0.001),
+            ((k + 0.5) / (n + 1), (h + 0.5) / (m + 1)),
+            (min(0.9, math.exp(epsilon) * 0.2), 0.2),
+        ]
         inside = {"type": "ineq", "fun": lambda x: math.exp(epsilon) * x[1] + delta - x[0]}
         least = min(
             found.fun

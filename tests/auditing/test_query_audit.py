@@ -4,19 +4,27 @@ False-alarm rates are 1e-9 each; the planted faults are the power checks.
 """
 
 import dataclasses
+import hashlib
 import json
+import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
-from osgt.auditing import choice as choice_module
-from osgt.auditing.budget import Budget
+from osgt.api.suggestion import histograms
+from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
 from osgt.auditing.canaries import canaries
-from osgt.auditing.choice import Chosen, choice, spent_by
+from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
-from osgt.auditing.plan_noise import WorstCase
-from osgt.tables import measuring
+from osgt.auditing.independence import salts
+from osgt.auditing.plan_noise import Chosen, WorstCase, at_threshold, choice, spent_by
+from osgt.auditing.stage import salted_sql
+from osgt.data.engines.duckdb import DuckDB
+from osgt.limits import bounding
+from osgt.limits.bounding import fresh_salt
+from osgt.release import measuring
 
 FALSE_ALARM = 1e-9
 RIDES = pa.table({"user": [1, 1, 2], "city": ["Bern", "Rome", "Rome"], "fare": [3.5, 8.0, 2.0]})
@@ -82,17 +90,154 @@ def test_a_release_that_shows_more_than_its_threshold(plan, monkeypatch):
         lower = dataclasses.replace(given.selection, threshold=given.threshold - 5)
         return honest(dataclasses.replace(given, selection=lower), exact)
 
-    monkeypatch.setattr(choice_module, "noisy_numbers", planted)
+    monkeypatch.setattr(measuring, "noisy_numbers", planted)
     assert "groups of one unit were shown" in str(judged_choice(plan, false_alarm=FALSE_ALARM))
 
 
-@pytest.mark.parametrize(
-    ("salt", "words"), [(lambda honest: honest() & 0xFFFF, "came before"), (lambda honest: honest() | 8, "bit 3")]
-)
-def test_a_biased_salt(plan, monkeypatch, salt, words):
-    honest = choice_module.fresh_salt
-    monkeypatch.setattr(choice_module, "fresh_salt", lambda: salt(honest))
-    assert words in str(judged_choice(plan, false_alarm=FALSE_ALARM))
+def judged_at_threshold(plan, draws=200_000):
+    return at_threshold(Chosen.of(plan), Budget(draws, false_alarm=FALSE_ALARM))
+
+
+def two_draws(published=lambda counts, threshold: counts):
+    """A release that chooses groups by one draw and publishes another."""
+    honest = measuring.noisy_numbers
+
+    def planted(plan, exact):
+        shown, noisy = honest(plan, exact)
+        law, counts = plan.laws[plan.selector], exact[plan.selector][shown]
+        noisy[plan.selector] = published(counts + np.asarray(law.sample(counts.shape)), plan.threshold)
+        return shown, noisy
+
+    return planted
+
+
+class TestAtTheThreshold:
+    """A group at the threshold, with a unit and without: whether it is shown, and its count."""
+
+    @pytest.mark.parametrize("limits", [(1, 1), (3, 5)], ids=str)
+    def test_honest(self, limits):
+        groups, rows = limits
+        query = Dataset(RIDES, "user").group_by("city", max_groups=groups, max_rows_per_group=rows).count()
+        plan = query.plan(1, 1e-6, measure_left_out=False)
+        check = judged_at_threshold(plan)
+        assert check.passed, str(check)
+        assert check.details["proved_share_of_epsilon"] > 0.7
+
+    def test_two_draws(self, plan, monkeypatch):
+        """Counts below the threshold are shown: that is certain, whatever was drawn."""
+        monkeypatch.setattr(measuring, "noisy_numbers", two_draws())
+        assert "another draw than the one that is published" in str(judged_at_threshold(plan))
+
+    def test_two_draws_that_no_count_gives_away(self, plan, monkeypatch):
+        """The second draw is raised to the threshold: it takes both tables to see that there are two."""
+        monkeypatch.setattr(measuring, "noisy_numbers", two_draws(np.maximum))
+        check = judged_at_threshold(plan)
+        assert not check.passed
+        assert "draws on the data" in str(check)
+
+    def test_no_noise_in_the_choice(self, plan, monkeypatch):
+        """Whether a group is shown follows from its exact count."""
+        honest = measuring.noisy_numbers
+
+        def planted(given, exact):
+            kept = exact[given.selector][:, 0] > given.threshold
+            lower = dataclasses.replace(given.selection, threshold=-(10**9))
+            shown, noisy = honest(dataclasses.replace(given, selection=lower), exact)
+            return shown & kept, {measure: numbers[kept] for measure, numbers in noisy.items()}
+
+        monkeypatch.setattr(measuring, "noisy_numbers", planted)
+        assert not judged_at_threshold(plan).passed
+
+    def test_a_suggestion(self, monkeypatch):
+        _, noise = planned_histograms(Dataset(RIDES, "user").group_by("city").count(), 1, 1e-6)
+        chosen = Chosen.of_suggestion(noise)
+        check = at_threshold(chosen, Budget(100_000, false_alarm=FALSE_ALARM))
+        assert check.passed, str(check)
+        honest = histograms.noisy_sizes
+
+        def planted(plan, sizes):
+            shown = honest(plan, sizes)
+            return np.sort(sizes[: len(shown)] + np.asarray(plan.laws["sizes"].sample(len(shown))))
+
+        monkeypatch.setattr(histograms, "noisy_sizes", planted)
+        assert not at_threshold(chosen, Budget(100_000, false_alarm=FALSE_ALARM)).passed
+
+
+@pytest.fixture(scope="module")
+def units():
+    """A query that is prepared in a tenth of a second, and its plan."""
+    query = Dataset(RIDES, "user").group_by("city", max_groups=1).count_units()
+    return query, query.plan(1, 1e-6, measure_left_out=False)
+
+
+class TestSalts:
+    """Salts as they stand in the queries that are prepared for an engine, and as they are drawn."""
+
+    def judged(self, units):
+        return salts([salted_sql(measuring.prepared, *units)], fresh_salt, false_alarm=FALSE_ALARM)
+
+    def test_honest(self, units):
+        check = self.judged(units)
+        assert check.passed, str(check)
+        assert check.details["prepared"] >= 4
+
+    def test_no_groups(self):
+        assert salts([], fresh_salt, false_alarm=FALSE_ALARM).passed
+
+    @pytest.mark.parametrize(
+        ("made", "words"),
+        [
+            (lambda honest: 1234567, "came before"),
+            (lambda honest: honest & 0xFFFF, "bits, such as bit"),
+            (lambda honest: (honest & 0x3FFFFFFF) << 20, "bits, such as bit"),
+            (lambda honest: -honest, "more than 62 bits"),
+        ],
+        ids=["constant", "few bits", "a few more", "negative"],
+    )
+    def test_of_releases(self, units, made, words, monkeypatch):
+        """What `prepared` makes is looked at, not only what draws salts."""
+        honest = measuring.fresh_salt
+        monkeypatch.setattr(measuring, "fresh_salt", lambda: made(honest()))
+        check = self.judged(units)
+        assert words in str(check)
+        assert "prepared releases" in str(check)
+
+    def test_that_follow_from_the_query(self, units, monkeypatch):
+        honest = measuring.prepared
+
+        def planted(asked, planned, salt=None, order=None):
+            made = zlib.crc32(repr(asked.to_dict()).encode()) * 0x9E3779B9 % 2**62
+            return honest(asked, planned, made if salt is None else salt, order)
+
+        monkeypatch.setattr(measuring, "prepared", planted)
+        assert "came before" in str(self.judged(units))
+
+    def test_that_are_not_used(self, units, monkeypatch):
+        honest = DuckDB.hashed
+        monkeypatch.setattr(DuckDB, "hashed", lambda self, salt, columns: honest(self, 5, columns))
+        assert "does not use the salt" in str(self.judged(units))
+
+    @pytest.mark.parametrize(
+        ("made", "words"),
+        [
+            # Eight bytes that follow from two: every bit is even, and yet there are few salts.
+            (lambda text: hashlib.sha256(text[:4].encode()).hexdigest()[:16], "came before"),
+            (lambda text: f"{int(text, 16) | 32:016x}", "bit 3 is not even"),
+        ],
+        ids=["few", "one bit"],
+    )
+    def test_random_bytes(self, units, made, words, monkeypatch):
+        honest = bounding.token
+        monkeypatch.setattr(bounding, "token", lambda size: made(honest(size)))
+        assert words in str(self.judged(units))
+
+    def test_of_a_suggestion(self, monkeypatch):
+        query = Dataset(RIDES, "user").group_by("city").count_units()
+        layout, _ = planned_histograms(query, 1, 1e-6)
+        text = salted_sql(prepared_histograms, query, layout)
+        assert salts([text], fresh_salt, false_alarm=FALSE_ALARM).passed
+        monkeypatch.setattr(histograms, "fresh_salt", lambda: 99)
+        assert "came before" in str(salts([text], fresh_salt, false_alarm=FALSE_ALARM))
 
 
 def test_canaries(query, plan):
@@ -129,7 +274,7 @@ class TestCanariesInManyGroups:
         assert check.passed, str(check)
         assert check.details["canaries"] >= 200
         honest = measuring.noisy_numbers
-        monkeypatch.setattr(measuring, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.2), exact))
+        monkeypatch.setattr(measuring, "noisy_numbers", lambda given, exact: honest(with_laws(given, 0.05), exact))
         assert not canaries([(query, plan)], false_alarm=FALSE_ALARM).passed
 
     def test_two_tables(self, monkeypatch):
@@ -158,7 +303,7 @@ def test_a_whole_audit(tmp_path):
     result = audit(query, 1, 1e-6, draws=50_000, false_alarm=FALSE_ALARM, progress=lambda what, done: told.append(what))
     assert result.passed, str(result)
     assert result.false_alarm <= FALSE_ALARM
-    assert [check.name for check in result.checks] == ["replay", "δ and salts", "sampler", "noise"]
+    assert [check.name for check in result.checks] == ["replay", "δ", "salts", "sampler", "independence", "noise"]
     assert told
     assert json.loads(json.dumps(result.to_dict()))["passed"]
     assert "evidence, not a proof" in str(result)

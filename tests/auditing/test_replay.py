@@ -13,16 +13,15 @@ from typer.testing import CliRunner
 
 from osgt import Dataset, audit
 from osgt.auditing.made_rows import numbered, strange
-from osgt.auditing.moves import beyond, moved, pieces
-from osgt.auditing.plays import ReleasePlay
-from osgt.auditing.replay import replay
-from osgt.auditing.stage import Stage
+from osgt.auditing.replay import beyond, moved, pieces, replay
+from osgt.auditing.stage import ReleasePlay, Stage
 from osgt.calibration import Part
 from osgt.cli import app
-from osgt.tables import bounding, exact_sums, measures, measuring
-from osgt.tables.engines.duckdb import DuckDB
-from osgt.tables.levels import Level
-from osgt.tables.totals import Total
+from osgt.data.engines.duckdb import DuckDB
+from osgt.limits import bounding
+from osgt.query import measures
+from osgt.query.groups import Level, Total
+from osgt.release import exact_sums, measuring
 
 
 def chosen(**options):
@@ -193,9 +192,9 @@ def test_every_total_of_a_level_is_compared(relation, monkeypatch):
 def test_what_is_left_out_is_played_too():
     query = chosen()
     plan = query.plan(1, 1e-6, measure_left_out=True)
-    law, part = plan.noise.beside["rows"]
-    less = {**plan.noise.beside, "rows": (law, dataclasses.replace(part, shift=part.shift // 2))}
-    wrong = dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, beside=less))
+    law, part = plan.noise.extra_noise["rows"]
+    less = {**plan.noise.extra_noise, "rows": (law, dataclasses.replace(part, shift=part.shift // 2))}
+    wrong = dataclasses.replace(plan, noise=dataclasses.replace(plan.noise, extra_noise=less))
     assert found(compared(query, ReleasePlay(plan), pairs=(UPPER,))) == ""
     assert "what is left out (rows) moved" in found(compared(query, ReleasePlay(wrong), pairs=(UPPER,)))
 

@@ -243,7 +243,7 @@ class TestParts:
             u = 1.0 if laws[0].curvature == 0 else laws[0].shape / (1 + laws[0].shape)
             search = ScaleSearch(family, epsilon, delta or 0.5)
             scale = pure_scale(family, 1.0, epsilon) if delta == 0 else math.exp(search.proved(u))
-            fixed = weighted_error(family.laws(u, scale), parts)
+            fixed = weighted_error(family.distributions(u, scale), parts)
             assert weighted_error(laws, parts) <= 1.001 * fixed
             if exponent == worse:
                 assert weighted_error(laws, parts) < 0.985 * fixed

@@ -4,7 +4,8 @@ import pytest
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.calibration import Part
-from osgt.calibration.rough import calibrate_roughly, epsilon_roughly
+from osgt.calibration.search import calibrate_roughly
+from osgt.privacy.estimate import epsilon_roughly
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ def test_a_query_file_with_open_bounds_is_completed_and_released(folder):
     assert result.exit_code == 0, result.stderr
     assert "Recommended: max_groups =" in result.stdout
     assert "These bounds were chosen from histograms" in result.stdout
+    assert "What lies beyond what is seen is unknown" in result.stdout
+    assert " 0 %" not in result.stdout
     found = tomllib.loads(saved.read_text())
     assert found["groups"]["max_rows_per_group"] == 6
     assert found["groups"]["max_groups"] in (4, 5)
@@ -100,3 +102,52 @@ def test_what_is_wrong_is_refused(folder, more, message):
     result = run("bounds", "--query", folder / "query.toml", *more)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+class TestDeltaOfTheRelease:
+    """It comes from the user or the ledger, and is never 0 by accident."""
+
+    @pytest.fixture
+    def without_delta(self, folder):
+        text = (folder / "query.toml").read_text().replace("[budget]\nepsilon = 2\ndelta = 1e-6\n", "")
+        (folder / "query.toml").write_text(text)
+        return folder
+
+    def saved(self, folder, *more):
+        result = run(
+            *("bounds", "--query", folder / "query.toml", "--epsilon", 0.2, "--save", folder / "q.toml", "--overwrite"),
+            *more,
+        )
+        assert result.exit_code == 0, result.stderr
+        return tomllib.loads((folder / "q.toml").read_text())["budget"], " ".join(result.stdout.split())
+
+    def test_nobody_names_one(self, without_delta):
+        budget, told = self.saved(without_delta)
+        assert budget == {"epsilon": 2}
+        assert "No δ was named for the release" in told
+        refused = run("release", "--query", without_delta / "q.toml")
+        assert refused.exit_code == 2
+        assert "delta must be given" in refused.stderr
+        assert run("release", "--query", without_delta / "q.toml", "--delta", 1e-8).exit_code == 0
+
+    @pytest.mark.parametrize(("delta", "expected"), [(1e-6, 1e-8), (0, 0)])
+    def test_the_ledger_names_one(self, without_delta, delta, expected):
+        path = without_delta / "ledger.db"
+        Ledger(path).open("visits", epsilon=5, delta=delta)
+        budget, told = self.saved(without_delta, "--ledger", path, "--dataset", "visits")
+        assert budget == {"epsilon": 2, "delta": pytest.approx(expected)}
+        assert "No δ was named" not in told
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [(("--delta", 1e-9), 1e-8), (("--release-delta", 1e-7), 1e-7), (("--release-delta", 0), 0)],
+    )
+    def test_the_user_names_one(self, without_delta, more, expected):
+        assert self.saved(without_delta, *more)[0] == {"epsilon": 2, "delta": pytest.approx(expected)}
+
+    def test_a_release_with_zero_says_what_that_costs(self, without_delta):
+        self.saved(without_delta, "--release-delta", 0)
+        for command in (("plan",), ("release", "--dry-run"), ("release",)):
+            result = run(*command, "--query", without_delta / "q.toml", "--epsilon", 0.5)
+            assert result.exit_code == 0, result.stderr
+            assert "δ = 0 makes intervals up to" in " ".join(result.output.split())

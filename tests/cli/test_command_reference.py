@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from osgt.cli import _COMMANDS, _LEDGER_COMMANDS, app
-from osgt.cli.command_reference import PAGE, main, reference
+from osgt.cli.documents import PAGE, main, reference
 
 
 def test_every_command_has_a_section():

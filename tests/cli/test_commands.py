@@ -43,6 +43,17 @@ class TestPlan:
             assert 1 - (1 - 2 * law.sf(error)) ** 10_000 <= float(chance)
             assert 1 - (1 - 2 * law.sf(error - 1)) ** 10_000 > float(chance)
 
+    def test_what_zero_costs(self, run):
+        """As a plan with a usual δ says; nothing where it costs nothing."""
+        widths = [
+            json.loads(run("plan", "--epsilon", 1, "--delta", delta, "--coordinates", 40, "--json").stdout)
+            for delta in (0, 1e-8)
+        ]
+        pure, usual = (each["noises"][-1]["interval_95"] for each in widths)
+        words = f"δ = 0 makes intervals up to {pure / usual:.3g} times as wide as δ = 1e-08 would"
+        assert words in run("plan", "--epsilon", 1, "--delta", 0, "--coordinates", 40).stderr
+        assert run("plan", "--epsilon", 1, "--delta", 0, "--coordinates", 1).stderr == ""
+
     def test_by_error(self, run):
         answer = json.loads(run(*PLAN, "--error", 10, "--json").stdout)
         assert answer["noises"][-1]["interval_95"] <= 10

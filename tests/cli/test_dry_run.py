@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from osgt import Ledger
 from osgt.cli import app
-from osgt.tables.query_file import read_query_file
+from osgt.query.file.model import read_query_file
 
 TABLE = ["--unit", "user", "--by", "city", "--count", "--max-groups", 2, "--max-rows-per-group", 2]
 RELEASE = [

@@ -116,18 +116,18 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("osgt.tables.published.write_csv", full)
+        patch.setattr("osgt.render.files.published.write_csv", full)
         made = run("release", "--query", folder / "query.toml", "--ledger", folder / "budget.db", "--dataset", "trips")
     assert made.exit_code == 4, made.output
     assert not (folder / "towns.csv").exists()
-    kept = sorted((folder / "state" / "osgt").iterdir())
+    kept = sorted((folder / "state" / "osgt").glob("*.parquet"))
     assert len(kept) == 2
     words = made.stderr.partition("run `")[2].partition("`")[0].replace("\n", " ").split()
     done = run(*words[1:])
     assert done.exit_code == 0, done.output
     assert (folder / "towns.csv").read_text().startswith('"town"')
     assert (folder / "months.csv").read_text().startswith('"month"')
-    assert list((folder / "state" / "osgt").iterdir()) == []
+    assert list((folder / "state" / "osgt").glob("*.parquet")) == []
     with Ledger(folder / "budget.db") as ledger:
         [entry] = ledger.history("trips")
     assert entry.status == "settled"

@@ -169,6 +169,32 @@ class TestRelease:
         options = ["--type", "fare:float64", "--delimiter", ";"]
         assert released(run, tmp_path / "other.csv", *fares, *options).exit_code == 0
 
+    def test_how_a_csv_file_is_written(self, run, tmp_path):
+        """By options and by a query file; what cannot be read is told on the terminal, and is in no file."""
+        rows = tmp_path / "rows.csv"
+        lines = [f"Zoë {i};Zürich;1,5;31.12.2024\ryes" for i in range(500)] + [";Zürich;1,5;31.12.2024"] * 7
+        rows.write_bytes("\n".join(["user;city;fare;day", *lines]).encode("cp1252"))
+        options = ["--type", "fare:float64", "--sum", "fare:0:2", "--where", "city = 'Zürich'", "--out"]
+        written = ["--delimiter", ";", "--encoding", "cp1252", "--decimal", ",", "--quote", "none"]
+        written += ["--date-format", "%d.%m.%Y"]
+        query, out = tmp_path / "query.toml", tmp_path / "out.csv"
+        made = released(run, rows, *options, out, *written, "--save-query", query)
+        assert made.exit_code == 0, made.stderr
+        assert "Zürich" in out.read_text(encoding="utf-8")
+        assert 'encoding = "cp1252"' in query.read_text(encoding="utf-8")
+        again = run("release", "--query", query, "--overwrite", "--json")
+        assert json.loads(again.stdout)["table"][0]["fare_sum"] > 600
+        for result in (made, again):
+            assert "To check the file first, run `osgt preview` with the same options" in result.stderr
+            assert "NOT PRIVATE, for you alone: 7 of 507 rows have no unit that can be read" in result.stderr
+            assert "NOT PRIVATE" not in result.stdout
+        for path in tmp_path.glob("out.csv*"):
+            assert "can be read" not in path.read_text(encoding="utf-8")
+        dry = run("release", "--query", query, "--overwrite", "--dry-run")
+        assert "osgt preview" in dry.stderr
+        assert "507" not in dry.stderr
+        assert "osgt preview" not in run("plan", "--query", query).stderr
+
     def test_the_texts_of_the_report(self, run, rows, tmp_path):
         query = tmp_path / "query.toml"
         query.write_text(
@@ -410,7 +436,7 @@ class TestQueryFile:
             ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
             ('column = "fare"', "", "column of aggregate 2 (mean) must be given: the column of numbers"),
             ("epsilon = 5", "epsilon = 'much'", "budget.epsilon must be a number, got 'much'"),
-            ('privacy_unit = "user"', "", "data.privacy_unit must be given: the column that names who is protected"),
+            ('privacy_unit = "user"', "", "data.privacy_unit must be given: the column that names the person"),
             ("[data]", "[data", "not TOML"),
             ('source = "rows.parquet"', 'source = "other.parquet"', "no file"),
             ('city = ["Bern", "Rome"]', "city = [1, 'Rome']", "public_keys"),

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from postgres_server import new_schema, postgres_server
 from typer.testing import CliRunner
 
 from osgt import Dataset, Ledger
+from osgt.api.charge import NotSettledError
+from osgt.api.publish import keep
+from osgt.api.release import Release
 from osgt.cli import app
-from osgt.tables.errors import NotSettledError
-from osgt.tables.kept import keep
-from osgt.tables.release import Release
+from postgres_server import new_schema, postgres_server
 
 QUERY = ["--unit", "user", "--by", "city", "--count", "--max-groups", 1, "--max-rows-per-group", 1]
 PRICE = ["--epsilon", 1, "--delta", "1e-6"]
@@ -114,7 +114,7 @@ class TestPrinting:
         assert "Traceback" not in result.stderr
         assert "Exception ignored" not in result.stderr
         assert history(budget)[0].status == "reserved"
-        (kept,) = (tmp_path / "state" / "osgt").iterdir()
+        (kept,) = (tmp_path / "state" / "osgt").glob("*.parquet")
         before, out = kept.read_bytes(), str(tmp_path / "out.parquet")
         result = run(*(out if word == "FILE" else word for word in command_in(result.stderr)))
         assert result.exit_code == 0, result.stderr
@@ -179,7 +179,7 @@ class TestLedgerIsGone:
         location, out = opened(str(folder / "budget.db")), tmp_path / "out.csv"
         prelude = f"""
             import os
-            from osgt.tables.release import Release
+            from osgt.api.release import Release
             settle = Release.settle
             def after_the_fault(release, *files, **places):
                 os.chmod({location!r}, 0o444)
@@ -235,7 +235,7 @@ def test_killed_between_output_and_settling(run, rows, budget, tmp_path):
     out = tmp_path / "out.parquet"
     prelude = """
         import os, signal
-        from osgt.tables.release import Release
+        from osgt.api.release import Release
         Release.settle = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
     result = as_program(arguments(rows, budget, "--out", out), prelude=prelude, stdout=-3)
@@ -272,7 +272,7 @@ class TestDiskFull:
         assert result.returncode == 4, result.stderr
         assert "The budget is spent, but the files could not be written: File too large" in result.stderr
         assert not [path for path in tmp_path.iterdir() if "out" in path.name]
-        (kept,) = (tmp_path / "state" / "osgt").iterdir()
+        (kept,) = (tmp_path / "state" / "osgt").glob("*.parquet")
         assert kept.stat().st_mode & 0o777 == 0o600
         assert str(kept) in result.stderr
         table = pyarrow.parquet.read_table(kept)
@@ -292,7 +292,7 @@ class TestDiskFull:
         assert result.returncode == 3, result.stderr
         assert "could not be kept elsewhere (File too large). The charge to the ledger stands." in result.stderr
         assert "Traceback" not in result.stderr
-        assert not list((tmp_path / "state" / "osgt").iterdir())
+        assert not list((tmp_path / "state" / "osgt").glob("*.parquet"))
         assert history(budget)[0].status == "reserved"
 
     def test_a_folder_that_cannot_be_made(self, rows, tmp_path, monkeypatch):
@@ -309,12 +309,10 @@ class TestDiskFull:
 
 class TestNothingCameOut:
     def test_the_answer_to_the_charge_is_lost(self, run, rows, tmp_path, postgres_database, monkeypatch):
-        sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
+        from osgt.ledger import accounts  # noqa: PLC0415
         from proxy import proxy_for  # noqa: PLC0415
 
-        from osgt.ledger import lost  # noqa: PLC0415
-
-        monkeypatch.setattr(lost, "PAUSES", (0.0,))
+        monkeypatch.setattr(accounts, "PAUSES", (0.0,))
         opened(postgres_database)
         with proxy_for(postgres_database) as proxy:
             proxy.cuts, proxy.down_after_cut = 1, True
@@ -331,10 +329,10 @@ class TestNothingCameOut:
     def test_interrupted(self, rows, budget, tmp_path):
         prelude = """
             import os, signal
-            from osgt.tables import measuring
+            from osgt.release import measuring
             def interrupted(*_):
                 os.kill(os.getpid(), signal.SIGINT)
-            measuring.fetched = interrupted
+            measuring.fetch = interrupted
         """
         result = as_program(arguments(rows, budget, "--out", tmp_path / "out.csv"), prelude=prelude, stdout=-3)
         assert result.returncode == 3

@@ -224,7 +224,7 @@ SOURCES = [
     ("folder", "source: 'folder' is a folder; name the files in it, as in 'folder/*.parquet'"),
     ("sheet.xlsx", "source: 'sheet.xlsx' is a spreadsheet; save it as CSV first"),
     ("notes.txt", "source must be a path or glob of Parquet or CSV files"),
-    ("empty.csv", "source: the first line of 'empty.csv' must hold the names of the columns, in UTF-8"),
+    ("empty.csv", "source: the first line of 'empty.csv' must hold the names of the columns"),
     ("header.csv", "source: the first line of 'header.csv' must hold the names of the columns, in UTF-8"),
     ("wide.csv", "in UTF-8"),
     ("twice.csv", "source: the columns 'city' and 'City' have one name; rename one of them"),
@@ -235,6 +235,10 @@ SOURCES = [
     ("rows.csv --type fre:int64", "--type: there is no column 'fre' (did you mean 'fare'?)"),
     ("rows.csv --type fare:float", "--type: column 'fare' must be int64, float64, decimal(p, s), boolean,"),
     ("rows.csv --delimiter ;;", "--delimiter must be one character"),
+    ("rows.csv --quote ''", "--quote must be one character"),
+    ("rows.csv --encoding klingon", "--encoding must be the name of a text encoding"),
+    ("rows.csv --decimal ;", '--decimal must be "." or ","'),
+    ("rows.csv --date-format %d.%m.%y", "--date-format must have %d (the day)"),
 ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from osgt.tables.aggregates import AGGREGATES
+from osgt.query.aggregates import AGGREGATES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SHOWN = [
@@ -34,5 +34,5 @@ def test_every_member_is_there_and_documented(name, members):
 
 
 def test_every_aggregate_is_shown():
-    members = dict(SHOWN)["osgt.tables.query.Query"]
+    members = dict(SHOWN)["osgt.api.query.Query"]
     assert {kind.name for kind in AGGREGATES.values()} <= set(members)

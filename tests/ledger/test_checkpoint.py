@@ -4,15 +4,18 @@ import os
 import random
 import re
 import stat
+from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
-from charges import gaussian, laplace, osgt
 from test_ledger_chain import at, content_of, tamper, written_anew
 
+from charges import gaussian, laplace, osgt
 from osgt import Ledger
-from osgt.ledger import BudgetExceeded, DamagedLedgerError, checkpoint
-from osgt.ledger.chain import canonical
-from osgt.ledger.schema import entries
+from osgt.ledger import BudgetExceeded, DamagedLedgerError
+from osgt.ledger.store import checkpoint
+from osgt.ledger.store.chain import canonical
+from osgt.ledger.store.schema import entries
 
 CHARGES = [laplace(0.05), gaussian(60), osgt(60, 90, 4), laplace(0.03, 1e-9)]
 
@@ -43,7 +46,7 @@ def begun_at(ledger):
 
 
 def files(tmp_path):
-    return list((tmp_path / "state" / "osgt" / "ledgers").iterdir())
+    return list((tmp_path / "state" / "osgt" / "ledgers").glob("*.json"))
 
 
 def read_from_the_first_on(path, monkeypatch):
@@ -130,29 +133,131 @@ def test_what_was_spent_before_counts(path):
             ledger.reserve("flights", laplace(2.9), query="q", unit="passenger")
 
 
-@pytest.mark.parametrize("damage", ["hash", "garbage", "format", "version", "rights", "name"])
+def sealed(file, content):
+    """A text with the checksum that belongs to it in this file."""
+    return checkpoint._checksum(file, content.encode()) + b"\n" + content.encode()
+
+
+@pytest.mark.parametrize("damage", ["format", "version", "rights", "name", "another data set"])
 def test_a_checkpoint_that_is_not_sound_is_not_used(path, tmp_path, damage):
     (file,) = files(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    text = file.read_text()
+    text = file.read_text().partition("\n")[2]
     with Ledger(path) as ledger:
         assert begun_at(ledger) > 1
-        used = ledger._accounts.now("flights")._start
     match damage:
-        case "hash":
-            file.write_text(text.replace(used.hash, used.hash[::-1]))
-        case "garbage":
-            file.write_text("{")
         case "format":
-            file.write_text(text.replace('"format": 2', '"format": 0'))
+            file.write_bytes(sealed(file, text.replace('"format": 3', '"format": 0')))
         case "version":
-            file.write_text(re.sub(r'"version": "[^"]*"', '"version": "0.0.1"', text))
+            file.write_bytes(sealed(file, text.replace(f'"version": "{version("osgt")}"', '"version": "0.0.1"')))
         case "rights":
             file.chmod(0o666)
         case "name":
-            file.write_text(text.replace('"name": "flights"', '"name": "trains"'))
+            file.write_bytes(sealed(file, text.replace('"name": "flights"', '"name": "trains"')))
+        case "another data set":
+            file.write_bytes(sealed(file.with_name("2.json"), text))
     with Ledger(path) as ledger:
         assert begun_at(ledger) == 0
+
+
+def divided_by_zero(text):
+    return re.sub(r'"sequence": [0-9]+', '"sequence": "1/0"', text.replace('"pure": "', '"pure": "1/0", "unused": "'))
+
+
+#: What may be in a file, and whether it has a checksum that fits, which nobody but this user can give it.
+ODD = {
+    "a flipped digit": (lambda text: text.translate(str.maketrans("12", "21")), False),
+    "cut off": (lambda text: text[:-10], False),
+    "empty": (lambda _: "", False),
+    "no JSON": (lambda _: "{", True),
+    "null": (lambda _: "null", True),
+    "1/0": (divided_by_zero, True),
+    "Infinity": (lambda text: re.sub(r'"sequence": [0-9]+', '"sequence": Infinity', text), True),
+    "deep": (lambda _: "[" * 200_000, True),
+    "huge": (lambda text: text + " " * 2**23, True),
+}
+
+
+@pytest.mark.parametrize("suffix", ["json", "head"])
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_file_is_thrown_away(path, tmp_path, odd, suffix):
+    """The ledger is whole, and nobody is told anything else."""
+    file = next((tmp_path / "state" / "osgt" / "ledgers").glob(f"*.{suffix}"))
+    change, is_sealed = ODD[odd]
+    checksum, _, text = file.read_text().partition("\n")
+    changed = change(text)
+    assert changed != text
+    file.write_bytes(sealed(file, changed) if is_sealed else f"{checksum}\n{changed}".encode())
+    with Ledger(path) as ledger:
+        assert suffix == "head" or begun_at(ledger) == 0
+        ledger.reserve("flights", laplace(0.01), query="q", unit="passenger")
+    with Ledger(path) as ledger:
+        assert ledger.verify().ok
+        ledger.reserve("flights", laplace(0.01), query="q", unit="passenger")
+
+
+@pytest.mark.parametrize("suffix", ["json", "head"])
+@pytest.mark.parametrize("odd", ["pipe", "folder", "link", "link to itself", "device"])
+def test_what_is_no_file_is_not_opened(path, tmp_path, odd, suffix):
+    file = next((tmp_path / "state" / "osgt" / "ledgers").glob(f"*.{suffix}"))
+    file.rename(tmp_path / "elsewhere")
+    match odd:
+        case "pipe":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "link":
+            file.symlink_to(tmp_path / "elsewhere")
+        case "link to itself":
+            file.symlink_to(file)
+        case "device":
+            file.symlink_to("/dev/zero")
+    with Ledger(path) as ledger:
+        assert suffix == "head" or begun_at(ledger) == 0
+        ledger.reserve("flights", laplace(0.01), query="q", unit="passenger")
+
+
+def forged_checkpoint(path):
+    """Leave a checkpoint of the last entry with a residue that was made up, and a checksum that fits."""
+    with Ledger(path) as ledger:
+        account = ledger._accounts.now("flights")
+        made = account.checkpoint()
+        forged = replace(made, state=replace(made.state, mu=made.state.mu * 0.5))
+        place = ledger._accounts._places["flights"]
+    checkpoint.save(*place, forged)
+    return forged
+
+
+def test_a_forged_checkpoint_does_not_make_a_damaged_ledger(path, monkeypatch):
+    """What follows contradicts it: the chain is read from the first entry on before anybody is told of damage."""
+    monkeypatch.setattr(checkpoint, "EVERY", 1000)
+    forged = forged_checkpoint(path)
+    with monkeypatch.context() as patch, Ledger(path) as ledger:
+        patch.setattr(checkpoint, "load", lambda *_: None)
+        ledger.reserve("flights", gaussian(60), query="q", unit="passenger")
+    with Ledger(path) as ledger:
+        assert checkpoint.load(*place_of(ledger)) == forged
+        assert begun_at(ledger) == 0
+        ledger.reserve("flights", gaussian(60), query="q", unit="passenger")
+        assert ledger.verify().ok
+
+
+def test_a_forged_checkpoint_that_is_contradicted_later(path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 1000)
+    with Ledger(path) as other:
+        other.spent("flights")
+        forged_checkpoint(path)
+        with Ledger(path) as ledger:
+            assert begun_at(ledger) > 1
+            other.reserve("flights", gaussian(60), query="q", unit="passenger")
+            ledger.reserve("flights", gaussian(60), query="q", unit="passenger")
+            assert begun_at(ledger) == 0
+            assert ledger.verify().ok
+
+
+def place_of(ledger):
+    ledger.spent("flights")
+    return ledger._accounts._places["flights"]
 
 
 def test_no_folder_for_state_is_no_harm(path, monkeypatch):

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from charges import gaussian, laplace, osgt
 
 import osgt as package
+from charges import gaussian, laplace, osgt
 from osgt import Ledger
 from osgt.ledger import BudgetExceeded, LedgerError
 from osgt.privacy import Charge
@@ -61,7 +61,7 @@ class TestOpening:
             ledger.change_budget("pure", epsilon=1, delta=1e-6, reason="approximate is enough")
             ledger.reserve("pure", gaussian(1000), query="q")
             both = Charge.compose([laplace(0.5), gaussian(1000)])
-            assert ledger.spent("pure").epsilon == pytest.approx(both.epsilon(1e-6), rel=1e-3)
+            assert both.epsilon(1e-6) < ledger.spent("pure").epsilon < 0.51
             ledger.change_budget("pure", epsilon=1, delta=0, reason="and back")
             assert ledger.spent("pure").epsilon == float("inf")
             assert ledger.verify().ok
@@ -92,7 +92,7 @@ class TestOpening:
 
 
 class TestNames:
-    HOSTILE = [  # noqa: RUF012
+    HOSTILE = [
         "'; DROP TABLE osgt_entries; --",
         'a"b',
         "a`b\\c%s%(x)s:name?",
@@ -180,12 +180,11 @@ class TestReservations:
         early = ledger.reserve("flights", osgt(1, 2), query="much")
         for _ in range(40):
             ledger.reserve("flights", gaussian(1000), query="little")
-        before = ledger.spent("flights").epsilon
+        before = ledger.spent("flights")
         early.cancel()
-        rest = Charge.compose([gaussian(1000)] * 40)
-        after = ledger.spent("flights").epsilon
-        assert after == pytest.approx(rest.epsilon(1e-6), rel=1e-3)
-        assert after < 0.1 * before
+        after = ledger.spent("flights")
+        assert after.share < 0.01 * before.share
+        assert after.epsilon < before.epsilon
         ledger.reserve("flights", osgt(1, 2), query="much")
         with pytest.raises(BudgetExceeded):
             ledger.reserve("flights", osgt(1, 2), query="much")

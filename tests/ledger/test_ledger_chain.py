@@ -6,12 +6,14 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
-from charges import gaussian, laplace, osgt
 
+from charges import gaussian, laplace, osgt
 from osgt import Ledger
-from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError, book, charging, schema
-from osgt.ledger.chain import canonical, hash_of
-from osgt.ledger.schema import datasets, entries
+from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError
+from osgt.ledger.charge import end_charge
+from osgt.ledger.store import chain, schema
+from osgt.ledger.store.chain import canonical, hash_of
+from osgt.ledger.store.schema import datasets, entries
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_a_data_set_that_is_gone(filled):
     assert "data set 'flights' is gone" in " ".join(filled.verify(heads).problems)
 
 
-def test_a_shortened_chain(filled):
+def test_a_shortened_chain(filled, tmp_path, monkeypatch):
     """Head and account can be set back together with the entries: only a head that was kept elsewhere tells."""
     heads = json.loads(json.dumps(filled.export()))
     with filled._database.engine().connect() as connection:
@@ -141,6 +143,9 @@ def test_a_shortened_chain(filled):
     with pytest.raises(DamagedLedgerError, match="there were 25 entries, and its head says 20: the last ones were"):
         filled.reserve("flights", osgt(300, 400), query="this process has seen them")
     filled.close()
+    with pytest.raises(DamagedLedgerError, match="your processes have seen entry 25"):
+        filled.reserve("flights", osgt(300, 400), query="this user has seen them")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of another user"))
     for _ in range(8):
         filled.reserve("flights", osgt(300, 400), query="q")
     assert "written anew" in filled.verify(heads).problems[0]
@@ -150,14 +155,14 @@ def test_a_cancellation_by_someone_else(filled):
     """It would take the secret of the reservation, which never leaves the process."""
     filled.reserve("flights", osgt(30, 40), query="q")
     with pytest.raises(ValueError, match="can be cancelled by its owner only"):
-        charging.end(filled._accounts, "flights", 26, None, "cancel", {"token": "guessed"})
+        end_charge(filled._accounts, "flights", 26, None, "cancel", {"token": "guessed"})
     assert filled.verify().ok
 
     values = {"token": "guessed", "state": content_of(filled, 26)["state"]}
 
     def forge(connection):
-        head = book.find(connection, "flights", lock=True)
-        book.append(connection, head, "cancel", values, actor=None, refers_to=26)
+        head = chain.find(connection, "flights", lock=True)
+        chain.append(connection, head, "cancel", values, actor=None, refers_to=26)
 
     filled._database.write(forge)
     assert "entry 27 cancels charge 26, but not by its owner" in filled.verify().problems[0]
@@ -387,7 +392,7 @@ def test_an_export_holds_all_and_no_secret(filled):
 
 def test_clocks_do_not_matter(tmp_path, monkeypatch):
     """Times that run backwards change neither order nor verification."""
-    from osgt.ledger import book  # noqa: PLC0415
+    from osgt.ledger.store import chain  # noqa: PLC0415
 
     class Backwards:
         year = 2030
@@ -397,7 +402,7 @@ def test_clocks_do_not_matter(tmp_path, monkeypatch):
             cls.year -= 1
             return __import__("datetime").datetime(cls.year, 1, 1, tzinfo=zone)
 
-    monkeypatch.setattr(book, "datetime", Backwards)
+    monkeypatch.setattr(chain, "datetime", Backwards)
     with Ledger(tmp_path / "budget.db") as ledger:
         ledger.open("flights", epsilon=3, delta=1e-6)
         for i in range(5):

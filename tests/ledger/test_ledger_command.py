@@ -4,12 +4,12 @@ import json
 import sqlite3
 
 import pytest
-from charges import laplace, osgt
 from typer.testing import CliRunner
 
+from charges import laplace, osgt
 from osgt import Ledger
 from osgt.cli import app
-from osgt.ledger.wording import rounded_up
+from osgt.facts.ledger_wording import rounded_up
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_backup_and_restore(run, path, tmp_path):
     assert "--charges-unknown" in missing.stderr
     result = run("restore", path, copy, "--reason", "for a test", "--heads", heads)
     assert result.exit_code == 0
-    assert "flights: charges were lost, so its budget counts as spent" in result.stdout
+    assert "flights: charges were lost, so its budget counts as spent (the backup ends at entry 11" in result.stdout
     assert run("verify", path).exit_code == 0
 
 
@@ -226,7 +226,21 @@ def test_no_ledger_there(run, tmp_path, act):
 
 
 @pytest.mark.parametrize(
-    "act", ["open", "budget", "table", "remaining", "verify", "export", "show", "report", "backup", "restore", "grants"]
+    "act",
+    [
+        "open",
+        "budget",
+        "table",
+        "remaining",
+        "verify",
+        "export",
+        "show",
+        "report",
+        "backup",
+        "restore",
+        "lost",
+        "grants",
+    ],
 )
 def test_every_help_has_an_example(run, act):
     result = run(act, "--help")

@@ -4,17 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from charges import gaussian, laplace, osgt
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charges import gaussian, laplace, osgt
 from osgt import OSGT, DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.calibration import Part
-from osgt.ledger import BudgetExceeded, planned, running
-from osgt.ledger.budget import new_budget
-from osgt.ledger.planned import Planned
+from osgt.ledger import BudgetExceeded
 from osgt.privacy import Charge
+from osgt.privacy.filters import planned
+from osgt.privacy.filters.budget import new_budget
+from osgt.privacy.filters.planned import Planned
 
 SCALES = np.random.default_rng(3).uniform(20, 90, 60)
 
@@ -38,7 +39,7 @@ def stands(charges, epsilon=3.0, delta=1e-6):
 def bounds(stood):
     """ε and δ by the running loss alone."""
     return (
-        running.epsilon_at(stood.running, stood.left, stood.budget.epsilon),
+        planned.epsilon_at(stood.running, stood.left, stood.budget.epsilon),
         stood.running.delta(stood.budget.epsilon) + float(stood.selection),
     )
 
@@ -84,7 +85,7 @@ class TestAgainstOthers:
 
     @pytest.mark.parametrize(("epsilon", "delta"), [(3, 1e-6), (1, 1e-9), (0.5, 1e-3), (12, 1e-12)])
     def test_never_below_the_exact_composition(self, epsilon, delta):
-        mu = running.grid_for(float(epsilon), delta).step * running.STEPS
+        mu = planned.grid_for(float(epsilon), delta).step * planned.STEPS
         charges = []
         for i, charge in enumerate(unlike(24)):
             part = charge.profile.parts[0]

@@ -11,8 +11,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from charges import laplace
 
+from charges import laplace
 from osgt import Ledger
 from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError
 
@@ -83,7 +83,7 @@ class TestCopies:
         path = tmp_path / "budget.db"
         with Ledger(path) as ledger:
             ledger.open("flights", epsilon=3, delta=1e-6)
-        command = [sys.executable, "-c", CHARGER, path, Path(__file__).parent]
+        command = [sys.executable, "-c", CHARGER, path, Path(__file__).parents[1] / "helpers"]
         for round_ in range(3):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 for _ in range(4 + round_):
@@ -125,16 +125,16 @@ class TestReplacedFiles:
 
     def test_replaced_during_the_charge(self, sqlite_ledger, tmp_path, monkeypatch):
         """The charge goes to a file that nobody will look at again: there is no reservation."""
-        from osgt.ledger import book  # noqa: PLC0415
+        from osgt.ledger.store import chain  # noqa: PLC0415
 
-        path, append = tmp_path / "budget.db", book.append
+        path, append = tmp_path / "budget.db", chain.append
         shutil.copy(path, tmp_path / "old.db")
 
         def replaced(*arguments, **options):
             os.replace(tmp_path / "old.db", path)
             return append(*arguments, **options)
 
-        monkeypatch.setattr(book, "append", replaced)
+        monkeypatch.setattr(chain, "append", replaced)
         with pytest.raises(LedgerError):
             charge(sqlite_ledger)
         with Ledger(path) as other:
@@ -160,7 +160,8 @@ class TestBackups:
 
     def test_nothing_was_lost(self, saved, tmp_path):
         heads = saved.verify().heads
-        assert saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed") == []
+        restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed")
+        assert (restored.spent, restored.remarks) == ({}, ())
         charge(saved)
         assert saved.verify(heads).ok
         last = saved.export()["datasets"][1]["entries"][-1]
@@ -169,7 +170,7 @@ class TestBackups:
     def test_what_was_charged_after_the_backup_counts_as_all(self, saved, tmp_path):
         charge(saved)
         heads = json.loads(json.dumps(saved.export()))
-        assert saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed") == ["flights"]
+        assert list(saved.restore(tmp_path / "backup.db", heads=heads, reason="the disk failed").spent) == ["flights"]
         with pytest.raises(BudgetExceeded, match="all of it, since charges were lost"):
             charge(saved, 1e-9)
         saved.reserve("trains", laplace(0.1), query="nothing was lost here")
@@ -183,15 +184,19 @@ class TestBackups:
     def test_nobody_knows_what_was_charged(self, saved, tmp_path):
         (tmp_path / "budget.db").unlink()
         saved.close()
-        lost = saved.restore(tmp_path / "backup.db", charges_unknown=True, reason="the machine is gone")
-        assert lost == ["flights", "trains"]
+        restored = saved.restore(tmp_path / "backup.db", charges_unknown=True, reason="the machine is gone")
+        assert list(restored.spent) == ["flights", "trains"]
         assert saved.remaining("trains") == 0
 
     def test_wrong_heads(self, saved, tmp_path):
         heads = saved.verify().heads
+        first = saved.export()["datasets"][0]["entries"][0]["hash"]
+        (tmp_path / "budget.db").unlink()
+        saved.close()
         for wrong, message in [
             ({"planes": heads["flights"]}, "the backup has no data set 'planes'"),
-            ({"flights": {**heads["flights"], "sequence": 1}}, "older than the backup"),
+            ({"flights": {"sequence": 1, "hash": first}}, "older than the backup"),
+            ({"flights": {**heads["flights"], "sequence": 1}}, "not of the ledger"),
             ({"flights": {**heads["flights"], "hash": "0" * 64}}, "not of the ledger"),
             ({}, "these are no heads"),
         ]:
@@ -199,7 +204,8 @@ class TestBackups:
                 saved.restore(tmp_path / "backup.db", heads=wrong, reason="x")
         with pytest.raises(ValueError, match="give heads"):
             saved.restore(tmp_path / "backup.db", reason="x")
-        assert saved.restore(tmp_path / "backup.db", heads={"flights": heads["flights"]}, reason="x") == ["trains"]
+        restored = saved.restore(tmp_path / "backup.db", heads={"flights": heads["flights"]}, reason="x")
+        assert restored.spent == {"trains": "the heads that were given do not name it"}
 
     def test_a_backup_that_was_tampered_with(self, saved, tmp_path):
         with sqlite3.connect(tmp_path / "backup.db") as connection:
@@ -215,3 +221,139 @@ class TestBackups:
         connection.close()
         saved.restore(tmp_path / "backup.db", heads=saved.verify().heads, reason="x")
         assert saved.verify().ok
+
+
+def heads_of(path):
+    with Ledger(path) as ledger:
+        return ledger.verify().heads
+
+
+class TestWhatIsReplaced:
+    """The ledger in whose place a backup is put is asked, too: nothing that it knows is forgotten without a word."""
+
+    @pytest.fixture(autouse=True)
+    def another_user(self, saved, tmp_path, monkeypatch):
+        """Whoever restores has not made the charges."""
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of the keeper"))
+
+    def test_heads_from_before_the_last_charges(self, saved, tmp_path):
+        heads = saved.verify().heads  # as old as the backup
+        for _ in range(16):
+            charge(saved, 0.01)
+        restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+        assert restored.spent == {
+            "flights": "the backup ends at entry 2, and the ledger that it replaces went on to entry 18"
+        }
+        with pytest.raises(BudgetExceeded, match="all of it, since charges were lost"):
+            charge(saved, 1e-9)
+        event = saved.events("flights")[-1]
+        assert event.text == "restored from a backup: charges were lost, so the budget counts as spent"
+        assert saved.verify().ok
+
+    def test_heads_that_are_older_than_backup_and_ledger(self, saved, tmp_path):
+        """The ledger itself is later than they are, and says that nothing is missing."""
+        heads = saved.verify().heads
+        charge(saved)
+        saved.backup(tmp_path / "later.db")
+        assert saved.restore(tmp_path / "later.db", heads=heads, reason="x").spent == {}
+        charge(saved)
+
+    def test_a_data_set_that_the_backup_does_not_know(self, saved, tmp_path):
+        heads = saved.verify().heads
+        saved.open("planes", epsilon=1, delta=1e-6)
+        with pytest.raises(ValueError, match="the backup has no data set 'planes': use a later one"):
+            saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+        restored = saved.restore(tmp_path / "backup.db", charges_unknown=True, reason="x")
+        assert restored.remarks == ("the backup has no data set 'planes': do not open it again with a new budget",)
+
+    def test_a_ledger_that_was_rolled_back(self, saved, tmp_path):
+        """The backup is later, and has what stood in its place: nothing is lost."""
+        shutil.copy(tmp_path / "budget.db", tmp_path / "old.db")
+        charge(saved)
+        saved.backup(tmp_path / "later.db")
+        os.replace(tmp_path / "old.db", tmp_path / "budget.db")
+        saved.close()
+        assert saved.restore(tmp_path / "later.db", heads=heads_of(tmp_path / "later.db"), reason="x").spent == {}
+        assert len(saved.history("flights")) == 2
+
+    def test_a_ledger_that_was_rolled_back_and_charged(self, saved, tmp_path):
+        """Neither the backup nor what stood in its place has all charges."""
+        shutil.copy(tmp_path / "budget.db", tmp_path / "old.db")
+        charge(saved)
+        charge(saved)
+        saved.backup(tmp_path / "later.db")
+        os.replace(tmp_path / "old.db", tmp_path / "budget.db")
+        saved.close()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(tmp_path / "state of a colleague"))
+            charge(saved)
+        restored = saved.restore(tmp_path / "later.db", heads=heads_of(tmp_path / "later.db"), reason="x")
+        assert restored.spent == {"flights": "the ledger that it replaces has another entry 3"}
+
+    def test_a_ledger_that_is_damaged(self, saved, tmp_path):
+        """Its entries prove nothing, but how many there are is believed where that is careful."""
+        heads = saved.verify().heads
+        charge(saved)
+        with sqlite3.connect(tmp_path / "budget.db") as connection:
+            connection.execute("DROP TRIGGER osgt_entries_no_update")
+            connection.execute("UPDATE osgt_entries SET content = '{}' WHERE sequence = 1")
+        connection.close()
+        restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+        assert list(restored.spent) == ["flights"]
+        assert "the ledger that it replaces went on to entry 3" in restored.spent["flights"]
+        assert "was damaged" in restored.remarks[0]
+        assert saved.verify().ok
+
+    def test_a_ledger_that_is_damaged_where_nothing_is_missing(self, saved, tmp_path):
+        heads = saved.verify().heads
+        with sqlite3.connect(tmp_path / "budget.db") as connection:
+            connection.execute("DROP TRIGGER osgt_entries_no_update")
+            connection.execute("UPDATE osgt_entries SET hash = 'x', content = '{}' WHERE sequence = 2")
+        connection.close()
+        assert saved.restore(tmp_path / "backup.db", heads=heads, reason="x").spent == {}
+
+    @pytest.mark.parametrize("content", [b"", b"nonsense" * 1000])
+    def test_a_file_that_cannot_be_read(self, saved, tmp_path, content):
+        heads = saved.verify().heads
+        saved.close()
+        (tmp_path / "budget.db").write_bytes(content)
+        restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+        assert restored.spent == {}
+        assert "could not be read" in restored.remarks[0]
+        (kept,) = tmp_path.glob("budget.db.replaced-*")
+        assert kept.read_bytes() == content
+
+    @pytest.mark.parametrize("how", ["heads", "charges unknown"])
+    def test_another_ledger_is_not_replaced(self, saved, tmp_path, how):
+        heads = saved.verify().heads
+        with Ledger(tmp_path / "other.db") as other:
+            other.open("flights", epsilon=3, delta=1e-6)
+            charge(other)
+            before = (tmp_path / "other.db").read_bytes()
+            options = {"heads": heads} if how == "heads" else {"charges_unknown": True}
+            with pytest.raises(ValueError, match="is another ledger than that of the backup"):
+                other.restore(tmp_path / "backup.db", **options, reason="x")
+        assert (tmp_path / "other.db").read_bytes() == before
+        assert not list(tmp_path.glob(".other*"))
+
+    def test_what_the_keeper_has_charged(self, saved, tmp_path):
+        """The file is gone and the heads are old: but the keeper's own processes have seen more."""
+        heads = saved.verify().heads
+        charge(saved)
+        (tmp_path / "budget.db").unlink()
+        saved.close()
+        restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+        assert restored.spent == {"flights": "the backup ends at entry 2, and your processes have seen another entry 3"}
+
+    def test_a_charge_while_it_is_replaced(self, saved, tmp_path):
+        """A process that charges all the time: each charge that it was told of stands, or counts as lost."""
+        heads = saved.verify().heads
+        command = [sys.executable, "-c", CHARGER, tmp_path / "budget.db", Path(__file__).parents[1] / "helpers"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            first = int(process.stdout.readline())
+            restored = saved.restore(tmp_path / "backup.db", heads=heads, reason="x")
+            told = [first, *map(int, process.stdout.read().split())]  # it ends: the file was replaced
+        assert process.returncode == 1
+        (kept,) = tmp_path.glob("budget.db.replaced-*")
+        assert len(heads_of(kept)) == 2
+        assert f"went on to entry {told[-1]}" in restored.spent["flights"]

@@ -1,5 +1,6 @@
 """What can be wrong with a disk, a file or a server: a clear error, and no reservation."""
 
+import contextlib
 import json
 import os
 import pwd
@@ -15,10 +16,11 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from charges import laplace, osgt
 
+from charges import laplace, osgt
 from osgt import Ledger
-from osgt.ledger import DamagedLedgerError, LedgerError, schema
+from osgt.ledger import DamagedLedgerError, LedgerError, LostAnswerError
+from osgt.ledger.store import database, schema
 
 
 def in_child(work):
@@ -130,6 +132,47 @@ class TestPermissions:
     def test_a_folder_instead_of_a_file(self, tmp_path):
         with pytest.raises(LedgerError, match="cannot be opened"):
             Ledger(tmp_path).open("flights", epsilon=1, delta=1e-6)
+
+
+class TestReaders:
+    """A reader that does not let go: SQLite cannot commit, and says so before it has written anything."""
+
+    def test_an_open_query_blocks_a_charge_for_one_wait(self, path, monkeypatch):
+        monkeypatch.setattr(database, "PATIENCE", 0.2)
+        with Ledger(path) as ledger:
+            ledger.spent("flights")
+            commits = []
+            sa.event.listen(ledger._database.engine(), "commit", commits.append)
+            with contextlib.closing(sqlite3.connect(path)) as reader:
+                cursor = reader.execute("SELECT * FROM osgt_entries")
+                cursor.fetchone()
+                before = len(commits)
+                with pytest.raises(LedgerError, match="was in use by others") as error:
+                    ledger.reserve("flights", laplace(0.1), query="q")
+                assert not isinstance(error.value, LostAnswerError)
+                assert "Nothing was charged, and nothing may be released" in str(error.value)
+                assert len(commits) - before == 1
+                cursor.fetchall()
+            assert ledger.spent("flights").releases == 1
+            ledger.reserve("flights", laplace(0.1), query="q")
+            assert ledger.verify().ok
+
+    def test_ends_of_a_charge(self, path, monkeypatch):
+        """Neither is recorded; both can be tried again."""
+        monkeypatch.setattr(database, "PATIENCE", 0.2)
+        with Ledger(path) as ledger:
+            first, second = (ledger.reserve("flights", laplace(0.1), query="q") for _ in range(2))
+            with contextlib.closing(sqlite3.connect(path)) as reader:
+                cursor = reader.execute("SELECT * FROM osgt_entries")
+                cursor.fetchone()
+                for act in (lambda: first.settle("hash"), second.cancel):
+                    with pytest.raises(LedgerError, match="was in use by others") as error:
+                        act()
+                    assert not isinstance(error.value, LostAnswerError)
+                cursor.fetchall()
+            first.settle("hash")
+            second.cancel()
+            assert [release.status for release in ledger.history("flights")][1:] == ["settled", "cancelled"]
 
 
 class TestDiskFull:

@@ -4,16 +4,16 @@ import pickle
 import sqlite3
 
 import pytest
-from charges import laplace
-from proxy import proxy_for
 
+from charges import laplace
 from osgt import Ledger
-from osgt.ledger import LedgerError, LostAnswerError, lost
+from osgt.ledger import LedgerError, LostAnswerError, accounts
+from proxy import proxy_for
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(lost, "PAUSES", (0.0, 0.1, 0.1))
+    monkeypatch.setattr(accounts, "PAUSES", (0.0, 0.1, 0.1))
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from charges import gaussian, laplace, osgt
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from charges import gaussian, laplace, osgt
 from osgt import Ledger
 from osgt.ledger import BudgetExceeded
 from osgt.privacy import Charge

@@ -11,22 +11,23 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from charges import laplace
 from psycopg import sql
 
+from charges import laplace
 from osgt import Ledger
-from osgt.ledger import BudgetExceeded, LedgerError, postgres
+from osgt.ledger import BudgetExceeded, LedgerError
+from osgt.ledger.store import postgres
 
 #: A client that locks a data set and freezes; when it is thawed it says what became of its transaction.
 FROZEN = textwrap.dedent(
     """
     import os, signal, sys
     from osgt import Ledger
-    from osgt.ledger import book, postgres
+    from osgt.ledger.store import chain, postgres
     postgres.IDLE = 1.0
 
     def freeze(connection):
-        book.find(connection, "flights", lock=True)
+        chain.find(connection, "flights", lock=True)
         print("locked", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
         connection.exec_driver_sql("SELECT 1")
@@ -76,6 +77,7 @@ class TestRights:
                 lambda: ledger.open("trains", epsilon=1, delta=1e-6),
                 lambda: ledger.change_budget("flights", epsilon=9, delta=1e-6, reason="more"),
                 lambda: ledger.change_tables("flights", add=["x"]),
+                lambda: ledger.record_loss("flights", reason="none"),
             ):
                 with pytest.raises(LedgerError, match=r"this user may not change it.*permission denied"):
                     act()
@@ -101,11 +103,11 @@ class TestRights:
         assert opened.verify().ok
 
     def test_a_user_cannot_charge_in_the_name_of_another(self, opened, as_role, monkeypatch):
-        from osgt.ledger import book  # noqa: PLC0415
+        from osgt.ledger.store import chain  # noqa: PLC0415
 
-        entry = book.chain.entry
+        entry_after = chain.entry_after
         monkeypatch.setattr(
-            book.chain, "entry", lambda values, previous: entry({**values, "session_user": "postgres"}, previous)
+            chain, "entry_after", lambda values, previous: entry_after({**values, "session_user": "postgres"}, previous)
         )
         with as_role(charge=True) as ledger, pytest.raises(LedgerError, match="names the user who adds it"):
             ledger.reserve("flights", laplace(0.1), query="q")

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from osgt import Ledger
-from osgt.ledger import queue
 
 WORKERS, CHARGES, TURNS = 3, 40, 80
 
@@ -39,12 +38,9 @@ CHARGER = textwrap.dedent(
 #: Takes so many turns, with the queue or without, and notes each of them.
 TAKER = textwrap.dedent(
     """
-    import fcntl, importlib.util, os, sys, time
+    import fcntl, os, sys, time
     from contextlib import contextmanager
-
-    spec = importlib.util.spec_from_file_location("queue_alone", sys.argv[1])  # the package takes a second to import
-    queue = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(queue)
+    from osgt.ledger.store import database
 
     @contextmanager
     def without(path):
@@ -58,11 +54,11 @@ TAKER = textwrap.dedent(
         yield
         os.close(descriptor)
 
-    path, is_queue, name, count = sys.argv[2:]
+    path, is_queue, name, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(count)):
-        with queue.turn(path, 60.0) if is_queue == "True" else without(path), open(path + "-turns", "a") as turns:
+        with database.turn(path, 60.0) if is_queue == "True" else without(path), open(path + "-turns", "a") as turns:
             turns.write(name + "\\n")
             time.sleep(0.002)
     """
@@ -105,7 +101,7 @@ def test_nobody_starves(tmp_path):
     path = tmp_path / "budget.db"
     with Ledger(path) as ledger:
         ledger.open("flights", epsilon=3, delta=1e-6)
-        run(CHARGER, path, Path(__file__).parent, count=CHARGES)
+        run(CHARGER, path, Path(__file__).parents[1] / "helpers", count=CHARGES)
         order = [release.actor for release in ledger.history("flights") if release.actor.startswith("worker")]
     assert len(order) == WORKERS * CHARGES
     assert least_share(order, CHARGES) > 0.25
@@ -113,7 +109,7 @@ def test_nobody_starves(tmp_path):
 
 @pytest.mark.parametrize("is_queue", [True, False])
 def test_without_the_queue_they_do(tmp_path, is_queue):
-    run(TAKER, queue.__file__, tmp_path / "lock", is_queue, count=TURNS)
+    run(TAKER, tmp_path / "lock", is_queue, count=TURNS)
     order = (tmp_path / "lock-turns").read_text().split("\n")[:-1]
     assert len(order) == WORKERS * TURNS
     assert (least_share(order, TURNS) > 0.25) == is_queue

@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from charges import gaussian, laplace, osgt
 from typer.testing import CliRunner
 
+from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger, PrivacyProfile, calibrate
 from osgt.calibration import calibrate_parts
 from osgt.cli import app
-from osgt.ledger import BudgetExceeded, OtherSubjectError, few, largest
-from osgt.ledger.filter_state import FilterState
-from osgt.ledger.filters import charged, fits
-from osgt.ledger.headroom import scaled
-from osgt.ledger.shares import shares_for
+from osgt.ledger import BudgetExceeded, OtherSubjectError, headroom
+from osgt.ledger.headroom import scale_noise
 from osgt.privacy import Charge
+from osgt.privacy.filters import basic
+from osgt.privacy.filters.budget import shares_for
+from osgt.privacy.filters.union import FilterState, charged, fits
 
 ROWS = pa.table(
     {"rider": [*range(40)] * 5, "driver": [*range(10)] * 20, "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200}
@@ -109,10 +109,10 @@ def test_the_first_few_are_decided_quickly_on_the_safe_side(shape, earlier):
     """Noise of all sizes: near the limit, where the exact ε decides, and far from it."""
     total, limits, seen = Fraction(earlier, 10), (1.0, 5e-8, 1e-24), set()
     for factor in np.geomspace(0.2, 40.0, 60):
-        charge = scaled(shape, factor)
+        charge = scale_noise(shape, factor)
         pure = charge.profile._pure_loss()
-        quick = few.fits(total, charge, pure, limits, earlier)
-        exact = few.added(total, charge, pure, limits, earlier)
+        quick = basic.can_add(total, charge, pure, limits, earlier)
+        exact = basic.add_release(total, charge, pure, limits, earlier)
         assert not quick or exact is not None
         if exact is not None and exact < Fraction(99, 100):
             assert quick
@@ -129,7 +129,7 @@ def test_what_remains_fits_and_hardly_more(tmp_path, monkeypatch, spent, coordin
         calibrated.append(epsilon)
         return calibrate_parts(epsilon, *arguments)
 
-    monkeypatch.setattr(largest, "calibrate_parts", counted)
+    monkeypatch.setattr(headroom, "calibrate_parts", counted)
     with Ledger(tmp_path / "budget.db") as ledger:
         ledger.open("rides", epsilon=2, delta=1e-6)
         for charge in spent:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import random
 import unicodedata
 from datetime import UTC, datetime
@@ -10,14 +11,19 @@ from html.parser import HTMLParser
 
 import pyarrow as pa
 import pytest
-from charges import gaussian, laplace, osgt
 from test_ledger_chain import written_anew
 from typer.testing import CliRunner
 
+from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger
 from osgt.cli import app
-from osgt.ledger import DamagedLedgerError, book, renyi_order, residue
-from osgt.ledger.events import moment
+from osgt.ledger import BudgetExceeded, DamagedLedgerError
+from osgt.ledger.replay import moment
+from osgt.ledger.store import chain, checkpoint
+from osgt.ledger.store.schema import OWNERS_KINDS
+from osgt.privacy import Charge
+from osgt.privacy.filters import renyi, residue
+from osgt.web.pages import ledger_facts
 
 ROWS = pa.table({"rider": [i % 40 for i in range(200)], "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200})
 
@@ -97,7 +103,7 @@ def dated(sqlite_ledger, monkeypatch):
             return times.pop(0)
 
     times = [datetime(2026, 5, day, 12, tzinfo=UTC) for day in (2, 3, 4, 5)]
-    monkeypatch.setattr(book, "datetime", Clock)
+    monkeypatch.setattr(chain, "datetime", Clock)
     for day, actor in ((2, "ann@one"), (3, "bob"), (4, "ann@two"), (5, "annabel")):
         sqlite_ledger.reserve("flights", gaussian(300), query=f"day {day}", actor=actor)
     return sqlite_ledger.name
@@ -153,11 +159,13 @@ def hostile(ledger, location):
     ledger.reserve("flights", laplace(0.1), query="q")
     note = {"text": HOSTILE}
     ledger._accounts.append(
-        "flights", lambda c, head, _: (book.append(c, head, "note", note, actor=None, refers_to=2), None)
+        "flights", lambda c, head, _: (chain.append(c, head, "note", note, actor=None, refers_to=2), None)
     )
 
     def change(values):
         texts = {"actor", "session_user", "title", "query", "output", "statement_hash", "reason", "software", "time"}
+        if values["kind"] in OWNERS_KINDS:
+            texts.remove("session_user")  # which is told as the entry of somebody else
         values.update({name: HOSTILE for name in texts & set(values) if values[name] is not None})
         if values["kind"] == "charge":
             values["epsilon"] = values["delta"] = HOSTILE
@@ -228,7 +236,7 @@ def test_the_report_says_all_that_an_auditor_asks(run, published, tmp_path):
     for part in (
         "Privacy budget of rides",
         "Adding or removing all rows of one rider",
-        "at most a factor of 54.6 (e^ε), except with a probability of about δ = 1e-06",
+        "at most a factor of 55 (e^ε with ε = 4), except with a probability of about 1 in 1 million (δ = 1e-06)",
         "for every analyst",
         "does not cover what was released before and after that change together",
         "rider (add_remove)",
@@ -301,7 +309,7 @@ def test_an_overview_computes_no_privacy_figure_again(sqlite_ledger, monkeypatch
 
     monkeypatch.setattr(residue, "after", fail)
     monkeypatch.setattr(residue, "is_valid", fail)
-    monkeypatch.setattr(renyi_order, "divergence", fail)
+    monkeypatch.setattr(renyi, "divergence", fail)
     assert sqlite_ledger.overview("flights").spending == expected
     assert len(sqlite_ledger.history("flights")) == 40
 
@@ -321,3 +329,106 @@ def test_what_is_no_time(text):
 def test_times_have_a_zone():
     assert moment("2026-05-03") == datetime(2026, 5, 3, tzinfo=UTC)
     assert moment("2026-05-03T02:00+02:00") == datetime(2026, 5, 3, tzinfo=UTC)
+
+
+def views(run, ledger, location, tmp_path):
+    """The text of every place that tells how much of the budget of "flights" is spent."""
+    yield run("show", location).stdout
+    yield json.loads(run("show", location, "--json").stdout)[0]["epsilon"]
+    assert run("report", location, "--out", tmp_path / "report.html", "--overwrite").exit_code == 0
+    yield (tmp_path / "report.html").read_text(encoding="utf-8")
+    yield ledger.spent("flights")._repr_html_()
+    yield ledger.overview("flights")._repr_html_()
+    yield repr(ledger.spent("flights"))
+    yield dict(ledger_facts(ledger.spent("flights")))["Spent so far"]
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.reserve("flights", laplace(2.5), query="q")
+    yield str(refused.value)
+
+
+def test_the_spent_epsilon_is_what_the_filters_prove(run, ledger, location, tmp_path):
+    """Exact composition comes to less, but that holds for releases that were fixed in advance alone."""
+    charges = [gaussian(30)] * 25 + [laplace(0.1)]
+    for charge in charges:
+        ledger.reserve("flights", charge, query="q")
+    exact = Charge.compose(charges).epsilon(1e-6)
+    shares = ledger.spent("flights").headroom.budget.shares
+    order, alpha = shares.order, shares.order + 1
+    # Of integers two apart, a chance of 1/(1 + exp(-0.1)) for a loss of 0.1, and else of -0.1; α/(2σ²) of a Gaussian.
+    up = 1 / (1 + math.exp(-0.1))
+    divergence = (
+        25 * alpha / (2 * 30**2) + math.log(up * math.exp(order / 10) + (1 - up) * math.exp(-order / 10)) / order
+    )
+    # Proposition 12 of Canonne, Kamath and Steinke (2020), at the share of δ that the Rényi filter has.
+    proved = divergence + (math.log(1 / (alpha * shares.renyi)) / order) + math.log1p(-1 / alpha)
+    assert exact < 0.75 * proved
+    assert ledger.spent("flights").epsilon == pytest.approx(proved, rel=1e-6)
+    assert ledger.spent("flights").epsilon >= proved
+    for view in views(run, ledger, location, tmp_path):
+        digits = f"{proved:.3g}"
+        assert view == pytest.approx(proved, rel=1e-6) if isinstance(view, float) else digits[:3] in view
+        assert f"{exact:.2g}" not in str(view)
+
+
+def test_exact_composition_is_named(run, tmp_path):
+    location = tmp_path / "budget.db"
+    with Ledger(location) as ledger:
+        ledger.open("flights", epsilon=2, delta=1e-6, composition="planned")
+        for _ in range(4):
+            ledger.reserve("flights", gaussian(10), query="q")
+        exact = Charge.compose([gaussian(10)] * 4).epsilon(1e-6)
+        assert ledger.spent("flights").epsilon == pytest.approx(exact, rel=1e-3)
+        texts = [view for view in views(run, ledger, location, tmp_path) if isinstance(view, str)]
+    named = ["fixed in advance" in text for text in texts if not text.startswith("Spending(")]
+    assert len(named) == 6
+    assert all(named)
+
+
+@pytest.mark.parametrize("composition", ["adaptive", "planned"])
+@pytest.mark.parametrize(
+    "charge", [laplace(0.17), gaussian(20, 2), osgt(20, 30, 4)], ids=["laplace", "gaussian", "osgt"]
+)
+def test_so_many_more_like_the_last_one_fit(run, location, composition, charge):
+    with Ledger(location) as ledger:
+        ledger.open("flights", epsilon=1.1, delta=1e-6, composition=composition)
+        assert ledger.spent("flights").more_like_last is None
+        assert "Nothing was released yet." in run("show", location).stdout
+        ledger.reserve("flights", gaussian(40), query="another one")
+        ledger.reserve("flights", charge, query="q")
+        ledger.reserve("flights", laplace(0.01), query="taken back").cancel()
+        count = ledger.spent("flights").more_like_last
+        assert 0 < count < 100
+        assert ledger.overview("flights").spending.more_like_last == count
+        text = f"{count:,} more {'release' if count == 1 else 'releases'} like the last one"
+        assert f"There is room for {text}." in run("show", location).stdout
+        assert json.loads(run("show", location, "--json").stdout)[0]["more_like_last"] == count
+        assert text in ledger.spent("flights")._repr_html_()
+        assert dict(ledger_facts(ledger.spent("flights")))["Room for"] == text
+        for _ in range(count):
+            ledger.reserve("flights", charge, query="q")
+        with pytest.raises(BudgetExceeded):
+            ledger.reserve("flights", charge, query="q")
+        assert ledger.spent("flights").more_like_last == 0
+        assert "There is room for no more release like the last one." in run("show", location).stdout
+
+
+def test_many_more_are_counted_up_to_a_thousand(run, ledger, location):
+    ledger.reserve("flights", gaussian(5000), query="q")
+    assert "There is room for at least 1,000 more releases like the last one." in run("show", location).stdout
+
+
+def test_the_last_release_is_known_after_a_checkpoint(sqlite_ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 3)
+    for charge in (laplace(0.1), laplace(0.1), laplace(0.4)):
+        sqlite_ledger.reserve("flights", charge, query="q")
+    sqlite_ledger.spent("flights")
+    with Ledger(tmp_path / "budget.db") as fresh:
+        assert fresh.spent("flights").more_like_last == sqlite_ledger.spent("flights").more_like_last == 6
+
+
+def test_lost_charges_count_as_spent(sqlite_ledger, tmp_path):
+    sqlite_ledger.reserve("flights", laplace(0.1), query="q")
+    sqlite_ledger.backup(tmp_path / "backup.db")
+    sqlite_ledger.restore(tmp_path / "backup.db", charges_unknown=True, reason="a disk failed")
+    told = sqlite_ledger.spent("flights")
+    assert (told.epsilon, told.delta, told.share, told.more_like_last) == (3, 1e-6, 1, 0)

@@ -1,11 +1,14 @@
 """Whose budget it is: releases about others, under another relation or from other tables are refused."""
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from charges import laplace
+from typer.testing import CliRunner
 
+from charges import laplace
 from osgt import Dataset, Ledger
+from osgt.cli import app
 from osgt.ledger import OtherSubjectError
 
 CHARGE = laplace(0.1)
@@ -136,3 +139,104 @@ class TestTables:
         sqlite_ledger.change_tables("flights", add=["others"])
         self.query(sqlite_ledger, tmp_path / "others.parquet").release(0.1, 1e-9)
         assert sqlite_ledger.spent("flights").tables == ("rides", "others")
+
+
+CSV = "rider,city,fare,minutes\n" + "".join(f"{i},Bern,1.5,{i}\n" for i in range(20))
+
+QUERY = """
+[data]
+source = "rides.csv"
+privacy_unit = "rider"
+ledger = "{ledger}"
+dataset = "flights"
+
+[data.types]
+{column} = "{dtype}"
+
+[groups]
+by = ["city"]
+max_groups = 1
+max_rows_per_group = 1
+
+[[aggregates]]
+kind = "mean"
+column = "{column}"
+bounds = [0, 30]
+
+[budget]
+epsilon = 0.1
+delta = 1e-9
+"""
+
+
+class TestDeclaredTypes:
+    """Each release of a CSV file declares the types of the columns that it needs."""
+
+    @pytest.fixture(params=["file", "frame"])
+    def mean(self, request, sqlite_ledger, tmp_path):
+        """Release the mean of a column, from a CSV file and from a frame of Python objects."""
+        (tmp_path / "rides.csv").write_text(CSV, encoding="utf-8")
+        source = (
+            tmp_path / "rides.csv" if request.param == "file" else pd.read_csv(tmp_path / "rides.csv", dtype=object)
+        )
+
+        def released(column, **types):
+            data = Dataset(source, "rider", ledger=sqlite_ledger, dataset="flights", types={"rider": "string", **types})
+            groups = data.group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["Bern"])
+            return groups.mean(column, bounds=(0, 30)).release(0.1, 1e-9)
+
+        return released
+
+    @pytest.mark.parametrize("order", [("fare", "minutes"), ("minutes", "fare")])
+    def test_of_other_columns_are_no_change(self, mean, sqlite_ledger, order):
+        for column in (*order, *order):
+            mean(column, **{column: "float64"})
+        mean("fare", fare="float64", minutes="float64")
+        assert sqlite_ledger.spent("flights").releases == 5
+        with Ledger(sqlite_ledger.name) as again:
+            assert again.verify().ok
+            assert again.overview("flights").spending == again.spent("flights")
+
+    def test_another_type_of_the_same_column_is_refused(self, mean, sqlite_ledger):
+        mean("minutes", minutes="float64")  # nothing is said about fare
+        mean("fare", fare="float64")
+        for other in ("int64", "decimal(10, 2)", "string"):
+            with pytest.raises(OtherSubjectError, match=rf"column 'fare' of '.*' is {other[:5]}.* declared as float64"):
+                mean("minutes", minutes="float64", fare=other)
+        mean("minutes", minutes="float64")
+        assert sqlite_ledger.spent("flights").releases == 3
+
+    def test_a_cancelled_release_declares_nothing(self, sqlite_ledger):
+        table = {"name": "rides", "schema": "abc", "types": {"fare": "int64"}}
+        other = {**table, "types": {"fare": "float64"}}
+        sqlite_ledger.reserve("flights", CHARGE, query="q", unit="rider", table=table).cancel()
+        sqlite_ledger.reserve("flights", CHARGE, query="q", unit="rider", table=other)
+        with pytest.raises(OtherSubjectError, match="is int64 here, and was declared as float64"):
+            sqlite_ledger.reserve("flights", CHARGE, query="q", unit="rider", table=table)
+        sqlite_ledger.change_tables("flights", changed=["rides"])
+        sqlite_ledger.reserve("flights", CHARGE, query="q", unit="rider", table=table)
+
+    def test_a_column_more_is_a_change_still(self, sqlite_ledger, tmp_path, mean):
+        mean("fare", fare="float64")
+        (tmp_path / "rides.csv").write_text(CSV.replace("minutes\n", "minutes,tip\n", 1), encoding="utf-8")
+        data = Dataset(tmp_path / "rides.csv", "rider", ledger=sqlite_ledger, dataset="flights")
+        with pytest.raises(OtherSubjectError):
+            data.count_units().release(0.1, 0)
+
+    @pytest.mark.parametrize("order", [("fare", "minutes"), ("minutes", "fare")])
+    def test_in_query_files(self, sqlite_ledger, tmp_path, monkeypatch, order):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "rides.csv").write_text(CSV, encoding="utf-8")
+
+        def run(column, dtype):
+            text = QUERY.format(ledger=sqlite_ledger.name, column=column, dtype=dtype)
+            (tmp_path / "q.toml").write_text(text, encoding="utf-8")
+            return CliRunner().invoke(app, ["release", "--query", "q.toml", "--out", "out.csv", "--overwrite"])
+
+        for column in (*order, *order):
+            result = run(column, "float64")
+            assert result.exit_code == 0, result.output
+        refused = run(order[0], "int64")
+        assert refused.exit_code != 0
+        assert f"column '{order[0]}' of 'rides' is int64 here" in " ".join(refused.output.split())
+        assert sqlite_ledger.spent("flights").releases == 4

@@ -1,8 +1,9 @@
 """The tests' own PostgreSQL server works, and says what is missing where it cannot."""
 
-import postgres_server
 import psycopg
 import pytest
+
+import postgres_server
 
 
 def test_every_test_has_a_database_of_its_own(postgres_database, postgres_url):

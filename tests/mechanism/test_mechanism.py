@@ -200,6 +200,16 @@ class TestFloats:
         assert noise.std() == pytest.approx(mechanism.noise.std(), rel=0.03)
 
 
+class TurnsIntoAnArray:
+    """What turns itself into an array of any kind, as the variables of a file do."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
 class TestColumns:
     def test_pandas(self, mechanism):
         assert mechanism.release(pandas.Series([1, 2, 3])).dtype == np.int64
@@ -207,6 +217,41 @@ class TestColumns:
         assert mechanism.release(pandas.Series([1, 2, 3], dtype=object)).dtype == np.int64
         with pytest.raises((TypeError, ValueError)):
             mechanism.release(pandas.Series([1, None, 3], dtype="Int64"))
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            np.ma.array([1, 2, 3], mask=[False, True, False]),
+            np.ma.array([1, 2, 3]),
+            np.ma.array([1, 2, 3], mask=False)[1:2],
+            [np.ma.array([1, 2], mask=[True, False]), np.ma.array([3, 4])],
+            (1, np.ma.masked),
+            np.array([1, np.ma.masked], dtype=object),
+            TurnsIntoAnArray(np.ma.array([1, 2], mask=[True, False])),
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["integers", "floats"])
+    def test_masked_arrays_are_refused_whatever_they_hold(self, kind, values):
+        """NumPy takes the mask away, and what is under it would be published."""
+        with pytest.raises(TypeError, match=r"^values must have no mask"):
+            Mechanism(1, 1e-6, values=kind).release(values)
+
+    @pytest.mark.parametrize("kind", ["integers", "floats"])
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pandas.array([1, None], dtype="Int64"),
+            pandas.array([1.5, None], dtype="Float64"),
+            pandas.array([True, None], dtype="boolean"),
+            pandas.Series([1.5, pandas.NA], dtype="Float64"),
+            pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64"), "b": [1, 2]}),
+            [pandas.array([1, None], dtype="Int64"), pandas.array([1, 2], dtype="Int64")],
+            [1, pandas.NA],
+        ],
+    )
+    def test_missing_values_of_pandas_are_refused(self, kind, values):
+        with pytest.raises((TypeError, ValueError), match=r"none missing|values are floats|got NaN"):
+            Mechanism(1, 1e-6, values=kind).release(values)
 
     def test_polars(self, mechanism):
         assert mechanism.release(polars.Series([1, 2, 3])).dtype == np.int64

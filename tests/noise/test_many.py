@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from goodness import FALSE_ALARM
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
 
+from goodness import FALSE_ALARM
 from osgt import OSGT, DiscreteOSGT
 from osgt.noise.many import _ERROR, ManySum, _least_inside, _table
 

@@ -7,12 +7,12 @@ import flint
 import numpy as np
 import pytest
 from law_oracle import TermByTerm, mp, relative_error
-from quartic import QuarticPotential
 
 from osgt import DiscreteOSGT
-from osgt.noise.integer import IntegerLaw
-from osgt.noise.offset import OffsetPotential
-from osgt.noise.real import RealLaw
+from osgt.noise.integer import IntegerDistribution
+from osgt.noise.osgt import OffsetPotential
+from osgt.noise.real import RealDistribution
+from quartic import QuarticPotential
 
 #: Steep at 0, steep only further out, wide, and narrow although flat at 0.
 QUARTICS = [(1.0, 0.1), (0.05, 0.02), (0.01, 1e-9), (0.0, 1e-10), (0.0, 0.1)]
@@ -25,7 +25,7 @@ def quartic_oracle(slope, quartic):
 
 @pytest.fixture(params=QUARTICS, ids=str)
 def quartic(request):
-    return IntegerLaw(QuarticPotential(*request.param)), quartic_oracle(*request.param)
+    return IntegerDistribution(QuarticPotential(*request.param)), quartic_oracle(*request.param)
 
 
 class TestAnotherFamily:
@@ -133,7 +133,7 @@ class TestPromises:
                 assert abs(found - rise) <= rise * Fraction(2) ** -50
 
     def test_tails_are_as_exact_as_promised(self, potential):
-        law = RealLaw(potential)
+        law = RealDistribution(potential)
         with mp.workdps(30):
             whole = _tail(potential, 0.0)
             for y in law.std() * np.array([0.1, 0.7, 1.3, 2.9]):

@@ -7,9 +7,20 @@ import pytest
 from scipy.stats import binomtest
 
 from osgt import DiscreteOSGT, Mechanism, PrivacyProfile
-from osgt.paper.experiment import averaged, clopper_pearson, counted, empirical_bernstein, loss, tally
-from osgt.paper.importance import proposal, weighted
-from osgt.paper.measurement import FALSE_ALARM, experiment_picture, measure, total_applications
+from osgt.paper.experiment import (
+    FALSE_ALARM,
+    averaged,
+    clopper_pearson,
+    counted,
+    empirical_bernstein,
+    experiment_picture,
+    loss,
+    measure,
+    proposal,
+    tally,
+    total_applications,
+    weighted,
+)
 
 LAW = DiscreteOSGT(15, math.sqrt(630))
 APPLICATIONS = 1_500_000

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from quartic import QUARTIC
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.privacy.estimate import Estimate
 from osgt.privacy.pair import Pair
+from quartic import QUARTIC
 
 
 def estimated(profile, epsilon, log_delta):

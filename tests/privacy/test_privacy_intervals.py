@@ -8,7 +8,7 @@ from privacy_oracles import contour_delta, enumerated_delta, gaussian_delta, the
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.privacy import engine
-from osgt.privacy.gathered import gathered
+from osgt.privacy.composed import gather
 from osgt.privacy.pair import Pair
 
 
@@ -92,7 +92,7 @@ def test_gathered_groups_are_dominated():
     """Each P-mass on a grid point came with as much Q-mass as the point says: both add up to no more than there was."""
     rng = np.random.default_rng(3)
     losses, p = rng.normal(0.1, 1.0, 400), rng.dirichlet(np.ones(400))
-    law, log_factor = gathered(np.log(p), losses, 0.05, 2.0)
+    law, log_factor = gather(np.log(p), losses, 0.05, 2.0)
     points = (law.start + np.arange(len(law.masses))) * law.step
     masses = law.masses * np.exp(log_factor - 2.0 * points)
     assert masses.sum() == pytest.approx(1.0, rel=1e-12)

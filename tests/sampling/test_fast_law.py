@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from goodness import FALSE_ALARM, chi_square, five_percent_wider, log_ratio, moments
 from scipy import stats
 
+from goodness import FALSE_ALARM, chi_square, five_percent_wider, log_ratio, moments
 from osgt import DiscreteOSGT
 from osgt.sampling import Sampler
 from osgt.sampling.certified import tail_index

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from goodness import FALSE_ALARM
 from scipy import stats
 
+from goodness import FALSE_ALARM
 from osgt import DiscreteOSGT
 from osgt.sampling import Sampler
 

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from goodness import FALSE_ALARM, chi_square
 from scipy import stats
 from scripted import ScriptedBytes
 
+from goodness import FALSE_ALARM, chi_square
 from osgt import DiscreteOSGT
 from osgt.sampling import Sampler, reference
 

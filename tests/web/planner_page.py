@@ -76,6 +76,7 @@ class Planner:
 
     def __init__(self, browser, link, **options):
         self.context = browser.new_context(accept_downloads=True, **options)
+        self.context.set_default_timeout(2 * _SECONDS * 1000)  # the machine may be busy
         self.page = self.context.new_page()
         self.told, self.asked, self.bodies = [], [], []
         self.context.on("page", self._watched)
@@ -83,7 +84,7 @@ class Planner:
         self.page.goto(link)
         self.page.wait_for_selector("#planner")
         self.page.wait_for_load_state("load")
-        self.root = self.page.url.removesuffix("/")
+        self.root = self.page.url.partition("?")[0].removesuffix("/")
         self.origin = "/".join(self.root.split("/")[:3])
 
     def _watched(self, page):
@@ -167,7 +168,7 @@ class Planner:
 
     def finished(self):
         """Wait for the end of a job, or for the words why there is none."""
-        self.page.wait_for_selector("#notice.wrong, #main > form:not(#planner) button", timeout=_SECONDS * 1000)
+        self.page.wait_for_selector("#notice.wrong, #main > form:not(#planner) button", timeout=2 * _SECONDS * 1000)
 
     def download(self, selector):
         with self.page.expect_download() as saving:
@@ -175,7 +176,7 @@ class Planner:
         return Path(saving.value.path()).read_bytes()
 
 
-def until(is_true, seconds=_SECONDS):
+def until(is_true, seconds=2 * _SECONDS):
     """Wait for something; the policy of the page keeps the browser from doing that itself."""
     end = time.monotonic() + seconds
     while not is_true():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from osgt.web.accepted import accepted_epsilon
+from osgt.web.checking import accepted_epsilon
 
 ROUND = [float(f"{digits}e{power}") for power in range(-6, 2) for digits in range(10, 100)]
 

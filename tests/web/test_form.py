@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.tables.aggregates import AGGREGATES
-from osgt.tables.file_text import query_file_text
-from osgt.tables.query_file import query_file_model, query_file_of
-from osgt.web.arguments import arguments_of
-from osgt.web.entries import Entries, number, whole
+from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.model import query_file_model, query_file_of
+from osgt.query.file.text import query_file_text
+from osgt.web.entries import Entries, arguments_of, number, whole
 from osgt.web.form import fields_of, normalised, plain_of
 
 
@@ -78,6 +77,10 @@ def query_files(draw):
     options = {
         "table": names,
         "delimiter": st.sampled_from(";|"),
+        "quote": st.sampled_from(["'", "none"]),
+        "encoding": st.just("latin-1"),
+        "decimal": st.just(","),
+        "date_format": st.just("%d.%m.%Y"),
         "neighbours": st.just("change_one"),
         "types": st.dictionaries(names, st.sampled_from(["int64", "date", "decimal(9, 2)"]), min_size=1, max_size=2),
         "derive": st.dictionaries(names, names, min_size=1, max_size=2),
@@ -215,7 +218,10 @@ class TestKeys:
         ("kind", "lines", "values"),
         [
             ("text", "a\n b \n\nc", ["a", "b", "c"]),
+            ("text", "Cardiology, Emergency,Surgery ,", ["Cardiology", "Emergency", "Surgery"]),
+            ("text", 'a, "b, c"\n"d ""e"""\nf "g" h, i"j', ["a", "b, c", 'd "e"', 'f "g" h', 'i"j']),
             ("whole", "1\n-2", [1, -2]),
+            ("whole", "1, 2,3", [1, 2, 3]),
             ("date", "2026-01-31", [datetime.date(2026, 1, 31)]),
             ("truth", "true\nfalse", [True, False]),
         ],
@@ -232,8 +238,18 @@ class TestKeys:
             ("date", "31.1.2026", "a date"),
             ("truth", "yes", "true or false"),
             ("text", "", "Give"),
+            ("text", " , ,", "Give"),
+            ("text", '"a, b', "around all of a value"),
+            ("text", '"a" b', "around all of a value"),
         ],
     )
     def test_of_another_type_are_told_at_the_field(self, kind, lines, words):
         _, problems = self.entered(kind, lines)
         assert words in problems["keys.list.k"]
+
+    @pytest.mark.parametrize("values", [["a, b", "c"], ['"a"', 'b"c', '"'], [",", "a,b,c"], ["a b", "'c, d'"]])
+    def test_with_commas_and_quotation_marks_are_typed_so_that_they_come_back(self, values):
+        fields = fields_of({"groups": {"by": ["k"], "public_keys": {"k": values}}})
+        assert fields.one("keys.kind") == "lists"
+        plain, problems = plain_of(fields)
+        assert (plain["groups"]["public_keys"], problems) == ({"k": values}, {})

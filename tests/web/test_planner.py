@@ -3,7 +3,9 @@
 import html
 import math
 import re
+import threading
 import time
+from decimal import ROUND_CEILING, Context
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,13 +13,17 @@ import pytest
 from asgi import Browser
 
 from osgt import Dataset, Ledger
-from osgt.tables.query_file import query_file_of
-from osgt.web.accepted import accepted_epsilon
+from osgt.api.query_file import build_single_query
+from osgt.query.file.model import query_file_of
+from osgt.web import jobs
 from osgt.web.app import Web
+from osgt.web.checking import accepted_epsilon
 from osgt.web.form import fields_of
 from osgt.web.pages import Ids
 
 PORT = 8124
+#: Half-widths are shown with three digits, rounded up.
+UP = Context(prec=3, rounding=ROUND_CEILING)
 ROWS = [(person, city, 10.0 * (person % 3)) for person in range(300) for city in ("Bern", "Rome")]
 
 
@@ -80,6 +86,16 @@ def finished(browser, answer):
     raise AssertionError("the job does not end")
 
 
+class TestDeltaZero:
+    def test_is_no_advice_and_the_plan_says_what_it_costs(self, browser):
+        many = fields_of({"groups": {"by": ["city"], "public_keys": {"city": [f"city {i}" for i in range(12)]}}}).fields
+        page = browser.post("/", asked(**many, **{"budget.delta": ["0"], "groups.max_groups": ["12"]}))
+        assert "δ = 0 makes intervals up to" in text_of(page)
+        assert "0 where all groups are given" not in text_of(page)
+        usual = browser.post("/", asked(**many, **{"budget.delta": ["1e-8"], "groups.max_groups": ["12"]}))
+        assert "δ = 0 makes" not in text_of(usual)
+
+
 class TestStart:
     def test_is_empty(self, browser):
         page = browser.get("/")
@@ -110,7 +126,7 @@ class TestPlan:
         plan = query.plan(epsilon, 1e-7, charged=True)
         for columns in (plan.columns, *plan.alternatives.values()):
             for column in columns:
-                assert f"±{float(f'{column.half_width:.3g}'):,g}" in page
+                assert f"±{float(UP.create_decimal_from_float(column.half_width)):,g}" in page
         query.dataset.close()
 
     def test_says_what_is_left_in_the_ledger(self, browser):
@@ -125,7 +141,7 @@ class TestPlan:
         page = browser.post("/", fields)
         [found] = re.findall(r"This error needs <strong>ε = ([\d.]+)</strong>", page.text)
         file = query_file_of(PLAIN)
-        query = file.query()
+        query = build_single_query(file)
         here, below = (query.plan(epsilon, 1e-7, charged=True).columns[0].half_width for epsilon in near(float(found)))
         assert here <= 10 < below
         assert f"epsilon = {float(found):g}" in page.text
@@ -199,7 +215,7 @@ class TestProblems:
             ("groups.max_groups", "0", "groups.max_groups", "This must be"),
             ("groups.max_groups", "two", "groups.max_groups", "whole number"),
             ("groups.max_rows_per_group", "-1", "groups.max_rows_per_group", "This must be"),
-            ("keys.list.city", "", "keys.list.city", "one on each line"),
+            ("keys.list.city", "", "keys.list.city", "with commas between them"),
             ("aggregates.1.column", "fair", "aggregates.1.column", "no column"),
             ("aggregates.1.bounds.low", "30", "aggregates.1.bounds.low", "30"),
             ("aggregates.1.bounds.low", "", "aggregates.1.bounds.low", "both"),
@@ -290,6 +306,22 @@ class TestPublish:
         assert (folder / "release.parquet").exists()
 
 
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("lists", "said"),
+        [
+            ({"city": "Bern, Rome"}, ["2 groups: Bern, Rome"]),
+            ({"city": '"Bern, Rome"'}, ['1 group: "Bern, Rome"']),
+            ({"city": ",".join(map(str, range(20)))}, ["20 groups: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more"]),
+            ({"city": "Bern, Rome", "person": "1, 2, 3"}, ["2 values: Bern", "3 values: 1, 2, 3", "6 groups in all"]),
+        ],
+    )
+    def test_that_are_given_are_counted_and_shown(self, browser, lists, said):
+        fields = {f"keys.list.{name}": [text] for name, text in lists.items()}
+        page = text_of(browser.post("/", asked(**fields, **{"groups.by": list(lists)})))
+        assert [words for words in said if words not in page] == []
+
+
 class TestSuggest:
     def test_is_charged_and_fills_in_what_is_open(self, browser):
         fields = asked(
@@ -311,6 +343,28 @@ class TestSuggest:
         with Ledger("budget.db") as ledger:
             [entry] = ledger.history("rides")
         assert entry.epsilon == 0.5
+
+    def test_of_noise_alone_is_not_applied(self, browser):
+        """As for a group that nobody is in, because its name is two names."""
+        fields = asked(
+            **{
+                "once": [KEY],
+                "suggest.epsilon": ["0.5"],
+                "suggest.confirm": ["yes"],
+                "groups.max_rows_per_group": [""],
+                "aggregates.1.bounds.low": [""],
+                "aggregates.1.bounds.high": [""],
+                "keys.list.city": ['"Bern, Rome"'],
+            }
+        )
+        page = finished(browser, browser.post("/suggest", fields))
+        assert "Use these bounds" not in page.text
+        assert "clear" not in text_of(page)
+        assert "about max_rows_per_group and the bounds of fare, so no number is filled in" in text_of(page)
+        sent = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
+        filled = {html.unescape(name): html.unescape(value) for name, value in sent}
+        assert filled["groups.max_groups"] == "2"
+        assert filled["groups.max_rows_per_group"] == filled["aggregates.1.bounds.high"] == ""
 
     @pytest.mark.parametrize(
         ("changed", "at"),
@@ -356,3 +410,44 @@ class TestFiles:
         assert "sandbox" in answer.headers["content-security-policy"]
         assert browser.post("/ledger", asked(**{"data.ledger": ["nothing.db"]})).status in (200, 400)
         assert browser.post("/ledger", asked(**{"data.ledger": [""]})).status == 400
+
+
+def wide(folder, columns):
+    """A query file of one number for each of many columns."""
+    pq.write_table(pa.table({"person": [1], **{f"c{i}": [1.0] for i in range(columns)}}), folder / "wide.parquet")
+    sums = "".join(f'[[aggregates]]\nkind = "sum"\ncolumn = "c{i}"\nbounds = [0, {i + 1}]\n' for i in range(columns))
+    limits = "[groups]\nmax_rows_per_group = 1\n[budget]\nepsilon = 1\ndelta = 1e-7\n"
+    return f'[data]\nsource = "wide.parquet"\nprivacy_unit = "person"\n{limits}{sums}'
+
+
+class TestPatience:
+    # What is raised in a finaliser is lost, with a warning, and raised again a second later.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    @pytest.mark.parametrize("query", ["wide", "long"])
+    def test_a_page_that_takes_too_long_is_ended(self, browser, folder, monkeypatch, query):
+        """Plans of hundreds of columns take hours; and so does a file of the largest size that is sent."""
+        monkeypatch.setattr(jobs, "SECONDS", 2.0)
+        text = wide(folder, 400)
+        if query == "long":
+            text += "".join(f'[[aggregates]]\nkind = "count"\nname = "n{i}"\n' for i in range(10_000))
+        answer = browser.post("/", {"do": ["load"], "query": [text]})
+        assert answer.status == 422
+        assert "takes longer than 2 seconds" in answer.text
+        # The next page is made as ever, by a thread that nothing is raised in any more.
+        monkeypatch.setattr(jobs, "SECONDS", 600.0)
+        assert browser.post("/", asked()).status == 200
+
+    def test_stops_only_what_is_inside(self, monkeypatch):
+        """Also if the time is over just when the work is done."""
+        monkeypatch.setattr(jobs, "SECONDS", 0.0)
+        ended = 0
+        for turn in range(300):
+            gone = threading.Event()
+            try:
+                jobs.patiently(gone, lambda turn=turn: sum(range(turn)) + sum(each for each in range(turn * 10)))
+            except jobs.StoppedError:
+                ended += 1
+            finally:
+                gone.set()
+            assert sum(each for each in range(1_000)) == 499_500
+        assert ended > 0

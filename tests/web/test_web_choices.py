@@ -106,10 +106,10 @@ class TestPromise:
     @pytest.mark.parametrize(
         ("neighbours", "unit", "words"),
         [
-            ("", "column", "Adding or removing one person with all rows"),
-            ("change_one", "column", "Exchanging all rows of one person"),
+            ("", "column", "Adding or removing all rows of one person"),
+            ("change_one", "column", "Replacing all rows of one person by others"),
             ("", "row", "Adding or removing one row"),
-            ("change_one", "row", "Exchanging one row for any other"),
+            ("change_one", "row", "Replacing one row by another"),
         ],
     )
     def test_says_what_is_exchanged(self, page, neighbours, unit, words):

@@ -11,6 +11,7 @@ import pytest
 from planner_page import Planner, served
 
 from osgt import Ledger
+from osgt.web.form import typed_value
 
 SECRET = "TOPSECRET"
 
@@ -221,7 +222,7 @@ class TestNames:
         planner.choose("keys.kind", "lists")
         for name in NAMES:
             lines = [f"{name}={i}" for i in range(2)] if name.strip() == name and "\n" not in name else ["other"]
-            planner.type(f"keys.list.{name}", "\n".join(lines))
+            planner.type(f"keys.list.{name}", "\n".join(map(typed_value, lines)))
         for number, name in enumerate(NAMES[:1] + NAMES[6:8]):
             planner.choose(f"aggregates.{number}.kind", "sum")
             planner.choose(f"aggregates.{number}.column", f"{name} #")

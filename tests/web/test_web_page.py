@@ -11,9 +11,10 @@ from planner_page import Planner, served, until
 from typer.testing import CliRunner
 
 from osgt import Dataset, Ledger
+from osgt.api.query_file import build_query
 from osgt.cli import app
-from osgt.tables.cards import width
-from osgt.tables.query_file import query_file_of
+from osgt.query.file.model import query_file_of
+from osgt.render.table_cards import width
 
 WIDTHS = (390, 768, 1280)
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -314,7 +315,7 @@ class TestFiles:
         found = {}
         exec(compile(f"{start}plan = query.plan({arguments})", "release.py", "exec"), found)
         file = query_file_of(tomllib.loads(text))
-        query = file.asked(file.data.ledger)
+        query = build_query(file, file.data.ledger)
         expected = query.plan(**file.budget.given(), **file.plan_options())
         assert str(found["plan"]) == str(expected)
         for each in (found["query"], query):
@@ -415,6 +416,30 @@ class TestLooks:
             assert planner.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
             found = axe.Axe().run(planner.page, options={"runOnly": RULES}).response["violations"]
             assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+
+    def test_a_page_that_is_loaded_again_keeps_what_was_entered(self, planner):
+        """Of this tab, also in a field that was not left; what is charged has to be ticked again."""
+        planner.load(QUERY)
+        planner.type("budget.epsilon", "0.7")
+        planner.choose("keys.kind", "lists")
+        planner.type("keys.list.city", "Bern, Rome")
+        planner.page.check("[name='publish.confirm']")
+        with planner.page.expect_response("**/keep"):
+            planner.field("data.table").fill("not left")
+        other = planner.context.new_page()
+        other.goto(f"{planner.root}/")
+        planner.page.reload()
+        assert planner.field("budget.epsilon").input_value() == "0.7"
+        assert planner.field("keys.list.city").input_value() == "Bern, Rome"
+        assert planner.field("data.table").input_value() == "not left"
+        assert not planner.page.is_checked("[name='publish.confirm']")
+        planner.type("data.table", "")
+        assert "2 groups: Bern, Rome" in planner.words()
+        assert planner.intervals()
+        assert other.input_value("[name='data.source']") == ""
+        other.close()
+        planner.page.goto(f"{planner.root}/")
+        assert planner.field("budget.epsilon").input_value() == ""
 
     def test_the_server_is_gone(self, chromium, tmp_path):
         """The page says so, in words."""

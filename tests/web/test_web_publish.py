@@ -10,11 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from planner_page import Planner, Server, served, until
-from postgres_server import new_schema
 from typer.testing import CliRunner
 
 from osgt import Ledger
 from osgt.cli import app
+from postgres_server import new_schema
 
 CITIES, PEOPLE = ("Bern", "Oslo", "Rome"), 3_000
 
@@ -122,6 +122,8 @@ def test_from_postgresql(planner, server, postgres_url):
                     copy.write_row(tuple(row.values()))
         planner.type("data.source", url)
         planner.type("data.table", "rides")
+        with planner.updating():
+            planner.page.get_by_role("button", name="Connect").click()
         planner.choose("data.dataset", "people")
         fill(planner)
         password = url.partition("@")[0].rpartition(":")[2]
@@ -326,6 +328,8 @@ def test_the_server_is_ended_in_the_middle(chromium, tmp_path, slow, number):
     try:
         planner = Planner(chromium, server.link())
         planner.load(text)
+        with planner.updating():
+            planner.page.get_by_role("button", name="Connect").click()
         planner.publish("slow.parquet", "slow.html", finished=False)
         planner.page.wait_for_selector("[data-poll]")
         with Ledger(tmp_path / "budget.db") as ledger:

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from osgt.auditing.budget import SAMPLED, Options, Progress
-from osgt.auditing.claims import Claim
+from osgt.auditing.check import SAMPLED, Audit, Check, Options, Progress
 from osgt.auditing.curve import curve, many, one_by_one
-from osgt.auditing.result import Audit, Check
+from osgt.auditing.evidence import Claim
+from osgt.auditing.independence import Drawn, independence
 from osgt.auditing.sampler import sampler
 from osgt.mechanism import Mechanism
-from osgt.noise.parameters import real_number
-from osgt.privacy.arguments import count
+from osgt.noise.arguments import count, real_number
 
 #: Draws of a mechanism that gives one output at a time, and of one that gives many.
 _ONE_BY_ONE, _MANY = 20_000, 1_000_000
+
+#: Numbers of a release whose draws are held against each other, each by itself.
+_COLUMNS = 8
 
 #: Fewer draws than this are refused.
 _FEWEST = 1000
@@ -84,20 +86,15 @@ def audit(
     True
     """
     started = time.perf_counter()
-    if not 0 < real_number("false_alarm", false_alarm, positive=True) < 1:
-        raise ValueError(f"false_alarm must be between 0 and 1, got {false_alarm!r}")
-    if draws is not None and count("draws", draws) < _FEWEST:
-        raise ValueError(f"draws must be at least {_FEWEST:,}, got {draws!r}: fewer say nothing")
-    seconds = math.inf if minutes is None else 60 * real_number("minutes", minutes, positive=True)
-    options = Options(draws, seconds, false_alarm, progress, real_rows)
+    options = _options(draws, minutes, false_alarm, progress, real_rows=real_rows)
     if isinstance(target, Mechanism):
         subject, checks = _of_mechanism(target, options)
     elif hasattr(target, "plan") and hasattr(target, "release"):
         if epsilon is None or delta is None:
             raise ValueError("epsilon and delta must be given: the promise that is audited")
-        from osgt.auditing.query_audit import audited  # noqa: PLC0415 - the extra "tables"
+        from osgt.auditing.query_audit import audit_tables  # noqa: PLC0415 - the extra "tables"
 
-        subject, checks = audited(target, epsilon, delta, options, measure_left_out=measure_left_out)
+        subject, checks = audit_tables(target, epsilon, delta, options, measure_left_out=measure_left_out)
     elif callable(target):
         if data is None or neighbour is None:
             raise ValueError("data and neighbour must be given: two data sets that differ in one person")
@@ -110,12 +107,23 @@ def audit(
         raise TypeError(
             f"target must be a query, a Publication, a Mechanism or a function, got {type(target).__name__}"
         )
-    found = tuple(checks)
-    return Audit(subject, found, time.perf_counter() - started)
+    return Audit(subject, tuple(checks), time.perf_counter() - started)
+
+
+def _options(
+    draws: int | None, minutes: float | None, false_alarm: float, progress: Progress, *, real_rows: bool
+) -> Options:
+    """Check the options that all targets share."""
+    if not 0 < real_number("false_alarm", false_alarm, positive=True) < 1:
+        raise ValueError(f"false_alarm must be between 0 and 1, got {false_alarm!r}")
+    if draws is not None and count("draws", draws) < _FEWEST:
+        raise ValueError(f"draws must be at least {_FEWEST:,}, got {draws!r}: fewer say nothing")
+    seconds = math.inf if minutes is None else 60 * real_number("minutes", minutes, positive=True)
+    return Options(draws, seconds, false_alarm, progress, real_rows)
 
 
 def _of_mechanism(mechanism: Mechanism, options: Options) -> tuple[str, Iterator[Check]]:
-    """The sampler, and the curve of a person who changes all values as far as they may."""
+    """The sampler, its draws against each other, and the curve of a person who changes all values as far as may be."""
     noise, step = mechanism.noise, mechanism.step
     shift = mechanism.profile.parts[0].shift
     coordinates = mechanism.coordinates
@@ -128,9 +136,14 @@ def _of_mechanism(mechanism: Mechanism, options: Options) -> tuple[str, Iterator
         steps = seen.astype(np.float64) / step
         return (noise.potential(np.abs(steps - shift)) - noise.potential(np.abs(steps))).sum(axis=1)
 
+    def drawn(groups: int) -> list[Drawn]:
+        released = mechanism.release(np.zeros((groups, min(coordinates, _COLUMNS)), dtype=dtype))
+        return [(noise, np.asarray(released / step).astype(np.int64))]
+
     def checks() -> Iterator[Check]:
-        each = options.false_alarm / 2
+        each = options.false_alarm / 3
         yield sampler(noise, options.budget(SAMPLED, 0.5, each))
+        yield independence(drawn, false_alarm=each)
         claim = Claim.of(mechanism.epsilon, mechanism.delta, mechanism.profile)
         budget = options.budget(max(10_000, _MANY // coordinates), 1.0, each)
         yield curve(outputs, 0, 1, claim, budget, loss=loss)

@@ -1,33 +1,83 @@
 """Whole releases with many canaries: units in groups of their own, put in or left out by coins, all in one release.
 
 Where units are exchanged rather than added, a coin decides between two versions of a canary.
+
+Guesses about many canaries at once give a lower bound on ε from one release:
+Steinke, Nasr and Jagielski, Privacy Auditing with One (1) Training Run (2023), Corollary 5.4 and Appendix D: m canaries
+are put in by fair coins, an (ε, δ)-private algorithm runs once, and r of the coins are guessed from its output; on the
+others one abstains. Then v or more guesses are right with probability at most
+
+    P[W ≥ v] + 2·m·δ·max over i of P[v > W ≥ v - i]/i,      W binomial with r trials and probability e^ε/(1 + e^ε).
+
+Several independent runs, each with canaries of its own, are one run of all of them.
 """
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from osgt.auditing.budget import Progress
-from osgt.auditing.claims import epsilon_at
+from osgt.api.query import Query
+from osgt.auditing.check import Check, Finding, Progress
+from osgt.auditing.evidence import epsilon_at
 from osgt.auditing.made_rows import Row
 from osgt.auditing.neighbours import Maker
-from osgt.auditing.one_run import PARTS, guesses_of, least_epsilon, smallest_p_value
-from osgt.auditing.result import Check, Finding
 from osgt.auditing.stage import Stage, groups_of, keys_of
+from osgt.limits.bounding import fresh_salt
+from osgt.plan.inputs import profile_of_all
+from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
+from osgt.release.measuring import exact_numbers, prepared, shown_keys, with_noise
 from osgt.sampling.entropy import SystemEntropy
-from osgt.tables.bounding import fresh_salt
-from osgt.tables.measuring import exact_numbers, prepared, shown_keys, with_noise
-from osgt.tables.plan import Plan
-from osgt.tables.planning import profile_of_all
-from osgt.tables.query import Query
+
+#: Of the canaries, the part that is guessed: those that the output speaks most clearly about. All are tried.
+PARTS = (0.125, 0.25, 0.5, 1.0)
+
+
+def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """The probability, at most, of so many right guesses if the algorithm is (ε, δ)-differentially private."""
+    chance = 1.0 / (1.0 + math.exp(-epsilon))
+    by_luck = float(binom.sf(right - 1, guesses, chance))
+    if delta == 0 or right == 0:
+        return min(1.0, by_luck)
+    missed = np.arange(1, right + 1)
+    below = np.cumsum(binom.pmf(right - missed, guesses, chance))
+    return min(1.0, by_luck + 2.0 * canaries * delta * float(np.max(below / missed)))
+
+
+def guesses_of(scores: NDArray[np.float64], inside: NDArray[np.bool_], part: float) -> tuple[int, int]:
+    """Count the guesses, and the right ones: canaries with the largest scores are guessed in, with the least out."""
+    each = max(1, round(part * len(scores) / 2))
+    order = np.argsort(scores, kind="stable")
+    right = int(np.count_nonzero(inside[order[-each:]])) + int(np.count_nonzero(~inside[order[:each]]))
+    return 2 * each, right
+
+
+def smallest_p_value(scores: NDArray[np.float64], inside: NDArray[np.bool_], epsilon: float, delta: float) -> float:
+    """A p-value from all `PARTS`: the least, times how many there are."""
+    found = [p_value(len(scores), *guesses_of(scores, inside, part), epsilon, delta) for part in PARTS]
+    return min(1.0, len(PARTS) * min(found))
+
+
+def least_epsilon(scores: NDArray[np.float64], inside: NDArray[np.bool_], delta: float, error: float) -> float:
+    """A lower bound on ε at this δ, wrong with probability at most `error`."""
+    if smallest_p_value(scores, inside, 0.0, delta) > error:
+        return 0.0
+    low, high = 0.0, 1.0
+    while smallest_p_value(scores, inside, high, delta) <= error and high < 64:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if smallest_p_value(scores, inside, middle, delta) <= error else (low, middle)
+    return low
+
 
 #: Canaries in one release, and rows that it has at most: these are written to the engine.
 _MOST_CANARIES, _MOST_ROWS = 250, 60_000
@@ -61,12 +111,12 @@ class _Table:
 
     @property
     def groups(self) -> int:
-        """How many groups of its own a canary has."""
-        return self.query.groups.most if self.query.groups.by else 1
+        """The number of groups of its own that a canary has."""
+        return self.query.groups.max_groups_per_unit if self.query.groups.by else 1
 
     @property
     def crowd(self) -> int:
-        """How many others make that a group is shown."""
+        """The number of others that a group needs to be shown."""
         plan = self.plan
         if plan.selector is None or plan.threshold is None:
             return 0
@@ -93,7 +143,7 @@ def canaries(
     false_alarm: float = 1e-6,
     progress: Progress = lambda what, done: None,
 ) -> Check | None:
-    """One release of a made table, and what guesses about its canaries say about ε; None if there is no room.
+    """Release a made table once, and judge ε by guesses about its canaries; None if there is no room.
 
     Tables that are released together all speak about the same canaries.
     """
@@ -138,48 +188,83 @@ def canaries(
 
 def _stand(tables: Sequence[_Table]) -> _Stand | None:
     """Canaries that are in groups of their own in each table, as far as there are such; None if there are too few."""
-    exchanged = tables[0].plan.neighbours == "change_one"
-    versions = 2 if exchanged else 1
+    versions = 2 if tables[0].plan.neighbours == "change_one" else 1
     makers = [Maker(table.stage, most=_MOST_CANARIES * table.groups * versions) for table in tables]
-    keys = [maker.counting_keys() for maker in makers]
-    room = [len(own) // (table.groups * versions) for own, table in zip(keys, tables, strict=True)]
-    each = sum(t.groups * (versions * t.crowd + (t.query.groups.max_rows or 1)) for t in tables)
-    number = min(_MOST_CANARIES, _MOST_ROWS // each, max(room))
+    nests = [_Nests(*each, versions) for each in zip(tables, makers, strict=True)]
+    rows = sum(nest.rows for nest in nests)
+    number = min(_MOST_CANARIES, _MOST_ROWS // rows, max(nest.room for nest in nests))
     if number < _FEWEST_CANARIES:
         return None
     inside: list[tuple[Row, ...]] = []
     outside: list[tuple[Row, ...]] = []
     others: list[Row] = []
     for i in range(number):
-        made: list[list[Row]] = [[], []]
-        for maker, table, every in zip(makers, tables, keys, strict=True):
-            start = i * table.groups * versions
-            own = every[start : start + table.groups * versions]
-            made[0] += maker.heavy(i, own[: table.groups])
-            made[1] += maker.heavy(i, own[table.groups :], low=True)
-            for key in own:
-                others += [maker.ordinary(number + len(others) + j, key) for j in range(table.crowd)]
-        for canary, rows in ((inside, made[0]), (outside, made[1])):
+        for canary, low in ((inside, False), (outside, True)):
+            made = [row for nest in nests for row in nest.canary(i, low=low)]
             # A row that is a unit by itself is in all tables at once.
-            canary.append(tuple([reduce(or_, rows)] if rows and makers[0].unit.each_row else rows))
-    units = {tuple(makers[0].named(i).values()) for i in range(number + len(others))}
-    if len(units) < number + len(others) and not makers[0].unit.each_row:
+            canary.append(tuple([reduce(or_, made)] if made and makers[0].unit.each_row else made))
+        for nest in nests:
+            others += nest.others(i, number + len(others))
+    if not makers[0].can_name(number + len(others)):
         return None  # two of them would be one
     return _Stand(tuple(inside), tuple(outside), tuple(others))
 
 
+@dataclass(frozen=True, eq=False)
+class _Nests:
+    """The groups of a table in which each canary is alone but for a crowd, in each of its versions."""
+
+    table: _Table
+    maker: Maker
+    versions: int
+
+    @cached_property
+    def keys(self) -> list[Row]:
+        """The keys with which rows count, each in a group of its own."""
+        return self.maker.counting_keys()
+
+    @property
+    def room(self) -> int:
+        """The number of canaries that there are groups for."""
+        return len(self.keys) // (self.table.groups * self.versions)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that a canary takes, with its crowd."""
+        return self.table.groups * (self.versions * self.table.crowd + (self.table.query.groups.max_rows or 1))
+
+    def own(self, canary: int) -> list[Row]:
+        """The keys of a canary, for its versions one after the other."""
+        size = self.table.groups * self.versions
+        return self.keys[canary * size : (canary + 1) * size]
+
+    def canary(self, number: int, *, low: bool) -> list[Row]:
+        """The rows of a canary in its first version, or in the other one, with low values."""
+        own, groups = self.own(number), self.table.groups
+        return self.maker.heavy(number, own[groups:] if low else own[:groups], low=low)
+
+    def others(self, canary: int, first: int) -> list[Row]:
+        """The rows of the crowd in the groups of a canary, each of a unit with a number of its own from `first` on."""
+        crowd = self.table.crowd
+        return [
+            self.maker.ordinary(first + i * crowd + j, key)
+            for i, key in enumerate(self.own(canary))
+            for j in range(crowd)
+        ]
+
+
 def _scores(table: _Table, stand: _Stand, coins: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """One release of a table: for each canary the logarithm of how much more likely it is with her than without."""
+    """Release a table once, and score each canary: the log of how much more likely that is with her than without."""
     stage, plan, salt, number = table.stage, table.plan, fresh_salt(), len(stand.inside)
     all_in, all_out = (_exact(stage, plan, stand.rows(np.full(number, each)), salt) for each in (True, False))
-    query, order = stage.asked(stand.rows(coins))
+    query, order = stage.query_on(stand.rows(coins))
     exact = exact_numbers(query, plan, prepared(query, plan, salt, order))
     noisy = with_noise(query, plan, exact)
     # A key is shown in another form than the one in which it is told apart.
     forms = dict(zip(keys_of(shown_keys(query, exact.keys)), groups_of(query, exact.keys), strict=True))
     shown = _by_group([forms[key] for key in keys_of(noisy.keys)], noisy.noisy)
     versions = [[*one, *other] for one, other in zip(stand.inside, stand.outside, strict=True)]
-    places = stage.placed([row for rows in versions for row in rows])
+    places = stage.place([row for rows in versions for row in rows])
     of_canary = np.repeat(np.arange(number), [len(rows) for rows in versions])
     groups: list[set[Any]] = [set() for _ in range(number)]
     for i, place in zip(of_canary, places, strict=True):
@@ -192,13 +277,13 @@ def _scores(table: _Table, stand: _Stand, coins: NDArray[np.bool_]) -> NDArray[n
 
 
 def _exact(stage: Stage, plan: Plan, rows: Sequence[Row], salt: int) -> Numbers:
-    query, order = stage.asked(rows)
+    query, order = stage.query_on(rows)
     exact = exact_numbers(query, plan, prepared(query, plan, salt, order))
     return _by_group(groups_of(query, exact.keys), exact.numbers)
 
 
 def _by_group(groups: Sequence[Any], numbers: Mapping[Any, NDArray[np.int64]]) -> Numbers:
-    """For each measure that has numbers in groups, these by the group."""
+    """Arrange the numbers by the group, for each measure that has numbers in groups."""
     return {measure: dict(zip(groups, each, strict=True)) for measure, each in numbers.items() if not measure.for_table}
 
 

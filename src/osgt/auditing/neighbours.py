@@ -1,16 +1,30 @@
-"""Neighbouring tables for a query: its own with one unit less, and made ones with one that goes too far."""
+"""Neighbouring tables for a query: its own with one unit less, and made ones with one that goes too far.
 
+Keys are values of the stored columns with which a row counts, one for each group. Where conditions or derived columns
+stand between a row and its group, the engine says where a row falls: many are put before it, with values that the
+expressions name among them. Values of what is measured are at the ends of its limits, beyond them, missing and strange.
+"""
+
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from osgt.auditing.made_keys import MOST_GROUPS, MadeKeys
-from osgt.auditing.made_rows import Row, numbered, ordinary
-from osgt.auditing.made_values import MadeValues
+from osgt.auditing.made_rows import Row, constants, ends, key_rows, numbered, ordinary, strange, text_of
 from osgt.auditing.stage import Stage
-from osgt.tables.unit import PrivacyUnit
+from osgt.data.rows import PrivateRows
+from osgt.data.unit import PrivacyUnit
+
+#: More groups than this are not tried.
+MOST_GROUPS = 600
+
+#: Combinations of values that are tried to meet the conditions, and numbered values of a column that is not the first.
+_TRIED_KEYS, _FEW = 400, 40
+
+#: Combinations of values that are tried for a derived column.
+_TRIED_VALUES = 150
 
 #: Rows of one made unit: limits that are larger than this allows are not exceeded, and the audit says so.
 _MOST_ROWS = 3000
@@ -20,6 +34,181 @@ _CROWD = 6
 
 #: Groups of a unit beside one that shares a part of its name: so many more than that one's that mostly hers are kept.
 _OWN = 40
+
+
+def stored_columns(data: PrivateRows, names: Iterable[str]) -> list[str]:
+    """The stored columns that some columns are made of, each once."""
+    found: list[str] = []
+    for name in names:
+        found += stored_columns(data, data.derived[name].columns) if name in data.derived else [name]
+    return list(dict.fromkeys(found))
+
+
+def named_values(stage: Stage, column: str) -> list[str | None]:
+    """Values of a stored column that the expressions which look at it name."""
+    data = stage.query.dataset
+    every = [*data.derived.values(), *data.filters]
+    texts = [each.text for each in every if column in stored_columns(data, each.columns)]
+    return [value for text in texts for value in constants(stage.columns[column], text)]
+
+
+@dataclass(frozen=True, eq=False)
+class MadeKeys:
+    """Keys for a query: those of real rows and public ones, strange ones, and as many more as there can be."""
+
+    stage: Stage
+    real: Sequence[Row]
+    most: int
+
+    @cached_property
+    def key_columns(self) -> list[str]:
+        """The stored columns that groups depend on."""
+        return self._stored(self.stage.query.groups.by)
+
+    @cached_property
+    def condition_columns(self) -> list[str]:
+        """The stored columns that conditions depend on."""
+        return self._stored(name for each in self.stage.query.dataset.filters for name in each.columns)
+
+    def _stored(self, names: Iterable[str]) -> list[str]:
+        data = self.stage.query.dataset
+        return [name for name in stored_columns(data, names) if name in self.stage.columns]
+
+    @property
+    def found(self) -> list[Row]:
+        """The keys, each in a group of its own as far as can be told."""
+        free = [name for name in self.key_columns if name not in self.condition_columns]
+        combined, meeting = self._combined(free), self._meeting
+        if not meeting:
+            return combined  # they do not count, and the audit says so
+        tried = [key | meeting[i % len(meeting)] for i, key in enumerate(combined)]
+        tried += [combined[i % len(combined)] | each for i, each in enumerate(meeting)]
+        unique = list({tuple(key.items()): key for key in tried}.values())
+        data, groups = self.stage.query.dataset, self.stage.query.groups
+        if not data.filters and not set(groups.by) & set(data.derived):
+            return unique
+        places = self.stage.place([self._template | key for key in unique])
+        by_group: dict[object, Row] = {}
+        for key, place in zip(unique, places, strict=True):
+            if place is not None:
+                by_group.setdefault(place.group, key)
+        return list(by_group.values()) or unique
+
+    def _combined(self, names: Sequence[str]) -> list[Row]:
+        """Combinations of values of some columns: alternately those that others have as well, and strange ones."""
+        public = self.stage.query.groups.public
+        known: list[Row] = [{name: row[name] for name in names} for row in self.real]
+        if public is not None and set(names) <= set(public.column_names):
+            listed = public.select(names).to_pylist()
+            known = [{name: text_of(value) for name, value in row.items()} for row in listed] + known
+        made = key_rows(self._pools(names, self.most + 8), self.most + 8)
+        mixed = [key for both in zip(known, made, strict=False) for key in both] if public is None else known
+        every = [*mixed, *known[len(made) :], *made]
+        return list({tuple(key.items()): key for key in every}.values())
+
+    def _pools(self, names: Sequence[str], most: int) -> dict[str, list[str | None]]:
+        """For each column values that are known, that expressions name, strange ones, and as many more."""
+        public, pools = self.stage.query.groups.public, {}
+        for i, name in enumerate(names):
+            dtype = self.stage.columns[name]
+            listed: list[str | None] = [row[name] for row in self.real]
+            if public is not None and name in public.column_names:
+                listed += [text_of(value) for value in public[name].to_pylist()]
+            more = (numbered(dtype, j) for j in range(most if i == 0 else max(_FEW, most // 4)))
+            listed += [*named_values(self.stage, name), *strange(dtype), *(key for key in more if key is not None)]
+            pools[name] = list(dict.fromkeys(listed))
+        return pools
+
+    @cached_property
+    def _meeting(self) -> list[Row]:
+        """Values with which rows meet the conditions; of nothing, if there are none."""
+        names = self.condition_columns
+        if not self.stage.query.dataset.filters:
+            return [{}]
+        tried = [{name: row[name] for name in names} for row in self.real]
+        tried += key_rows(self._pools(names, _TRIED_KEYS), _TRIED_KEYS)
+        unique = list({tuple(each.items()): each for each in tried}.values())
+        counting = self.stage.which_count([self._template | each for each in unique])
+        return [each for each, counts in zip(unique, counting, strict=True) if counts]
+
+    @cached_property
+    def _template(self) -> Row:
+        return {name: ordinary(dtype) for name, dtype in self.stage.columns.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class MadeValues:
+    """Values of the stored columns that are measured, but for some that are `fixed`; `row` has all others."""
+
+    stage: Stage
+    fixed: Collection[str]
+    row: Row
+
+    @property
+    def low(self) -> list[Row]:
+        """Values at the lower ends of bounds, and far beyond them."""
+        return _together([pool[0] for pool in self._pools])
+
+    @property
+    def high(self) -> list[Row]:
+        """Values at the upper ends of bounds, and far beyond them."""
+        return _together([pool[1] for pool in self._pools])
+
+    @property
+    def strange(self) -> list[Row]:
+        """The values of all kinds."""
+        return _together([pool[2] for pool in self._pools])
+
+    @cached_property
+    def measured(self) -> Mapping[str, list[float]]:
+        """The columns that are measured, and the bounds that they have."""
+        found: dict[str, list[float]] = {}
+        for aggregate in self.stage.query.aggregates:
+            for measure in aggregate.measures:
+                for column in measure.columns:
+                    found.setdefault(column, [])
+            for limits in aggregate.limits:
+                found.setdefault(limits.column, []).extend((limits.low, limits.high))
+        return found
+
+    @cached_property
+    def _pools(self) -> list[tuple[list[Row], list[Row], list[Row]]]:
+        """For each column low, high and all values, as values of stored columns."""
+        found = []
+        derived = self.stage.query.dataset.derived
+        for name, bounds in self.measured.items():
+            if name in derived:
+                found.append(self._derived(name, bounds))
+            elif name in self.stage.columns and name not in self.fixed:
+                low, high = ends(self.stage.columns[name], bounds)
+                every = [*low, *high, *strange(self.stage.columns[name])]
+                found.append(([{name: v} for v in low], [{name: v} for v in high], [{name: v} for v in every]))
+        return found
+
+    def _derived(self, name: str, bounds: list[float]) -> tuple[list[Row], list[Row], list[Row]]:
+        """Values of the columns behind a derived one, in the order of what the engine makes of them."""
+        data = self.stage.query.dataset
+        pools: dict[str, list[str | None]] = {}
+        for column in stored_columns(data, [name]):
+            if column in self.stage.columns and column not in self.fixed:
+                dtype = self.stage.columns[column]
+                low, high = ends(dtype, bounds) if dtype.is_numeric() or dtype.is_boolean() else ([], [])
+                listed = [*low, *high, *named_values(self.stage, column), *strange(dtype)]
+                pools[column] = list(dict.fromkeys(listed))
+        tried = key_rows(pools, _TRIED_VALUES)
+        places = self.stage.place([self.row | each for each in tried], [name])
+        numbers = ((None if place is None else place.values[0], i) for i, place in enumerate(places))
+        order = [tried[i] for _, i in sorted((x, i) for x, i in numbers if x is not None and not math.isnan(x))]
+        return order[:2] or tried[:1], order[:-3:-1] or tried[:1], tried
+
+
+def _together(pools: list[list[Row]]) -> list[Row]:
+    """Combine the pools into rows, one for each place in the longest pool; shorter ones begin again."""
+    longest = max((len(pool) for pool in pools), default=1)
+    found: list[Row] = []
+    for i in range(longest):
+        found.append({name: value for pool in pools for name, value in pool[i % len(pool)].items()})
+    return found
 
 
 @dataclass(frozen=True)
@@ -52,8 +241,8 @@ class Maker:
         return MadeKeys(self.stage, self.real, self.most).found
 
     def counting_keys(self) -> list[Row]:
-        """Those of the keys with which rows count for certain, each in a group of its own."""
-        places = self.stage.placed([self._row(0, key) for key in self.keys])
+        """Select the keys with which rows count for certain, each in a group of its own."""
+        places = self.stage.place([self._row(0, key) for key in self.keys])
         by_group = {place.group: key for key, place in zip(self.keys, places, strict=True) if place is not None}
         return list(by_group.values())
 
@@ -63,14 +252,14 @@ class Maker:
         return MadeValues(self.stage, {*self.unit.columns, *self.keys[0]}, self._row(0, self.keys[0]))
 
     def unit_of(self, row: Row) -> Any:
-        """Whom a row is about; None if about nobody."""
+        """Identify the unit that a row is about; None if about nobody."""
         if self.unit.each_row:
             return id(row)
         names = tuple(row[name] for name in self.unit.columns)
         return None if None in names else names
 
     def pairs(self) -> Iterator[Pair]:
-        """All pairs, for the relation of neighbours that the data set has."""
+        """Make all pairs, for the relation of neighbours that the data set has."""
         others = self._others()
         for name, mine in (*self._of_made(), *self._of_real()):
             gone = {self.unit_of(row) for row in mine}
@@ -79,7 +268,7 @@ class Maker:
             nobody = [row | self._nameless(i) for i, row in enumerate(self._crowded(0, low=False))]
             yield Pair("rows of nobody", tuple(others), (*others, *nobody), of_nobody=True)
         if len(self.unit.columns) > 1:
-            most = self.stage.query.groups.most
+            most = self.stage.query.groups.max_groups_per_unit
             rows = [self._row(0, key) for key in self.keys[: (_OWN + 1) * most]]
             for name, names in self._similar(rows[0]):
                 yield self._pair(name, [row | names for row in rows[-most:]], rows[:-most] or rows)
@@ -97,7 +286,7 @@ class Maker:
         return Pair(f"{name}, exchanged", (*rest, *mine[:most]), (*rest, *instead[:most]))
 
     def _nameless(self, i: int) -> Row:
-        """Nothing in one of the columns that name the unit, or in all."""
+        """Leave empty one of the columns that name the unit, or all."""
         names = self.unit.columns
         return dict.fromkeys(names if i % (len(names) + 1) == len(names) else [names[i % (len(names) + 1)]])
 
@@ -193,3 +382,7 @@ class Maker:
         """The columns that name a made unit; of types with few values, those with small numbers differ."""
         types = {name: self.stage.columns[name] for name in self.unit.columns}
         return {name: numbered(t, 1000 + unit) or numbered(t, unit) or ordinary(t) for name, t in types.items()}
+
+    def can_name(self, units: int) -> bool:
+        """Whether there are different names for so many units, where they have names."""
+        return self.unit.each_row or len({tuple(self.named(i).values()) for i in range(units)}) == units

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from osgt.auditing.result import Audit, Check
-from osgt.pages.rendering import render
+from osgt.auditing.check import Audit, Check
+from osgt.render.rendering import render
 
 #: Residuals beyond this are at the edge of their picture.
 _FAR = 5.0
@@ -15,7 +15,7 @@ _FAR = 5.0
 
 @dataclass(frozen=True)
 class Picture:
-    """In a box of 100 by 100: the line of what is claimed, bars (x, low, high) and dots of what was measured."""
+    """A picture, 100 by 100: the line of what is claimed, bars (x, low, high) and dots of what was measured."""
 
     caption: str
     alternative: str

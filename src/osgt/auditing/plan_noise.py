@@ -1,4 +1,9 @@
-"""All the noise of a plan at once, as the release draws it: one unit that moves every number as far as it may."""
+"""The noise of a plan as the release draws it: one unit moves every number as far as it may, and may be seen by it.
+
+The choice of groups: one unit's own group must stay hidden but for the chance that δ allows. Which of the others are
+shown, and the count that is published, are one draw: at the threshold, where a second one would tell most, the two
+together keep to what is promised of one.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,16 +14,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.auditing.claims import Claim
-from osgt.auditing.evidence import Floats
+from osgt.api.suggestion import histograms
+from osgt.api.suggestion.suggestion import NoisePlan
+from osgt.auditing.check import Budget, Check, Finding
+from osgt.auditing.curve import curve
+from osgt.auditing.evidence import Claim, Counts, log_against, p_value
+from osgt.auditing.independence import Drawn
 from osgt.calibration import Part
-from osgt.mechanism import Mechanism
-from osgt.noise import IntegerLaw
+from osgt.noise import IntegerDistribution
+from osgt.plan.inputs import profile_of_all, profile_of_pairs
+from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
-from osgt.tables.bounds.budget import NoisePlan
-from osgt.tables.measuring import noisy_numbers
-from osgt.tables.plan import Plan
-from osgt.tables.planning import profile_of_pairs
+from osgt.release import measuring
+from osgt.support.arrays import Floats
 
 #: A count that is so many standard deviations above the threshold is never hidden.
 _SURE = 60
@@ -26,8 +34,23 @@ _SURE = 60
 #: Of very many coordinates as many draws are made as fit into so many numbers.
 _NUMBERS = 40_000_000
 
+#: Groups of one unit that are tried, and groups at the threshold.
+_GROUPS, AT_THRESHOLD = 1_000_000, 200_000
+
+#: Numbers of groups with nobody else that are tried one by one.
+_ALONE = 12
+
+#: Probabilities below this count as this in a score.
+_LEAST = 1e-300
+
+#: Groups that are tried before anything is left to chance.
+_TRIED = 10_000
+
+#: Relative error of figures that are computed in two ways.
+_ROUNDING = 1e-6
+
 Outputs = NDArray[np.int64]
-Pairs = Sequence[tuple[IntegerLaw, Part]]
+Pairs = Sequence[tuple[IntegerDistribution, Part]]
 
 
 class Noisy(Protocol):
@@ -39,6 +62,9 @@ class Noisy(Protocol):
 
     def outputs(self, moved: int, size: int) -> Outputs:
         """`size` releases of all the numbers, through the release's own code."""
+
+    def drawn(self, groups: int) -> list[Drawn]:
+        """The noise of one release with so many groups, through the release's own code, in the order of its draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +80,8 @@ class OfTable:
 
     def outputs(self, moved: int, size: int) -> Outputs:
         """Releases of all the numbers."""
-        plan, shown = self.plan, 0
+        plan, shown = self.plan, self._shown
         groups = max(sum(n for _, n in part.moves) for part in plan.parts.values())
-        if plan.selector is not None and plan.threshold is not None:
-            shown = abs(plan.threshold) + int(_SURE * plan.laws[plan.selector].std()) + 1000
         exact = {}
         for measure, part in plan.parts.items():
             shifts = _shifts(part) * moved
@@ -66,13 +90,34 @@ class OfTable:
             numbers[:, : len(shifts), 0] = shifts
             numbers += shown if measure == plan.selector else 0
             exact[measure] = numbers.reshape(size * width, measure.numbers)
-        _, noisy = noisy_numbers(plan, exact)
+        _, noisy = measuring.noisy_numbers(plan, exact)
         columns = []
         for measure, part in plan.parts.items():
             found = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
             columns.append(found - (shown if measure == plan.selector else 0))
-        columns += [_released(law, part, moved, size) for law, part in plan.noise.beside.values()]
+        beside = {name: _moved(part, moved, size) for name, (_, part) in plan.noise.extra_noise.items()}
+        columns += measuring.noisy_left_out(plan, beside).values()
         return np.concatenate(columns, axis=1)
+
+    def drawn(self, groups: int) -> list[Drawn]:
+        """The noise of one release."""
+        plan, shown = self.plan, self._shown
+        exact = {
+            measure: np.full((groups, measure.numbers), shown if measure == plan.selector else 0, dtype=np.int64)
+            for measure in plan.parts
+        }
+        _, noisy = measuring.noisy_numbers(plan, exact)
+        found = [(plan.laws[measure], numbers - exact[measure]) for measure, numbers in noisy.items()]
+        nothing = {name: np.zeros((groups, 1), dtype=np.int64) for name in plan.noise.extra_noise}
+        beside = measuring.noisy_left_out(plan, nothing)
+        return found + [(plan.noise.extra_noise[name][0], numbers) for name, numbers in beside.items()]
+
+    @property
+    def _shown(self) -> int:
+        """A count of groups that are never hidden."""
+        if self.plan.selector is None or self.plan.threshold is None:
+            return 0
+        return abs(self.plan.threshold) + int(_SURE * self.plan.laws[self.plan.selector].std()) + 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +133,24 @@ class OfSuggestion:
 
     def outputs(self, moved: int, size: int) -> Outputs:
         """Releases of all the numbers."""
-        return np.concatenate([_released(law, part, moved, size) for law, part in self.pairs], axis=1)
+        released = (
+            histograms.noisy_histogram(self.plan, name, _moved(part, moved, size))
+            for name, part in self.plan.parts.items()
+        )
+        return np.concatenate(list(released), axis=1)
+
+    def drawn(self, groups: int) -> list[Drawn]:
+        """The noise of one suggestion."""
+        nothing = np.zeros((groups, 1), dtype=np.int64)
+        return [
+            (self.plan.laws[name], np.asarray(histograms.noisy_histogram(self.plan, name, nothing)))
+            for name in self.plan.parts
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class WorstCase:
-    """One unit that moves all numbers of all tables, and what is claimed about it: the whole curve, and the budget."""
+    """The worst case: one unit that moves all numbers of all tables. Its claim is the whole curve, and the budget."""
 
     noises: Sequence[Noisy]
     epsilon: float
@@ -102,11 +159,11 @@ class WorstCase:
 
     @classmethod
     def of(cls, plans: Sequence[Plan], delta: float) -> "WorstCase":
-        """Of tables that are released together."""
+        """Take the worst case of tables that are released together."""
         return cls([OfTable(plan) for plan in plans], plans[0].epsilon, delta)
 
     @cached_property
-    def columns(self) -> list[tuple[IntegerLaw, float]]:
+    def columns(self) -> list[tuple[IntegerDistribution, float]]:
         """The noise and the shift of each number, in the order of the outputs."""
         pairs = [pair for noise in self.noises for pair in noise.pairs]
         return [(law, shift) for law, part in pairs for shift in _shifts(part).tolist()]
@@ -123,12 +180,16 @@ class WorstCase:
 
     @property
     def draws(self) -> int:
-        """How many draws there is room for."""
+        """The number of draws that there is room for."""
         return max(1000, min(1_000_000, _NUMBERS // len(self.columns)))
 
     def outputs(self, moved: Any, size: int) -> Outputs:
         """`size` releases of all the numbers."""
         return np.concatenate([noise.outputs(int(moved), size) for noise in self.noises], axis=1)
+
+    def drawn(self, groups: int) -> list[Drawn]:
+        """The noise of one release with so many groups in each table."""
+        return [each for noise in self.noises for each in noise.drawn(groups)]
 
     def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
         """The privacy loss of outputs: Σ log P[y | 0]/P[y | shift]."""
@@ -147,6 +208,166 @@ def _shifts(part: Part) -> NDArray[np.int64]:
     return np.array([math.ceil(shift) for shift, n in part.moves for _ in range(n)], dtype=np.int64)
 
 
-def _released(law: IntegerLaw, part: Part, moved: int, size: int) -> Outputs:
-    start = np.tile(_shifts(part) * moved, (size, 1))
-    return np.asarray(Mechanism.of(law, part.shift, part.coordinates).release(start))
+def _moved(part: Part, moved: int, size: int) -> Outputs:
+    return np.tile(_shifts(part) * moved, (size, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Groups that are shown by a noisy count: what one unit adds to it, its noise, and the software that chooses."""
+
+    law: IntegerDistribution
+    most: int
+    threshold: int
+    #: The most groups that one unit is in.
+    groups: int
+    #: For an exact count, and a number of groups that all have it: the noisy counts of those that are shown.
+    shown: Callable[[int, int], NDArray[np.int64]]
+
+    @property
+    def chance(self) -> float:
+        """P[most + Y ≥ threshold] for the most that one unit adds to the count, added up term by term."""
+        first = self.threshold - self.most
+        terms = self.law.pmf(np.arange(first, max(first, 0) + int(60 * self.law.std()) + 800))
+        return float(min(1.0, math.fsum(np.asarray(terms).tolist())))
+
+    @property
+    def delta(self) -> float:
+        """The probability that any group of a unit alone is shown."""
+        return -math.expm1(self.groups * math.log1p(-self.chance))
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Chosen | None":
+        """The choice of a release; None if all groups are shown."""
+        if plan.selector is None or plan.threshold is None:
+            return None
+        most, selector = plan.groups.max_contribution(plan.selector), plan.selector
+
+        def shown(count: int, number: int) -> NDArray[np.int64]:
+            exact: dict[Any, Any] = {
+                measure: np.zeros((1 if measure.for_table else number, measure.numbers), dtype=np.int64)
+                for measure in plan.parts
+            }
+            exact[selector][:] = count
+            return np.asarray(measuring.noisy_numbers(plan, exact)[1][selector][:, 0])
+
+        return cls(plan.laws[plan.selector], most, plan.threshold, plan.groups.max_groups_per_unit, shown)
+
+    @classmethod
+    def of_suggestion(cls, plan: NoisePlan) -> "Chosen | None":
+        """The choice of groups whose sizes a suggestion looks at; None if it does not, or all are public."""
+        if plan.threshold is None:
+            return None
+        law, part = plan.laws["sizes"], plan.parts["sizes"]
+
+        def shown(count: int, number: int) -> NDArray[np.int64]:
+            return histograms.noisy_sizes(plan, np.full(number, count, dtype=np.int64))
+
+        return cls(law, 1, plan.threshold, part.coordinates, shown)
+
+    @property
+    def _others(self) -> int:
+        """The count of a group at the threshold without the unit: there is somebody in it."""
+        return max(1, self.threshold)
+
+    def outputs(self, moved: int, size: int) -> NDArray[np.int64]:
+        """Draw whether groups at the threshold are shown, and their count if they are: without a unit, or with it."""
+        counts = self.shown(self._others + self.most * int(moved), size)
+        found = np.zeros((size, 2), dtype=np.int64)
+        found[: len(counts), 0], found[: len(counts), 1] = 1, counts
+        return found
+
+    def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
+        """Score outputs by their loss if choice and count were two draws: each for itself, added up."""
+        law, without, most = self.law, float(self._others), float(self.most)
+        hidden, shown = self.threshold - 1 - without, without - self.threshold
+        # P[n + Y ≤ τ - 1], and P[n + Y ≥ τ], which is P[Y ≤ n - τ]: Y is symmetric.
+        if_hidden = _log_ratio(law.cdf(hidden), law.cdf(hidden - most))
+        if_shown = _log_ratio(law.cdf(shown), law.cdf(shown + most))
+
+        def of(outputs: NDArray[np.generic]) -> Floats:
+            noise = outputs[:, 1].astype(np.float64) - without
+            told = if_shown + law.potential(np.abs(noise - most)) - law.potential(np.abs(noise))
+            return np.where(outputs[:, 0] == 1, told, if_hidden)
+
+        return of
+
+
+def choice(chosen: Sequence[Chosen], spent: float, delta: float, *, false_alarm: float = 1e-6) -> Check:
+    """Judge thresholds and δ: by adding up probabilities, and by what the software does.
+
+    Parameters
+    ----------
+    spent
+        δ of noise and choice together.
+    delta
+        The δ that is promised.
+    """
+    findings: list[Finding] = []
+    details: dict[str, Any] = {"delta_spent": spent, "delta": delta, "chosen": []}
+    words = ""
+    if spent > delta * (1 + _ROUNDING):
+        what = f"noise and choice take δ = {spent:.6g} together, {delta:.6g} is promised"
+        findings.append(Finding("threshold" if chosen else "noise", what))
+    for each in chosen:
+        chance = each.chance
+        hits = len(each.shown(each.most, _GROUPS))
+        details["chosen"].append({"threshold": each.threshold, "chance_alone": chance, "of": _GROUPS, "shown": hits})
+        # Nothing is learned; more than the chance says is what counts.
+        counts = Counts(np.array([0]), 0, np.array([hits]), _GROUPS)
+        evidence = float(log_against(counts, np.array([chance]))[0]) if hits > chance * _GROUPS else 0.0
+        if evidence >= -math.log(false_alarm / len(chosen)):
+            what = f"{hits:,} of {_GROUPS:,} groups of one unit were shown; p-value {p_value(evidence):.2g}"
+            findings.append(Finding("groups of one unit", what))
+        words += f"A group of one unit is shown with a probability of {chance:.2g}; {hits:,} of {_GROUPS:,} were. "
+    words += f"{'Noise and choice take' if chosen else 'The noise takes'} δ = {spent:.3g} of {delta:.3g}."
+    by_chance = false_alarm if chosen else 0.0
+    return Check("choice of groups" if chosen else "δ", words, tuple(findings), by_chance, details)
+
+
+def at_threshold(each: Chosen, budget: Budget) -> Check:
+    """Judge a group at the threshold, with a unit and without it, by whether it is shown and with which count."""
+    name = "at the threshold"
+    counts = each.shown(each.threshold, _TRIED)
+    below = int(np.count_nonzero(counts < each.threshold))
+    if below:
+        what = (
+            f"{below:,} of {len(counts):,} groups that were shown have a count below the threshold {each.threshold:,}: "
+            "they are chosen by another draw than the one that is published"
+        )
+        return Check(name, "Choice and count are not one draw.", (Finding(name, what),), budget.false_alarm)
+    claim = Claim.of(None, None, PrivacyProfile(each.law, each.most))
+    return curve(each.outputs, 0, 1, claim, budget, loss=each.loss(), name=name)
+
+
+def spent_by(plans: Sequence[Plan]) -> float:
+    """δ of noise and choice together, of tables that are released together.
+
+    Where the choice is charged apart they add up. Else one table chooses: the largest over how many groups of the unit
+    have nobody else in them.
+    """
+    epsilon = plans[0].epsilon
+    whole = float(profile_of_all([plan.noise for plan in plans]).delta(epsilon))
+    chosen = [(plan, each) for plan in plans if (each := Chosen.of(plan)) is not None]
+    if any(plan.selection is not None and plan.selection.charged_separately for plan in plans):
+        return whole + math.fsum(each.delta for _, each in chosen)
+    every = [whole]
+    for plan, each in chosen:
+        others = [pair for other in plans if other is not plan for pair in other.noise.pairs]
+        tried = sorted({*range(1, min(each.groups, _ALONE) + 1), each.groups})
+        every += [_spent_alone(plan, each, others, alone) for alone in tried]
+    return max(every)
+
+
+def _spent_alone(plan: Plan, chosen: Chosen, others: Pairs, alone: int) -> float:
+    """δ of noise and choice together where so many groups of the unit have nobody else in them."""
+    parts = ((plan.laws[measure], plan.planning.part(measure, alone)) for measure in plan.parts)
+    left = [*((law, part) for law, part in parts if part is not None), *plan.noise.extra_noise.values(), *others]
+    rest = float(profile_of_pairs(left).delta(plan.epsilon)) if left else 0.0
+    hidden = math.exp(alone * math.log1p(-chosen.chance))
+    return 1.0 - hidden + hidden * rest
+
+
+def _log_ratio(first: Any, second: Any) -> float:
+    """The logarithm of a ratio of probabilities, within limits."""
+    return math.log(max(float(first), _LEAST)) - math.log(max(float(second), _LEAST))

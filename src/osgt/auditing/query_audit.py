@@ -4,46 +4,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osgt.auditing.budget import SAMPLED, Options
+from osgt.api.charge import title_of
+from osgt.api.publication import Publication
+from osgt.api.query import Query
+from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
+from osgt.api.suggestion.open_query import OpenQuery
 from osgt.auditing.canaries import canaries
-from osgt.auditing.choice import Chosen, choice, spent_by
+from osgt.auditing.check import SAMPLED, Check, Options
 from osgt.auditing.curve import curve
-from osgt.auditing.plan_noise import OfSuggestion, WorstCase
-from osgt.auditing.plays import ReleasePlay, SuggestionPlay
-from osgt.auditing.replay import Play, replay
-from osgt.auditing.result import Check
+from osgt.auditing.independence import SaltedText, independence, salts
+from osgt.auditing.plan_noise import AT_THRESHOLD, Chosen, OfSuggestion, WorstCase, at_threshold, choice, spent_by
+from osgt.auditing.replay import replay
 from osgt.auditing.sampler import sampler
-from osgt.auditing.stage import Stage
+from osgt.auditing.stage import Play, ReleasePlay, Stage, SuggestionPlay, salted_sql
 from osgt.calibration.joint import budget as checked_budget
-from osgt.noise import IntegerLaw
+from osgt.limits.bounding import fresh_salt
+from osgt.noise import IntegerDistribution
+from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
-from osgt.tables.aggregates.kinds import Asking
-from osgt.tables.bounds.open_query import OpenQuery
-from osgt.tables.bounds.suggesting import planned_histograms
-from osgt.tables.charging import title_of
-from osgt.tables.plan import Plan
-from osgt.tables.publication import Publication
-from osgt.tables.query import Query
+from osgt.query.aggregates.base import QuerySpec
+from osgt.release.measuring import prepared
 
 #: Distributions of a plan whose sampler is looked at.
 _LAWS = 3
 
+#: Checks that share the false alarms: choice, threshold, salts, canaries, sampler, independence and noise.
+_CHECKS = 7
+
 
 @dataclass(frozen=True, eq=False)
 class Audited:
-    """What is audited: plays on stages, noise, choices of groups, and tables in which canaries can be."""
+    """The parts of an audit: plays on stages, noise, choices of groups, and tables in which canaries can be."""
 
-    plays: Mapping[str, tuple[Asking, Play]]
+    plays: Mapping[str, tuple[QuerySpec, Play]]
     worst: WorstCase
-    laws: Sequence[IntegerLaw]
+    laws: Sequence[IntegerDistribution]
     chosen: Sequence[Chosen]
     spent: float
     delta: float
+    #: The SQL of a release by its salt, where a salt decides who counts where.
+    salted: Sequence[SaltedText]
     tables: Sequence[tuple[Query, Plan]] = ()
 
     def checks(self, options: Options) -> Iterator[Check]:
-        """One check after the other."""
-        false_alarm = options.false_alarm / 4
+        """Run one check after the other."""
+        false_alarm = options.false_alarm / _CHECKS
         for i, (name, (asking, play)) in enumerate(self.plays.items()):
             seconds = options.left(0.5 / (len(self.plays) - i))
             yield replay(
@@ -51,6 +56,11 @@ class Audited:
             )
         options.progress("choice of groups", 0.0)
         yield choice(self.chosen, self.spent, self.delta, false_alarm=false_alarm)
+        for i, each in enumerate(self.chosen):
+            part = 0.2 / (len(self.chosen) - i)
+            yield at_threshold(each, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
+        options.progress("salts", 0.0)
+        yield salts(self.salted, fresh_salt, false_alarm=false_alarm)
         if self.tables:
             found = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
             if found is not None:
@@ -60,14 +70,16 @@ class Audited:
             part = 0.5 / (len(laws) - i)
             yield sampler(law, options.budget(SAMPLED // len(laws), part, false_alarm / len(laws)))
         worst = self.worst
+        options.progress("independence", 0.0)
+        yield independence(worst.drawn, false_alarm=false_alarm)
         budget = options.budget(worst.draws, 1.0, false_alarm)
         yield curve(worst.outputs, 0, 1, worst.claim, budget, loss=worst.loss(), name="noise")
 
 
-def audited(
+def audit_tables(
     target: Any, epsilon: float, delta: float, options: Options, *, measure_left_out: bool
 ) -> tuple[str, Iterator[Check]]:
-    """What is audited in words, and its checks."""
+    """Name the subject of an audit in words, and make its checks."""
     epsilon, delta = checked_budget(epsilon, delta)
     options.progress("planning", 0.0)
     promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
@@ -90,12 +102,17 @@ def _publication(target: Publication, epsilon: float, delta: float, *, measure_l
     return _together(plays, blocks, plan.noise_delta)
 
 
-def _together(plays: Mapping[str, tuple[Asking, Play]], tables: Sequence[tuple[Query, Plan]], delta: float) -> Audited:
+def _together(
+    plays: Mapping[str, tuple[QuerySpec, Play]], tables: Sequence[tuple[Query, Plan]], delta: float
+) -> Audited:
     """Tables that are released together: one unit is in all of them."""
     plans = [plan for _, plan in tables]
     chosen = [each for plan in plans if (each := Chosen.of(plan)) is not None]
     laws = [law for plan in plans for law in plan.laws.values()]
-    return Audited(plays, WorstCase.of(plans, delta), laws, chosen, spent_by(plans), plans[0].delta, tables)
+    salted = [
+        salted_sql(prepared, query, plan) for query, plan in tables if query.groups.by and not query.groups.each_row
+    ]
+    return Audited(plays, WorstCase.of(plans, delta), laws, chosen, spent_by(plans), plans[0].delta, salted, tables)
 
 
 def _suggestion(target: OpenQuery, epsilon: float, delta: float) -> Audited:
@@ -107,6 +124,6 @@ def _suggestion(target: OpenQuery, epsilon: float, delta: float) -> Audited:
     profile: PrivacyProfile = plan.charge.profile
     spent = float(profile.delta(epsilon)) + (chosen.delta if chosen else 0.0)
     play = SuggestionPlay(layout, plan)
-    return Audited(
-        {"replay": (target, play)}, worst, list(plan.laws.values()), [chosen] if chosen else [], spent, delta
-    )
+    salted = [salted_sql(prepared_histograms, target, layout)] if target.groups.by else []
+    laws, choices = list(plan.laws.values()), [chosen] if chosen else []
+    return Audited({"replay": (target, play)}, worst, laws, choices, spent, delta, salted)

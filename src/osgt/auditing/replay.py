@@ -1,52 +1,115 @@
 """Replay: the query on neighbouring tables, with the same salt and the same order of rows. Nothing is left to chance.
 
-The exact whole numbers may differ by what the noise is made for, and nothing else may differ at all: no column, type,
-grid, noise, SQL text or statement, and no table may be an error.
+Numbers may move between two tables as far as one unit may move them, and nothing else may differ at all: no column,
+type, grid, noise, SQL text or statement, and no table may be an error. Beside made rows there are rows of the data set
+itself, of the units that are most likely to show something.
 """
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from osgt.auditing.budget import Progress
-from osgt.auditing.made_rows import Row
-from osgt.auditing.moves import ByGroup, beyond, moved, pieces
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from osgt.auditing.check import Check, Finding, Progress
+from osgt.auditing.made_rows import Row, can_be_written, text_of
 from osgt.auditing.neighbours import Maker, Pair
-from osgt.auditing.real_rows import real_rows
-from osgt.auditing.result import Check, Finding
-from osgt.auditing.stage import Stage
+from osgt.auditing.stage import ByGroup, Play, Played, Stage
 from osgt.calibration import Part
-from osgt.tables.bounding import fresh_salt
+from osgt.data.reading import compile_query, fetch
+from osgt.limits.bounding import UNIT, fresh_salt
+from osgt.query.aggregates.base import QuerySpec
+from osgt.release.exact_sums import prepared_rows
 
 
-@dataclass(frozen=True)
-class Played:
-    """All that came out for one table: numbers that may move, and a form that may not."""
-
-    numbers: Mapping[str, ByGroup] = field(default_factory=dict)
-    form: Mapping[str, str] = field(default_factory=dict)
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """How far one unit may move some numbers; `in_groups` if only in its own groups, of which it has few."""
-
-    part: Part
-    in_groups: bool = False
+def moved(before: ByGroup, after: ByGroup) -> dict[Any, list[int]]:
+    """Compute by how much each number of each group moved; a group that is not there has zeros. Others are left out."""
+    found = {}
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        there = old if old is not None else new
+        assert there is not None
+        # As Python's integers: the difference of two 64-bit numbers need not be one.
+        olds, news = ([0] * len(there) if each is None else each.tolist() for each in (old, new))
+        if olds != news:
+            found[key] = [b - a for a, b in zip(olds, news, strict=True)]
+    return found
 
 
-class Play(Protocol):
-    """What is played: a release or a suggestion."""
+def pieces(steps: Mapping[Any, Sequence[int]], *, exchanged: bool) -> list[int]:
+    """List the moves that count as one coordinate each, largest first.
 
-    @property
-    def allowed(self) -> Mapping[str, Allowed]:
-        """How far one unit may move the numbers, by their names."""
+    The numbers of one group (bins) move together by what one of them may move, since that is dominated by one of them
+    moving as far; where a unit is exchanged, what it takes away and what it brings are two such moves.
+    """
+    found = []
+    for step in steps.values():
+        up, down = sum(max(s, 0) for s in step), sum(max(-s, 0) for s in step)
+        found += [up, down] if exchanged and len(step) > 1 else [up + down]
+    return sorted((piece for piece in found if piece), reverse=True)
 
-    def played(self, query: Any, salt: int, order: str) -> Played:
-        """What comes out of a query on a made table."""
+
+def beyond(found: Sequence[int], part: Part | None, *, exchanged: bool) -> str | None:
+    """Find numbers that moved further, or in more places, than the noise is made for; None if none did.
+
+    Each piece needs a coordinate of its own that may move as far. Where a unit is exchanged for another, several pieces
+    may share a coordinate that may move as far as all of them: one number that moves by k dominates several that move
+    by k in all, and shifts are doubled for that (`Groups.moves`). Without a part nothing may move at all.
+
+    Parameters
+    ----------
+    found
+        The pieces, largest first.
+    """
+    moves = () if part is None else part.moves
+    room = sorted((shift for shift, n in moves for _ in range(n)), reverse=True)
+    largest, places = max(room, default=0), len(room)
+    for piece in found:
+        at = next((i for i, left in enumerate(room) if piece <= left), None)
+        if at is None:
+            return (
+                f"moved in {len(found):,} places by up to {found[0]:,}; the noise is made for {places:,} places and "
+                f"{largest:,.0f}"
+            )
+        room[at] -= piece if exchanged else math.inf
+    return None
+
+
+#: Rows that are looked at, units of each kind, and rows where each is a unit.
+_MOST_REAL, _UNITS, _FEW = 2000, 3, 40
+
+
+def real_rows(query: QuerySpec) -> tuple[list[Row], str]:
+    """Rows of a few units, and a note if there are none: those with most rows, in most groups, alone, and others."""
+    table = query.dataset.rows()
+    columns = {name: dtype for name, dtype in query.dataset.stored.schema().items() if can_be_written(dtype)}
+    if query.dataset.unit.each_row:
+        return _as_rows(table.select(*columns).limit(_FEW))
+    rows, keys, _ = prepared_rows(query, [])
+    rows = rows.filter(rows[UNIT].notnull())
+    pairs = rows.group_by([UNIT, *keys]).agg(size=rows.count())
+    units = pairs.group_by(UNIT).agg(groups=pairs.count(), rows=pairs["size"].sum())
+    ranked = [units.order_by(ibis.desc("rows"), UNIT), units.order_by(ibis.desc("groups"), UNIT), units.order_by(UNIT)]
+    if keys:
+        shared = pairs.mutate(members=pairs.count().over(group_by=keys))
+        fewest = shared.group_by(UNIT).agg(members=shared["members"].max())
+        ranked.append(fewest.order_by("members", UNIT))
+    chosen = ibis.union(*(each.limit(_UNITS).select(UNIT) for each in ranked), distinct=True)
+    unit = query.dataset.unit.value(query.dataset.engine, table)
+    return _as_rows(table.filter(unit.isin(chosen[UNIT])).select(*columns).limit(_MOST_REAL))
+
+
+def _as_rows(table: ir.Table) -> tuple[list[Row], str]:
+    """The rows of a table as text; or none, and why."""
+    try:
+        rows = fetch(compile_query(table)).to_pylist()
+    except (ValueError, OverflowError, pa.ArrowInvalid) as error:
+        return [], f" No real rows were used, since they cannot be carried over ({type(error).__name__})."
+    return [{name: text_of(value) for name, value in row.items()} for row in rows], ""
 
 
 def replay(
@@ -103,7 +166,7 @@ def replay(
 
 @dataclass(frozen=True)
 class Compared:
-    """What two tables differ in: what was found, and how far numbers moved."""
+    """The differences between two tables: what was found, and how far numbers moved."""
 
     name: str
     rows: tuple[int, int]
@@ -122,7 +185,7 @@ class Compared:
 
 
 def comparisons(stage: Stage, play: Play, pairs: list[Pair], salt: int) -> Iterator[Compared]:
-    """Each pair in turn. A table that is in several of them is played once."""
+    """Compare each pair in turn. A table that is in several of them is played once."""
     known: dict[tuple[int, ...], Played] = {}
 
     def once(table: tuple[Row, ...]) -> Played:
@@ -136,9 +199,9 @@ def comparisons(stage: Stage, play: Play, pairs: list[Pair], salt: int) -> Itera
 
 
 def _played(stage: Stage, play: Play, rows: tuple[Row, ...], salt: int) -> Played:
-    """What comes out for these rows. An error is an outcome as well."""
+    """Play these rows. An error is an outcome as well."""
     try:
-        query, order = stage.asked(rows)
+        query, order = stage.query_on(rows)
         return play.played(query, salt, order)
     except Exception as error:  # whatever it is, it came with this table
         cause = error.__cause__ or error
@@ -173,7 +236,7 @@ def _compared(stage: Stage, play: Play, pair: Pair, before: Played, after: Playe
                 "allowed_places": sum(n for _, n in part.moves),
             }
         )
-    most = stage.query.groups.most * (2 if exchanged else 1)
+    most = stage.query.groups.max_groups_per_unit * (2 if exchanged else 1)
     if len(places) > most:
         findings.append(Finding(pair.name, f"{len(places):,} groups moved, at most {most:,} may"))
     return Compared(pair.name, size, tuple(findings), tuple(told), tuple(before.form))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.auditing.budget import Budget
-from osgt.auditing.evidence import Counts, Floats, Integers, log_against, log_against_cells, log_mean, p_value
-from osgt.auditing.result import Check, Finding
-from osgt.noise import IntegerLaw
+from osgt.auditing.check import Budget, Check, Finding
+from osgt.auditing.evidence import Counts, log_against, log_against_cells, log_mean, p_value
+from osgt.noise import IntegerDistribution
+from osgt.support.arrays import Floats, Integers
 
 Sampler = Callable[[int], NDArray[np.int64]]
 
@@ -35,13 +35,13 @@ _LEARNED, _BATCH, _FEWEST = 0.125, 1 << 20, 100
 class Cells:
     """A partition of the integers: cell i holds edges[i-1] < y ≤ edges[i]. `pairs` are even numbers: 2i and 2i + 1."""
 
-    law: IntegerLaw
+    law: IntegerDistribution
     edges: Integers
     probability: Floats
     pairs: Integers
 
     @classmethod
-    def of(cls, law: IntegerLaw, draws: int) -> "Cells":
+    def of(cls, law: IntegerDistribution, draws: int) -> "Cells":
         """Cells in which about eight of the draws are expected, or more."""
         tails = 2.0 ** -np.arange(7, max(8, math.log2(max(draws, 256) / 8)))
         upper = np.concatenate([np.arange(1, _MIDDLE) / _MIDDLE, 1.0 - tails])
@@ -57,8 +57,8 @@ class Cells:
         most = int(min(_PAIRS, max(1, abs(int(law.ppf(1e-3))) // 2)))
         return cls(law, edges, probability, 2 * np.arange(-most, most, dtype=np.int64))
 
-    def counted(self, draws: Integers) -> dict[str, Integers]:
-        """How many draws fall where."""
+    def count(self, draws: Integers) -> dict[str, Integers]:
+        """Count the draws in each cell, at each value near zero, and the odd ones."""
         first, last = int(self.pairs[0]), int(self.pairs[-1]) + 1
         low, high = min(first, int(self.edges[0])) - 1, max(last, int(self.edges[-1])) + 1
         if high - low < _SPAN:
@@ -107,7 +107,7 @@ class Cells:
 
 
 def _beyond(edges: Integers, cells: Integers) -> Integers:
-    """How many draws have |y| > t, for each edge t ≥ 0; the edges are symmetric: -1 - t is one where t is."""
+    """Count the draws with |y| > t, for each edge t ≥ 0; the edges are symmetric: -1 - t is one where t is."""
     total = np.concatenate([[0], np.cumsum(cells)])
     found = []
     for t in edges[edges >= 0]:
@@ -117,7 +117,37 @@ def _beyond(edges: Integers, cells: Integers) -> Integers:
     return np.array(found, dtype=np.int64)
 
 
-def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Draws in cells: those that are judged, the number of all, and the evidence in them by what it looks at."""
+
+    cells: Cells
+    judged: dict[str, Integers]
+    draws: int
+    logs: dict[str, float]
+
+    @property
+    def evidence(self) -> float:
+        """The logarithm of all evidence together."""
+        return log_mean(list(self.logs.values()))
+
+    @property
+    def residuals(self) -> list[dict[str, Any]]:
+        """Observed and expected draws of each cell."""
+        seen = self.judged["cells"]
+        expected = self.cells.probability * int(seen.sum())
+        return [
+            {
+                "up_to": edge,
+                "observed": int(number),
+                "expected": float(mean),
+                "residual": float((number - mean) / math.sqrt(mean)),
+            }
+            for edge, number, mean in zip([*self.cells.edges.tolist(), None], seen, expected, strict=True)
+        ]
+
+
+def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
     """Judge a sampler by its draws against the distribution that it promises; by fewer if it fails before.
 
     Parameters
@@ -125,50 +155,46 @@ def sampler(law: IntegerLaw, budget: Budget, draw: Sampler | None = None, *, nam
     draw
         The sampler: so many draws. That of the distribution if not given.
     """
-    drawn = (lambda size: np.asarray(law.sample(size), dtype=np.int64)) if draw is None else draw
-    draws, false_alarm = budget.draws, budget.false_alarm
-    planned, clock = budget.affordable(drawn), budget.clock(name)
+    counted = _count(law, budget, draw or (lambda size: np.asarray(law.sample(size), dtype=np.int64)), name)
+    cells, p = counted.cells, p_value(counted.evidence)
+    details: dict[str, Any] = {
+        "noise": repr(law),
+        "draws": counted.draws,
+        "p_value": p,
+        "outermost": float(cells.probability[-1]),
+        "residuals": counted.residuals,
+    }
+    if counted.evidence >= -math.log(budget.false_alarm):
+        worst = max(counted.logs, key=lambda key: counted.logs[key])
+        what = f"{worst} are not as in {law!r}: p-value {p:.2g} after {counted.draws:,} draws"
+        words, findings = "The draws do not follow their distribution.", (Finding(name, what),)
+        return Check(name, words, findings, budget.false_alarm, details)
+    words = (
+        f"{counted.draws:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
+        f"{cells.probability[-1]:.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
+    )
+    return Check(name, words, (), budget.false_alarm, details)
+
+
+def _count(law: IntegerDistribution, budget: Budget, draw: Sampler, name: str) -> _Counted:
+    """Draw, learn and count, until the distribution is refuted or the budget is used up."""
+    planned, clock = budget.affordable(draw), budget.clock(name)
     cells = Cells.of(law, planned)
-    learned = cells.counted(drawn(_FEWEST))
+    learned = cells.count(draw(_FEWEST))
     judged = {key: np.zeros_like(counts) for key, counts in learned.items()}
     done, after, learn, look = _FEWEST, 0, max(_FEWEST, int(_LEARNED * planned)), 1 << 14
     logs = {"nothing": 0.0}
-    while done < draws and not (after and clock.is_over):
+    while done < budget.draws and not (after and clock.is_over):
         counts = learned if done < learn and clock.share(done) < _LEARNED else judged
-        size = min(_BATCH, (learn if counts is learned else draws) - done)
-        for key, found in cells.counted(drawn(size)).items():
-            counts[key] += found
+        size = min(_BATCH, (learn if counts is learned else budget.draws) - done)
+        for key, number in cells.count(draw(size)).items():
+            counts[key] += number
         done += size
-        clock.told(done)
+        clock.tell(done)
         after = int(judged["cells"].sum())
-        if after >= look or (after and (done >= draws or clock.is_over)):
+        if after >= look or (after and (done >= budget.draws or clock.is_over)):
             look *= 2
             logs = cells.log_evidence(learned, judged)
-            if log_mean(list(logs.values())) >= -math.log(false_alarm):
+            if log_mean(list(logs.values())) >= -math.log(budget.false_alarm):
                 break
-    evidence = log_mean(list(logs.values()))
-    expected = cells.probability * int(judged["cells"].sum())
-    details: dict[str, Any] = {
-        "noise": repr(law),
-        "draws": done,
-        "p_value": p_value(evidence),
-        "outermost": float(cells.probability[-1]),
-        "residuals": [
-            {
-                "up_to": edge,
-                "observed": int(seen),
-                "expected": float(mean),
-                "residual": float((seen - mean) / math.sqrt(mean)),
-            }
-            for edge, seen, mean in zip([*cells.edges.tolist(), None], judged["cells"], expected, strict=True)
-        ],
-    }
-    if evidence >= -math.log(false_alarm):
-        worst = max(logs, key=lambda key: logs[key])
-        what = f"{worst} are not as in {law!r}: p-value {p_value(evidence):.2g} after {done:,} draws"
-        return Check(name, "The draws do not follow their distribution.", (Finding(name, what),), false_alarm, details)
-    words = (
-        f"{done:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
-        f"{cells.probability[-1]:.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
-    )
-    return Check(name, words, (), false_alarm, details)
+    return _Counted(cells, judged, done, logs)

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from osgt.calibration.allocation import allocated
 from osgt.calibration.joint import Part, is_bounded, joint_noise
-from osgt.calibration.scale import ScaleSearch, pure_scale
+from osgt.calibration.scale import ScaleSearch, allocated, pure_scale
 from osgt.calibration.search import calibrate
-from osgt.noise import Family, Law, family_of, written
+from osgt.noise import Distribution, Family, family_of, written
+from osgt.noise.arguments import count
 from osgt.noise.error import Objective, expected_maximum
-from osgt.privacy.arguments import count
 
 #: Percent of the variance that are told as 0.0 %.
 _NOTHING_SAVED = 0.05
@@ -22,7 +21,7 @@ class Row:
     """One noise at the budget. Intervals are half-widths, at 95 % and at 99.9999 % confidence."""
 
     name: str
-    noise: Law
+    noise: Distribution
     std: float
     mean_abs: float
     interval_95: float
@@ -77,7 +76,7 @@ def compare(
     discrete: bool = True,
     family: str | Family = "osgt",
     cells: int = 10_000,
-    noise: Law | None = None,
+    noise: Distribution | None = None,
 ) -> Comparison:
     """The error of Gaussian, Laplace and OSGT noise at the budget (ε, δ); arguments as for `calibrate`.
 
@@ -90,14 +89,14 @@ def compare(
         epsilon, delta, shift=shift, coordinates=coordinates, objective=objective, discrete=discrete, family=chosen
     )
     ends = ends_of_family(epsilon, delta, [Part(shift, coordinates)], discrete, chosen)
-    laws = {name: laws[0] for name, laws in ends.items()}
-    rows = {name: _row(name, law, best, cells) for name, law in (laws | {chosen.name: best}).items()}
+    noises = {name: noises[0] for name, noises in ends.items()}
+    rows = {name: _row(name, one, best, cells) for name, one in (noises | {chosen.name: best}).items()}
     return Comparison(tuple(rows.values()), *_verdict(chosen, rows))
 
 
 def ends_of_family(
     epsilon: float, delta: float, parts: Sequence[Part], discrete: bool = True, family: str | Family = "osgt"
-) -> dict[str, tuple[Law, ...]]:
+) -> dict[str, tuple[Distribution, ...]]:
     """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)"."""
     search = ScaleSearch(joint_noise(parts, discrete=discrete, family=family), epsilon, delta)
     return {name: end_of_family(name, search) for name in names_of_ends(search.joint.family, delta)}
@@ -114,7 +113,7 @@ def names_of_ends(family: Family, delta: float) -> list[str]:
 
 def end_of_family(
     name: str, search: ScaleSearch, objective: Objective = "variance", *, proved: bool = True
-) -> tuple[Law, ...]:
+) -> tuple[Distribution, ...]:
     """The noise of an end at a budget, shared out among the parts as well as it can be.
 
     Noise that nobody will use need not be `proved` to meet the budget: estimated, it takes a tenth of the time.
@@ -122,21 +121,21 @@ def end_of_family(
     joint = search.joint
     u = float(next(u for u, end in enumerate(joint.family.ends) if end.name == name.removesuffix(" (pure)")))
     if name.endswith(" (pure)"):
-        return joint.laws(u, pure_scale(joint, u, search.epsilon))
-    found = allocated(search, u, objective)
-    return found.joint.laws(u, math.exp(found.proved(u) if proved else found.roughly(u)))
+        return joint.distributions(u, pure_scale(joint, u, search.epsilon))
+    result = allocated(search, u, objective)
+    return result.joint.distributions(u, math.exp(result.proved(u) if proved else result.roughly(u)))
 
 
-def _row(name: str, law: Law, best: Law, cells: int) -> Row:
+def _row(name: str, noise: Distribution, best: Distribution, cells: int) -> Row:
     return Row(
         name=name,
-        noise=law,
-        std=law.std(),
-        mean_abs=law.mean_abs(),
-        interval_95=float(law.isf(0.025)),
-        interval_999999=float(law.isf(0.5e-6)),
-        expected_max=expected_maximum(law, cells),
-        gain=1.0 - best.var() / law.var(),
+        noise=noise,
+        std=noise.std(),
+        mean_abs=noise.mean_abs(),
+        interval_95=float(noise.isf(0.025)),
+        interval_999999=float(noise.isf(0.5e-6)),
+        expected_max=expected_maximum(noise, cells),
+        gain=1.0 - best.var() / noise.var(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a calibration chooses from: for each part of a release one noise distribution, all of one shape."""
+"""The choices of a calibration: for each part of a release one noise distribution, all of one shape."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from osgt.noise import Family, Law, family_of
+from osgt.noise import Distribution, Family, family_of
+from osgt.noise.arguments import real_number
 from osgt.noise.combination import Coefficient, Combination
 from osgt.noise.error import Objective, measure
-from osgt.noise.parameters import real_number
 from osgt.privacy import PrivacyProfile
-from osgt.privacy.closed_forms import is_gaussian
+from osgt.privacy.renyi import is_gaussian
+from osgt.support.errors import ArgumentError
 
 #: Steps between an even allocation and the one that is best for all columns together.
 _STEPS = 16
@@ -37,17 +38,17 @@ class Part:
 
     @property
     def moves(self) -> tuple[tuple[float, int], ...]:
-        """All pairs (shift, coordinates)."""
+        """The pairs (shift, coordinates), all of them."""
         return ((self.shift, self.coordinates), *self.also)
 
     def equivalent(self, q: float) -> float:
-        """So many coordinates at the full shift come to the same, where the loss grows like coordinates·shift^q."""
+        """The equivalent number of coordinates at the full shift, where the loss grows like coordinates·shift^q."""
         return math.fsum(n * (shift / self.shift) ** q for shift, n in self.moves)
 
 
 @dataclass(frozen=True)
 class Column:
-    """What is shown: the sum of the parts, each times its coefficient. Its error counts in units of `unit`."""
+    """A column that is shown: the sum of the parts, each times its coefficient. Its error counts in units of `unit`."""
 
     coefficients: tuple[Coefficient, ...]
     unit: float = 1.0
@@ -76,7 +77,7 @@ class JointNoise:
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """How much the variance of each part counts, in units of its shift, if it is not given.
+        """The weights of the variances of the parts, in units of their shifts; computed unless they are given.
 
         Σ weight·coefficient²·shift²/unit² over the columns has the least error in all, but a column may pay for
         another. So the weights go from those of an even allocation, where a part counts as much as its heaviest column,
@@ -124,15 +125,15 @@ class JointNoise:
 
         For a loss like that of the Gaussian and one like that of the Laplace, with the exponents that are tried.
         """
-        found = []
+        result = []
         for q, exponent in ((2.0, 1 / 4), (2.0, 1 / 3), (1.0, 1 / 3)):
             moved = [part.equivalent(q) for part in self.parts]
             scales = [(n / weight) ** exponent for n, weight in zip(moved, weights, strict=True)]
             loss = math.fsum(n / scale**q for n, scale in zip(moved, scales, strict=True))
             for shares in self._shares:
                 variance = math.fsum(a * scale**2 for a, scale in zip(shares, scales, strict=True))
-                found.append(loss ** (2.0 / q) * variance)
-        return found
+                result.append(loss ** (2.0 / q) * variance)
+        return result
 
     def relative_scales(self, u: float) -> list[float]:
         """Scales of the parts' noise against each other."""
@@ -171,8 +172,9 @@ class JointNoise:
     def bounded_end(self) -> float:
         """The shape with a largest privacy loss, for budgets with δ = 0."""
         if not self.is_bounded(1.0):
-            raise ValueError(
-                f"delta must be above 0 for noise of the family {self.family.name!r}: its privacy loss has no limit"
+            raise ArgumentError(
+                f"delta must be above 0 for noise of the family {self.family.name!r}: its privacy loss has no limit",
+                argument="delta",
             )
         return 1.0
 
@@ -180,29 +182,31 @@ class JointNoise:
         """Whether shape u is the Gaussian, whose best exponent is known."""
         return is_gaussian(self.family.member(u, 1.0, discrete=False))
 
-    def laws(self, u: float, scale: float, *, discrete: bool | None = None) -> tuple[Law, ...]:
+    def distributions(self, u: float, scale: float, *, discrete: bool | None = None) -> tuple[Distribution, ...]:
         """For each part the distribution of shape u and, on the reals, standard deviation scale·relative scale."""
         unit = self.family.unit(u)
         return tuple(
-            self.family.law(unit.scaled(scale * relative), discrete=self.discrete if discrete is None else discrete)
+            self.family.distribution(
+                unit.scaled(scale * relative), discrete=self.discrete if discrete is None else discrete
+            )
             for relative in self.relative_scales(u)
         )
 
     def profile(self, u: float, scale: float) -> PrivacyProfile:
         """The privacy loss of all parts together."""
-        return profile_of(self.laws(u, scale), self.parts)
+        return profile_of(self.distributions(u, scale), self.parts)
 
     def error(self, u: float, scale: float, objective: Objective) -> float:
         """Σ weight·(error/unit)² over the columns."""
-        return error_of(self.laws(u, scale), self.columns, objective)
+        return error_of(self.distributions(u, scale), self.columns, objective)
 
     def rough_error(self, u: float, scale: float, objective: Objective) -> float:
         """The error, on the reals where the noise is so large that this makes no difference: it takes less time."""
         smooth = scale * min(self.relative_scales(u)) > _SMOOTH_SCALE
-        return error_of(self.laws(u, scale, discrete=self.discrete and not smooth), self.columns, objective)
+        return error_of(self.distributions(u, scale, discrete=self.discrete and not smooth), self.columns, objective)
 
     def with_exponent(self, exponent: float) -> "JointNoise":
-        """The same with noise that is shared out by another exponent."""
+        """Share out the noise by another exponent."""
         other = replace(self, exponent=exponent)
         other.__dict__["weights"] = self.weights  # they do not depend on it, and take their time
         return other
@@ -213,21 +217,23 @@ def is_bounded(family: Family, u: float) -> bool:
     return math.isfinite(family.unit(u).largest_slope)
 
 
-def profile_of(laws: Sequence[Law], parts: Sequence[Part]) -> PrivacyProfile:
+def profile_of(noises: Sequence[Distribution], parts: Sequence[Part]) -> PrivacyProfile:
     """The privacy loss of noise on all parts."""
     return PrivacyProfile.compose(
-        PrivacyProfile(law, shift, n) for law, part in zip(laws, parts, strict=True) for shift, n in part.moves
+        PrivacyProfile(noise, shift, n) for noise, part in zip(noises, parts, strict=True) for shift, n in part.moves
     )
 
 
-def error_of(laws: Sequence[Law], columns: Sequence[Column], objective: Objective) -> float:
+def error_of(noises: Sequence[Distribution], columns: Sequence[Column], objective: Objective) -> float:
     """Σ weight·(error/unit)² over columns; the variance is the square of its error."""
-    return math.fsum(column.weight * (noise_of(laws, column).error(objective) / column.unit) ** 2 for column in columns)
+    return math.fsum(
+        column.weight * (noise_of(noises, column).error(objective) / column.unit) ** 2 for column in columns
+    )
 
 
-def noise_of(laws: Sequence[Law], column: Column) -> Combination:
+def noise_of(noises: Sequence[Distribution], column: Column) -> Combination:
     """The noise of a column."""
-    return Combination(tuple((c, law) for c, law in zip(column.coefficients, laws, strict=True) if c))
+    return Combination(tuple((c, noise) for c, noise in zip(column.coefficients, noises, strict=True) if c))
 
 
 def joint_noise(
@@ -238,7 +244,7 @@ def joint_noise(
     objective: Objective = "variance",
     columns: Sequence[Column] | None = None,
 ) -> JointNoise:
-    """What there is to choose from for these parts, or an error that names the argument at fault."""
+    """Set up the joint noise of these parts, or raise an error that names the argument at fault."""
     measure(objective)
     chosen = family_of(family)
     if not parts:
@@ -263,9 +269,9 @@ def budget(epsilon: object, delta: object) -> tuple[float, float]:
     """Return ε and δ as floats that a calibration can work with, or say what is wrong with them."""
     loss, chance = real_number("epsilon", epsilon, positive=True), probability("delta", delta)
     if not 1e-9 <= loss <= 1e6:
-        raise ValueError(f"epsilon must be between 1e-9 and 1e6, got {epsilon!r}")
+        raise ArgumentError(f"epsilon must be between 1e-9 and 1e6, got {epsilon!r}", argument="epsilon")
     if 0 < chance < 1e-300:
-        raise ValueError(f"delta must be 0, or at least 1e-300 and below 1, got {delta!r}")
+        raise ArgumentError(f"delta must be 0, or at least 1e-300 and below 1, got {delta!r}", argument="delta")
     return loss, chance
 
 
@@ -273,5 +279,5 @@ def probability(name: str, value: object) -> float:
     """Return `value` as a float with 0 ≤ value < 1, or say what is wrong with it."""
     number = real_number(name, value, positive=False)
     if number >= 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+        raise ArgumentError(f"{name} must be at least 0 and below 1, got {value!r}", argument=name)
     return number

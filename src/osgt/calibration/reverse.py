@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from osgt.calibration.joint import JointNoise, Part, joint_noise, probability
-from osgt.calibration.shapes import costs_over_shapes
-from osgt.noise import Family, Law
-from osgt.noise.parameters import confidence_level, real_number
+from osgt.calibration.search import costs_over_shapes
+from osgt.noise import Distribution, Family
+from osgt.noise.arguments import confidence_level, real_number
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.profile import SLACK
+from osgt.support.errors import ArgumentError
+from osgt.support.search import root_within
 
 #: Relative slack of δ while the shape is searched.
 _COARSE_SLACK = 1e-2
@@ -23,7 +23,7 @@ class Calibration:
 
     epsilon: float
     delta: float
-    noise: Law
+    noise: Distribution
 
 
 def calibrate_epsilon(
@@ -82,31 +82,31 @@ def calibrate_delta(
 
 def _target(
     target_std: float | None, target_interval: float | None, confidence: float, *, discrete: bool
-) -> Callable[[Law], float]:
+) -> Callable[[Distribution], float]:
     """A function of the noise that is ≤ 0 where the target is met and grows with the scale."""
     if (target_std is None) == (target_interval is None):
         raise ValueError("give one of target_std and target_interval: the error that you can accept")
     if target_std is not None:
         std = real_number("target_std", target_std, positive=True)
-        return lambda law: math.log(max(law.std(), 1e-300) / std)
+        return lambda noise: math.log(max(noise.std(), 1e-300) / std)
     half_width = real_number("target_interval", target_interval, positive=not discrete)
     tail = 0.5 * (1.0 - confidence_level(confidence))
     if tail == 0.5:
-        raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
+        raise ArgumentError(f"confidence must be above 0 and below 1, got {confidence!r}", argument="confidence")
     # A hair below the tail asked for, so that rounding does not push the quantile to the next integer.
-    return lambda law: float(law.logsf(half_width)) - math.log(tail) + 1e-9
+    return lambda noise: float(noise.logsf(half_width)) - math.log(tail) + 1e-9
 
 
 def _best(
     joint: JointNoise,
-    fits: Callable[[Law], float],
+    fits: Callable[[Distribution], float],
     cost: Callable[[PrivacyProfile, float], float],
     shapes: tuple[float, ...] | None = None,
-) -> Law:
+) -> Distribution:
     """The noise of least cost over all shapes (or those given), each at the largest scale that fits."""
 
     def scale(u: float) -> float:
-        return math.exp(_largest_log_scale(lambda x: fits(joint.laws(u, math.exp(x))[0])))
+        return math.exp(_largest_log_scale(lambda x: fits(joint.distributions(u, math.exp(x))[0])))
 
     def cost_of(u: float, slack: float) -> float:
         return cost(joint.profile(u, scale(u)), slack)
@@ -115,7 +115,7 @@ def _best(
         costs = costs_over_shapes(lambda u: cost_of(u, _COARSE_SLACK))
         shapes = (0.0, 1.0, min(costs, key=lambda u: costs[u]))
     best = min(shapes, key=lambda u: (cost_of(u, SLACK), u))
-    return joint.laws(best, scale(best))[0]
+    return joint.distributions(best, scale(best))[0]
 
 
 def _largest_log_scale(excess: Callable[[float], float]) -> float:
@@ -129,7 +129,4 @@ def _largest_log_scale(excess: Callable[[float], float]) -> float:
     step = 1.0
     while excess(high) <= 0:
         low, high, step = high, high + step, 2 * step
-    root = float(brentq(excess, low, high, xtol=1e-13, rtol=1e-15))
-    while excess(root) > 0:
-        root -= 1e-12
-    return root
+    return root_within(excess, low, high, inward=lambda x: x - 1e-12, xtol=1e-13, rtol=1e-15)

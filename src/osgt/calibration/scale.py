@@ -95,7 +95,7 @@ class ScaleSearch:
         return self._root(lambda at: self._estimate(u, at), u, x, slope, proved=False)
 
     def _size(self, u: float) -> float:
-        """About by how much the logarithm of the scale is larger or smaller than with noise that is shared out else."""
+        """Estimate by how much the logarithm of the scale differs from that of noise shared out otherwise."""
         gaussian, laplace = 0.5 * math.log(self.joint.gaussian_cost(u)), math.log(self.joint.laplace_cost(u))
         return (1.0 - u) * gaussian + u * laplace
 
@@ -110,7 +110,7 @@ class ScaleSearch:
         return float(logit(float(self.joint.profile(u, math.exp(x)).delta(self.epsilon))) - logit(self.delta))
 
     def _estimate(self, u: float, x: float) -> float:
-        """About the excess."""
+        """Estimate the excess."""
         if (u, x) not in self._estimates:
             pairs, counts = self.joint.profile(u, math.exp(x)).pairs()
             estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
@@ -123,46 +123,27 @@ class ScaleSearch:
         self, excess: Callable[[float], float], u: float, x: float, slope: float, *, proved: bool
     ) -> tuple[float, float]:
         """The root of the excess, from above and to the tolerance if it is to be `proved`, and the slope there."""
-        low, high = -math.inf, math.inf
-        bounded = self.joint.is_bounded(u)
-        if bounded:
-            high = pure = self._pure(u)
-            x = min(x, high - _NEAREST_TO_PURE)
+        pure = self._pure(u) if self.joint.is_bounded(u) else math.inf
+        bracket = _Bracket(high=pure, pure=pure)
+        x = min(x, pure - _NEAREST_TO_PURE)
         last: tuple[float, float] | None = None
-        widths: list[float] = []
         for _ in range(_MOST_STEPS):
             value = excess(x)
-            low, high = (x, high) if value > 0 else (low, x)
-            widths.append(high - low)
-            if bounded and high - low <= _NEAREST_TO_PURE and value > 0:
-                return high, slope
+            bracket.narrow(x, value)
+            if value > 0 and bracket.is_next_to_pure():
+                return bracket.high, slope
             if last is not None and math.isfinite(value - last[1]) and not (proved and abs(x - last[0]) < _CHORD):
                 slope = min((value - last[1]) / (x - last[0]), -0.1)
             step = -value / slope
-            # With the slope of another shape a step is right to a tenth or so, with one of this shape to its square.
-            linear = min(_LINEAR_STEP, _LINEAR_TO_PURE * (pure - x)) if bounded else _LINEAR_STEP
-            is_linear = abs(step) <= (linear if last else 0.1 * linear) and abs(value) <= _LINEAR_EXCESS
-            if not proved and is_linear and low < x + step < high:
+            if not proved and _is_linear(step, value, pure - x, first=last is None) and x + step in bracket:
                 return x + step, slope
             if value <= 0 and -step <= _TOLERANCE:
                 return x, slope
-            if high - low <= _TOLERANCE:
-                return high, slope
+            if bracket.widths[-1] <= _TOLERANCE:
+                return bracket.high, slope
             last = x, value
-            # Where log δ falls off a cliff, no slope is right for long.
-            halve = len(widths) > _PATIENCE and math.inf > widths[-1] > 0.5 * widths[-1 - _PATIENCE]
-            x = 0.5 * (low + high) if halve else self._next(x, step + 0.5 * _TOLERANCE, low, high, near_pure=bounded)
-        return high, slope
-
-    @staticmethod
-    def _next(x: float, step: float, low: float, high: float, *, near_pure: bool) -> float:
-        """The next point to try: Newton's, or one inside the bracket where that leaves it."""
-        target = x + min(max(step, -1.0), 1.0)
-        if low < target < high:
-            return target
-        if near_pure and target >= high:
-            return high - 0.2 * (high - x)  # log δ falls like the logarithm of the distance to the pure loss
-        return 0.5 * (max(low, x - 1.0) + min(high, x + 1.0))
+            x = bracket.next(x, step + 0.5 * _TOLERANCE)
+        return bracket.high, slope
 
     def _start(self, u: float) -> tuple[float, float]:
         """The line through the two nearest shapes solved before, and the slope at the nearest."""
@@ -174,6 +155,52 @@ class ScaleSearch:
             first, second = nearest
             x += (self._solved[second][0] - x) / (second - first) * (u - first)
         return x, slope
+
+
+@dataclass
+class _Bracket:
+    """The logarithms of scales between which a root lies: the excess is above 0 at `low`, and at most 0 at `high`.
+
+    `pure` is the one at which the largest loss is ε, infinite where there is none.
+    """
+
+    high: float
+    pure: float
+    low: float = -math.inf
+    widths: list[float] = field(default_factory=list)
+
+    def __contains__(self, x: float) -> bool:
+        return self.low < x < self.high
+
+    def narrow(self, x: float, excess: float) -> None:
+        """Take in the excess at a point."""
+        self.low, self.high = (x, self.high) if excess > 0 else (self.low, x)
+        self.widths.append(self.high - self.low)
+
+    def is_next_to_pure(self) -> bool:
+        """Whether nothing is left to gain for noise with a largest loss."""
+        return self.pure < math.inf and self.widths[-1] <= _NEAREST_TO_PURE
+
+    def next(self, x: float, step: float) -> float:
+        """The next point to try: Newton's, or one inside the bracket where that leaves it or is too slow."""
+        # Where log δ falls off a cliff, no slope is right for long.
+        if len(self.widths) > _PATIENCE and math.inf > self.widths[-1] > 0.5 * self.widths[-1 - _PATIENCE]:
+            return 0.5 * (self.low + self.high)
+        target = x + min(max(step, -1.0), 1.0)
+        if target in self:
+            return target
+        if self.pure < math.inf and target >= self.high:
+            return self.high - 0.2 * (self.high - x)  # log δ falls like the logarithm of the distance to the pure loss
+        return 0.5 * (max(self.low, x - 1.0) + min(self.high, x + 1.0))
+
+
+def _is_linear(step: float, excess: float, to_pure: float, *, first: bool) -> bool:
+    """Whether one more step of Newton's is exact enough to compare shapes.
+
+    With the slope of another shape a `first` step is right to a tenth or so, with one of this shape to its square.
+    """
+    linear = min(_LINEAR_STEP, _LINEAR_TO_PURE * to_pure)
+    return abs(step) <= (0.1 * linear if first else linear) and abs(excess) <= _LINEAR_EXCESS
 
 
 def first_guess(joint: JointNoise, epsilon: float, delta: float) -> tuple[float, float]:
@@ -211,3 +238,40 @@ def pure_scale(joint: JointNoise, u: float, epsilon: float) -> float:
     while float(joint.profile(u, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15
     return scale
+
+
+def allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearch:
+    """The search for noise of shape u that is shared out in the way that has the least error.
+
+    No formula knows the exponent: near the Laplace end, too, it is that of the Gaussian where very many coordinates
+    make the sum of their losses normal. So it is searched for between those of the two ends, with estimates of δ.
+    The error is flat around its optimum: a parabola through three exponents finds it closely enough.
+    """
+    if search.joint.is_uniform or search.joint.is_gaussian(u):
+        return search
+    if (u, objective) not in search.allocations:
+        search.allocations[u, objective] = _allocated(search, u, objective)
+    return search.allocations[u, objective]
+
+
+def _allocated(search: ScaleSearch, u: float, objective: Objective) -> ScaleSearch:
+    search.roughly(u)
+    result: dict[float, tuple[float, ScaleSearch]] = {}
+
+    def error(exponent: float) -> float:
+        if exponent not in result:
+            one = search
+            if exponent != search.joint.exponent_at(u):
+                one = ScaleSearch(search.joint.with_exponent(exponent), search.epsilon, search.delta)
+                one.start_from(search, u)
+            result[exponent] = one.joint.rough_error(u, math.exp(one.roughly(u)), objective), one
+        return result[exponent][0]
+
+    low, high = search.joint.exponents
+    middle = 0.5 * (low + high)
+    left, centre, right = error(low), error(middle), error(high)
+    bend = left - 2.0 * centre + right
+    if bend > 0:
+        vertex = middle + 0.25 * (high - low) * (left - right) / bend
+        error(min(max(vertex, low), high))
+    return min(result.values(), key=lambda each: each[0])[1]

@@ -1,19 +1,40 @@
 """A budget in, the best noise out.
 
-The members of the family are searched by shape, from the Gaussian to the Laplace, each at the least scale that meets
-the budget. An estimate of δ is enough to find the shape, since the error is flat around its optimum; the scale is then
-set with the rigorous accounting.
+The members of the family are searched by shape, from the Gaussian (u = 0) to the Laplace (u = 1), each at the least
+scale that meets the budget. An estimate of δ is enough to find the shape, since the error is flat around its optimum;
+the scale is then set with the rigorous accounting. `calibrate_roughly` leaves that last step out: it only steers.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from osgt.calibration.allocation import allocated
+from scipy.optimize import minimize_scalar
+
 from osgt.calibration.joint import Column, Part, budget, joint_noise
-from osgt.calibration.scale import ScaleSearch, pure_scale
-from osgt.calibration.shapes import costs_over_shapes
-from osgt.noise import Family, Law
+from osgt.calibration.scale import ScaleSearch, allocated, pure_scale
+from osgt.noise import Distribution, Family
 from osgt.noise.error import Objective
+
+#: First look at these, then search between the neighbours of the best: errors have one minimum in the shape.
+_FIRST_LOOK = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_TOLERANCE = 0.015
+
+
+def costs_over_shapes(cost: Callable[[float], float]) -> dict[float, float]:
+    """The cost of all shapes that were looked at: both ends of the family, and the least between them, among them."""
+    costs: dict[float, float] = {}
+
+    def recorded(u: float) -> float:
+        costs[float(u)] = cost(float(u))
+        return costs[float(u)]
+
+    for u in _FIRST_LOOK:
+        recorded(u)
+    place = min(range(len(_FIRST_LOOK)), key=lambda i: costs[_FIRST_LOOK[i]])
+    bounds = (_FIRST_LOOK[max(place - 1, 0)], _FIRST_LOOK[min(place + 1, len(_FIRST_LOOK) - 1)])
+    minimize_scalar(recorded, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE})
+    return costs
+
 
 _LARGE_DELTA = 0.3
 
@@ -36,7 +57,7 @@ def calibrate(
     objective: Objective = "variance",
     discrete: bool = True,
     family: str | Family = "osgt",
-) -> Law:
+) -> Distribution:
     """The noise of least error whose privacy is (ε, δ), among all members of the family, Gaussian and Laplace included.
 
     Parameters
@@ -70,7 +91,7 @@ def calibrate_parts(
     discrete: bool = True,
     family: str | Family = "osgt",
     columns: Sequence[Column] | None = None,
-) -> tuple[Law, ...]:
+) -> tuple[Distribution, ...]:
     """Noise for several kinds of values that are released together under one budget, all of one shape.
 
     What is minimised is the weighted sum of the squared errors of the `columns`, which are combinations of the parts,
@@ -80,7 +101,7 @@ def calibrate_parts(
     return calibrate_joint(ScaleSearch(joint, *budget(epsilon, delta)), objective)
 
 
-def calibrate_joint(search: ScaleSearch, objective: Objective, *, proved: bool = True) -> tuple[Law, ...]:
+def calibrate_joint(search: ScaleSearch, objective: Objective, *, proved: bool = True) -> tuple[Distribution, ...]:
     """The noise of least error among all that there is to choose from.
 
     If it need not be `proved` to meet the budget, it does so up to an estimate, but for shapes with a largest loss:
@@ -88,12 +109,12 @@ def calibrate_joint(search: ScaleSearch, objective: Objective, *, proved: bool =
     """
     if search.delta == 0:
         joint, end = search.joint, search.joint.bounded_end()
-        return joint.laws(end, pure_scale(joint, end, search.epsilon))
+        return joint.distributions(end, pure_scale(joint, end, search.epsilon))
     candidates = []
     for u in best_shapes(search, objective):
         best = allocated(search, u, objective)
         scale = math.exp(best.proved(u) if proved or best.joint.is_bounded(u) else best.roughly(u))
-        candidates.append((best.joint.error(u, scale, objective), best.joint.laws(u, scale)))
+        candidates.append((best.joint.error(u, scale, objective), best.joint.distributions(u, scale)))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
@@ -121,3 +142,11 @@ def nearest_to_gaussian(errors: Mapping[float, float], error: Callable[[float], 
     while best > _NEARLY_GAUSSIAN and error(_STEP_TO_GAUSSIAN * best) <= most:
         best *= _STEP_TO_GAUSSIAN
     return best
+
+
+def calibrate_roughly(epsilon: float, delta: float, parts: Sequence[Part]) -> tuple[Distribution, ...]:
+    """For each part noise on the integers that is about (ε, δ)-private, of about the best shape."""
+    epsilon, delta = budget(epsilon, delta)
+    search = ScaleSearch(joint_noise(parts, discrete=True, family="osgt"), epsilon, delta)
+    best = best_shapes(search, "variance")[-1]
+    return search.joint.distributions(best, math.exp(search.roughly(best)))

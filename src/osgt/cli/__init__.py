@@ -4,18 +4,18 @@ from typing import Annotated
 
 import typer
 
-from osgt.cli.lazy import lazy_group
+from osgt.cli.command import lazy_group
 
 #: Where each command is. They are imported when they run.
 _COMMANDS = {
     "plan": "plan:plan",
     "release": "release:release",
-    "preview": "preview:preview",
+    "preview": "bounds:preview",
     "bounds": "bounds:bounds",
-    "statement": "statement:statement",
+    "statement": "documents:statement",
     "audit": "audit:audit",
     "web": "web:web",
-    "schema": "schema:schema",
+    "schema": "documents:schema",
     "noise": "noise:noise",
     "paper": "paper:paper",
 }
@@ -23,15 +23,17 @@ _LEDGER_COMMANDS = {
     "open": "ledger:open_",
     "show": "ledger_show:show",
     "remaining": "ledger_remaining:remaining",
-    "report": "ledger_report:report",
-    "settle": "ledger_settle:settle",
-    "note": "ledger_settle:note",
+    "report": "ledger_show:report",
+    "settle": "ledger_upkeep:settle",
+    "note": "ledger_upkeep:note",
+    "void": "ledger:void",
     "budget": "ledger:budget",
     "table": "ledger:table",
     "verify": "ledger_upkeep:verify",
     "export": "ledger_upkeep:export",
     "backup": "ledger_upkeep:backup",
     "restore": "ledger_upkeep:restore",
+    "lost": "ledger_upkeep:lost",
     "grants": "ledger:grants",
 }
 

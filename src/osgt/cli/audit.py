@@ -12,11 +12,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from osgt.cli.release_options import BUDGET, OUTPUT
+from osgt.cli.options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.cli.shared import QueryPath, clear_errors, command_target, say, terminal
-from osgt.cli.table_options import Asked, takes_a_table
-from osgt.files import written
-from osgt.shown_text import printable
+from osgt.support.files import written
+from osgt.support.text import printable
 
 if TYPE_CHECKING:
     from osgt.auditing import Audit
@@ -109,9 +108,11 @@ def _of_table(
 ) -> "Audit":
     """The audit of a query; options stand in for what the query file says."""
     file = asked.query_file(path, budget={"epsilon": epsilon, "delta": delta})
-    query = file.asked()
+    from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
+
+    query = build_query(file)
     with closing(query.dataset):
-        from osgt.tables.bounds.open_query import OpenQuery  # noqa: PLC0415 - the extra "tables"
+        from osgt.api.suggestion.open_query import OpenQuery  # noqa: PLC0415 - the extra "tables"
 
         if isinstance(query, OpenQuery):
             if epsilon is None:

@@ -1,4 +1,7 @@
-"""`osgt bounds`: which bounds a table should have, from private histograms. Charged like a release."""
+"""`osgt bounds`: which bounds a table should have, from private histograms. Charged like a release.
+
+`osgt preview` shows what bounds cut off, exactly. Not private.
+"""
 
 import glob
 import json
@@ -9,21 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from osgt.cli import outcome
-from osgt.cli.pictures import PICTURES, check_matplotlib
-from osgt.cli.progress import progress
+from osgt.cli.options import BUDGET, OUTPUT, Asked, takes_a_table
 from osgt.cli.release import ledger_of
-from osgt.cli.release_options import BUDGET, OUTPUT
-from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
-from osgt.cli.table_options import Asked, takes_a_table
-from osgt.files import Target, written_together
-from osgt.pages.plots import new_figure
+from osgt.cli.shared import (
+    PICTURES,
+    QueryPath,
+    check_matplotlib,
+    clear_errors,
+    command_target,
+    progress,
+    say,
+    terminal,
+    warn,
+)
+from osgt.render.pictures import new_figure
+from osgt.support.files import Target, written_together
+from osgt.support.text import printable
 
 if TYPE_CHECKING:
-    from osgt.tables.bounds.suggestion import Suggestion
-    from osgt.tables.query_file import QueryFile
+    from osgt.api.preview import Preview, PublicationPreview
+    from osgt.api.suggestion.suggestion import Suggestion
+    from osgt.query.file.model import QueryFile
 
 
 @takes_a_table
@@ -59,7 +73,8 @@ def bounds(
         float | None,
         typer.Option(
             metavar="NUMBER",
-            help="δ that the release will have: that of the query file, or 10 times --delta.",
+            help="δ that the release will have: that of the query file, 10 times --delta, or a hundredth of the "
+            "ledger's; if there is none, --save leaves it open.",
             rich_help_panel=BUDGET,
         ),
     ] = None,
@@ -99,7 +114,7 @@ def bounds(
     with clear_errors():
         if epsilon is None:
             raise ValueError("--epsilon must be given: the budget of the suggestion, a tenth of the release's or less")
-        file = asked.query_file(query, budget={"epsilon": release_epsilon, "delta": release_delta})
+        file = asked.query_file(query, reads=True, budget={"epsilon": release_epsilon, "delta": release_delta})
         targets = _targets(file, query, save, plot, overwrite=overwrite)
         for target in targets.values():
             target.checked()
@@ -134,7 +149,9 @@ def _targets(
 
 def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, delta: float, aim: str) -> "Suggestion":
     budget = file.budget
-    query: Any = file.query(ledger_of(file))
+    from osgt.api.query_file import build_single_query  # noqa: PLC0415 - the extra "tables"
+
+    query: Any = build_single_query(file, ledger_of(file))
     show = None
     if query.dataset.ledger is not None:
         show = shlex.join(["osgt", "ledger", "show", query.dataset.ledger.name, str(query.dataset.dataset)])
@@ -158,14 +175,14 @@ def _suggested(file: "QueryFile", targets: dict[str, Target], epsilon: float, de
 
 
 def _text(file: "QueryFile", found: "Suggestion", folder: Path) -> str:
-    from osgt.tables.file_text import query_file_text  # noqa: PLC0415 - the extra "tables"
+    from osgt.query.file.text import query_file_text  # noqa: PLC0415 - the extra "tables"
 
     return query_file_text(found.filled(file.given()), folder)
 
 
 def print_suggestion(found: "Suggestion") -> None:
     """The recommendation, the tables, how sure it is and the statement."""
-    from osgt.tables.bounds.words import groups_table, recommended, rows_table  # noqa: PLC0415 - the extra "tables"
+    from osgt.api.suggestion.words import groups_table, recommended, rows_table, values_in_words  # noqa: PLC0415 - the extra "tables"
 
     console = terminal()
     console.print(recommended(found), highlight=False, soft_wrap=True, style="bold", markup=False)
@@ -179,9 +196,50 @@ def print_suggestion(found: "Suggestion") -> None:
         for row, each in zip(rows, outcomes, strict=True):
             shown.add_row(*row, style="bold" if each.recommended else None)
         console.print(shown)
-    for name, share in found.values_beyond.items():
-        low, high = found.bounds[name]
-        words = f"About {share} of the values of {name} are outside {low:,.10g} to {high:,.10g}."
-        console.print(words, highlight=False, soft_wrap=True, markup=False)
-    for line in (found.sure, found.statement):
+    for line in (*values_in_words(found), found.sure, found.unseen, *found.notes, found.statement):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+@takes_a_table
+def preview(
+    asked: Asked,
+    query: QueryPath = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """Show what bounds cut off: those that are given, and others. NOT PRIVATE: for whoever may see the data.
+
+    Example: osgt preview --query query.toml
+    """
+    with clear_errors():
+        from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
+
+        found = build_query(asked.query_file(query, reads=True))
+        with closing(found.dataset), progress(found, "counting what the bounds cut off"):
+            shown = found.preview()
+        if as_json:
+            typer.echo(json.dumps(shown.to_dict(), indent=2, ensure_ascii=False))
+        else:
+            _print(shown)
+
+
+def _print(shown: "Preview | PublicationPreview") -> None:
+    from osgt.api.preview import WARNING  # noqa: PLC0415 - the extra "tables"
+
+    console = terminal()
+    console.print(WARNING, style="bold")
+    for name, each in shown.tables.items():
+        if name:
+            console.print(f"{escape(printable(name))}:", style="bold")
+        _print_one(console, each)
+
+
+def _print_one(console: Console, shown: "Preview") -> None:
+    for line in shown.lines():
+        say(console, line)
+    for head, rows in shown.curves():
+        table = Table(title=None)
+        for name in head:
+            table.add_column(escape(printable(name)), justify="right", overflow="fold")
+        for row in rows:
+            table.add_row(*row, style="bold" if row[0].endswith("*") else None)
+        console.print(table)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from osgt.cli.shared import clear_errors
-from osgt.shown_text import one_line
+from osgt.support.text import one_line
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
@@ -105,6 +105,32 @@ def budget(
     with clear_errors(), ledger_at(location) as book:
         told = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
         typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {told}.")
+
+
+def void(
+    location: Location,
+    dataset: DatasetName,
+    entries: Annotated[list[int], typer.Argument(metavar="ENTRY…", help="Numbers of the entries.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="How it is known that nothing was released: recorded for ever.")
+    ],
+    although_settled: Annotated[
+        bool,
+        typer.Option("--although-settled", help="Also a charge whose release is said to be out, if that is not true."),
+    ] = False,
+) -> None:
+    """Declare, as the owner, that entries released nothing, and add up what stands without them.
+
+    The way out where somebody has charged a budget for nothing, or added entries that nobody can read. Never for a
+    release that is out or still under way. The entries stay, and that they are void is recorded for ever.
+
+    Example: osgt ledger void postgresql://owner@server/budgets flights 57 58 --reason "ann's program went wrong"
+    """
+    with clear_errors(), ledger_at(location) as book:
+        book.void(dataset, entries, reason=reason, although_settled=although_settled)
+        share = book.spent(dataset).share
+        numbers = ", ".join(map(str, sorted(set(entries))))
+        typer.echo(f"{dataset}: void from now on: {numbers}. {share:.0%} of the budget is used.")
 
 
 def table(

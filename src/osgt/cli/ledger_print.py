@@ -3,10 +3,8 @@
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich import box
@@ -14,10 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from osgt.cli.shared import terminal
+from osgt.facts.ledger_wording import about, figure, left, outcome, owners, so_far, used, what, when, who
 from osgt.ledger import Event, Overview, ReleaseRecord
-from osgt.ledger.wording import about, figure, left, outcome, owners, used, what, when, who
-from osgt.pages.numbers import rounded_up
-from osgt.shown_text import FORMULA, one_line, shortened
+from osgt.support.numbers import rounded_up
+from osgt.support.text import FORMULA, one_line, shortened
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
@@ -51,8 +49,15 @@ _CSV = (
 )
 
 
-def print_budgets(overviews: Sequence[Overview]) -> None:
-    """Each budget, what is used of it and how that came about."""
+def print_overviews(wholes: Sequence[Overview], parts: Sequence[Overview]) -> None:
+    """Print all budgets, and of each data set the releases and events that were chosen."""
+    _print_budgets(wholes)
+    for whole, chosen in zip(wholes, parts, strict=True):
+        _print_overview(whole, chosen)
+
+
+def _print_budgets(overviews: Sequence[Overview]) -> None:
+    """Print each budget, what is used of it and how that came about."""
     table = Table(title="Budgets", title_justify="left")
     table.add_column("data set", overflow="fold")
     for column in ("of ε", "at δ", "ε spent", "used", "left", "releases"):
@@ -73,7 +78,7 @@ def print_budgets(overviews: Sequence[Overview]) -> None:
     terminal().print(table)
 
 
-def print_overview(whole: Overview, chosen: Overview) -> None:
+def _print_overview(whole: Overview, chosen: Overview) -> None:
     """The releases and events of a data set that were asked for."""
     console = terminal()
     spending = whole.spending
@@ -82,6 +87,7 @@ def print_overview(whole: Overview, chosen: Overview) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    console.print(so_far(spending), highlight=False, soft_wrap=True)
     if chosen.releases:
         console.print(_releases(chosen.releases, len(whole.releases)))
     elif whole.releases:
@@ -140,15 +146,13 @@ def sparkline(releases: Sequence[ReleaseRecord]) -> str:
 
 
 def as_json(overviews: Sequence[Overview]) -> str:
-    """Everything, for a program to read. ASCII only: no stored text reaches the terminal as it is."""
+    """Write the overviews for a program to read. ASCII only: no stored text reaches the terminal as it is."""
     return json.dumps([_plain(overview) for overview in overviews], indent=2)
 
 
 def _plain(overview: Overview) -> dict[str, Any]:
-    spending = overview.spending
     return {
-        **asdict(spending),
-        "epsilon": spending.epsilon if math.isfinite(spending.epsilon) else None,
+        **overview.spending.to_dict(),
         "history": [release.to_dict() for release in overview.releases],
         "events": [vars(event) for event in overview.events],
     }

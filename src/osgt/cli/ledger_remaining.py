@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osgt.cli.ledger import AsJson, DatasetName, Location, ledger_at
+from osgt.cli.options import Asked, takes_a_table
 from osgt.cli.shared import QueryPath, clear_errors
-from osgt.cli.table_options import Asked, takes_a_table
-from osgt.shown_text import one_line
+from osgt.support.text import one_line
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
-    from osgt.tables.query_file import QueryFile
+    from osgt.query.file.model import QueryFile
 
 #: Releases like one are counted up to this.
 _COUNTED = 1000
@@ -50,7 +50,7 @@ def remaining(
     Example: osgt ledger remaining budget.db flights --query query.toml
     """
     with clear_errors(), ledger_at(location) as book:
-        delta = asked.release["delta"]
+        delta = asked.options["delta"]
         if query is not None or asked:
             if (coordinates, shift, selection_share) != (None, None, None):
                 raise ValueError("a table has its own groups: leave out --coordinates, --shift and --selection-share")
@@ -73,8 +73,10 @@ def remaining(
 
 
 def _left_for(book: "Ledger", dataset: str, file: "QueryFile") -> dict[str, Any]:
-    """What is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
-    query = file.asked()
+    """Compute what is left for the query of a file, and how many more releases fit at its own budget, if it has one."""
+    from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
+
+    query = build_query(file)
     own = file.budget.given()
     at = own.get("delta")
     with closing(query.dataset):

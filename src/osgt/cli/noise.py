@@ -1,29 +1,86 @@
-"""`osgt noise`: add calibrated noise to a column of numbers in a CSV file."""
+"""`osgt noise`: add calibrated noise to a column of numbers in a CSV file.
+
+Also the error of each noise at a budget, which `osgt plan` shows where no table is given.
+"""
 
 import glob
+import math
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from osgt.cli.shared import (
-    Coordinates,
-    Delta,
-    ObjectiveText,
-    Overwrite,
-    clear_errors,
-    command_target,
-    warn,
-)
-from osgt.files import written
-from osgt.near_names import unknown
+from osgt.cli.shared import Coordinates, Delta, ObjectiveText, Overwrite, clear_errors, command_target, terminal, warn
+from osgt.support.files import written
+from osgt.support.text import unknown
 
 if TYPE_CHECKING:
+    from osgt.calibration import Comparison
     from osgt.mechanism import Values
+    from osgt.noise import Distribution
+
+#: Chances that some cell is off by more, for which `plan` names the error.
+_CHANCES = (0.5, 0.1, 0.01)
+
+
+def numbers(count: int) -> str:
+    """So many numbers, in words."""
+    return "1 number" if count == 1 else f"{count:,} numbers"
+
+
+def largest_of(law: "Distribution", cells: int, chance: float) -> float:
+    """The least x such that any of the cells is off by more than x with at most this probability."""
+    return float(law.isf(-0.5 * math.expm1(math.log1p(-chance) / cells)))
+
+
+def as_dict(comparison: "Comparison", budget: dict[str, Any], cells: int) -> dict[str, Any]:
+    best = comparison["osgt"].noise
+    return {
+        **budget,
+        "cells": cells,
+        "noises": [row.to_dict() for row in comparison],
+        "better_end": comparison.better_end,
+        "reason": comparison.reason,
+        "any_cell_off_by_more": {str(chance): largest_of(best, cells, chance) for chance in _CHANCES},
+    }
+
+
+def print_noises(comparison: "Comparison", budget: dict[str, Any], cells: int) -> None:
+    console = terminal()
+    best = comparison["osgt"]
+    table = Table(
+        title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person changes at most "
+        f"{numbers(budget['coordinates'])}, each by at most {budget['shift']:,}",
+        title_justify="left",
+    )
+    for column in ("noise", "std", "mean error", "95 %", "99.9999 %", f"largest of {cells:,}", "OSGT saves"):
+        table.add_column(column, justify="left" if column == "noise" else "right")
+    for row in comparison:
+        table.add_row(
+            row.name,
+            f"{row.std:.4g}",
+            f"{row.mean_abs:.4g}",
+            f"±{row.interval_95:g}",
+            f"±{row.interval_999999:g}",
+            f"{row.expected_max:.4g}",
+            "" if row is best else f"{100 * row.gain:.1f} %",
+            style="bold" if row is best else None,
+        )
+    console.print(table)
+    console.print(comparison.reason, highlight=False, soft_wrap=True)
+    console.print(
+        f"Use {best.noise!r}: 95 % of the cells are off by at most {best.interval_95:g}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    limits = ", ".join(f"{largest_of(best.noise, cells, chance):g} ({chance:.0%})" for chance in _CHANCES)
+    console.print(f"Chance that any of {cells:,} cells is off by more than: {limits}.", highlight=False, soft_wrap=True)
+
 
 #: A field as it is written, quotes and all, and what ends it.
 _FIELD = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n][^,\r\n]*|)(,|\r\n|\r|\n|\Z)')
@@ -65,9 +122,9 @@ def noise(
         if target is not None:
             target.checked()
         from osgt.mechanism import Mechanism  # noqa: PLC0415 - takes a while
+        from osgt.noise.arguments import confidence_level  # noqa: PLC0415 - takes a while
         from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
-        from osgt.noise.parameters import confidence_level  # noqa: PLC0415 - takes a while
-        from osgt.privacy.cautions import budget_warnings  # noqa: PLC0415 - takes a while
+        from osgt.privacy.filters.budget import budget_warnings  # noqa: PLC0415 - takes a while
 
         kind: Values = _kind(values)
         mechanism = Mechanism(epsilon, delta, shift, coordinates, values=kind, objective=objective_of(objective))

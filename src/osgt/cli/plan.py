@@ -4,20 +4,109 @@ import json
 import math
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from osgt.calibration import calibrate_epsilon, compare
-from osgt.cli.pictures import PICTURES, check_matplotlib
-from osgt.cli.plan_noise import as_dict, print_noises
-from osgt.cli.planned import print_plan
-from osgt.cli.release_options import BUDGET, OUTPUT
-from osgt.cli.shared import QueryPath, clear_errors, command_target, terminal, warn
-from osgt.cli.table_options import Asked, takes_a_table
-from osgt.files import written
+from osgt.calibration import Comparison, calibrate_epsilon, compare
+from osgt.cli.noise import as_dict, numbers, print_noises
+from osgt.cli.options import BUDGET, OUTPUT, Asked, takes_a_table
+from osgt.cli.shared import PICTURES, QueryPath, check_matplotlib, clear_errors, command_target, say, terminal, warn
+from osgt.facts import wording
 from osgt.noise.error import objective_of
-from osgt.privacy.cautions import budget_warnings
+from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions
+from osgt.render.pictures import new_figure
+from osgt.support.files import written
+from osgt.support.numbers import percent
+from osgt.support.text import printable
+
+if TYPE_CHECKING:
+    from osgt.plan.plan import AnyPlan
+
+
+def print_plan(console: Console, found: "AnyPlan") -> None:
+    """Print the plan of a table, or of several."""
+    from osgt.facts.plan_wording import width  # noqa: PLC0415 - the extra "tables"
+
+    first = ["column"] if "" in found.tables else ["table", "column"]
+    table = Table(title=f"{percent(found.confidence)} noise intervals", title_justify="left")
+    for name in (*first, "used", *found.gains):
+        table.add_column(name, justify="left" if name in first else "right")
+    for title, one in found.tables.items():
+        for i, column in enumerate(one.columns):
+            others = [width(columns[i]) for columns in one.alternatives.values()]
+            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
+            table.add_row(*named[-len(first) :], width(column), *others)
+        for level, columns in one.totals.items():
+            for column in columns:
+                named = ["", escape(printable(f"{column.name} {level.words}"))]
+                table.add_row(*named[-len(first) :], width(column))
+    console.print(table)
+    say(console, found)
+
+
+_COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
+_LABELS = {"gaussian": "Gaussian", "laplace": "Laplace", "osgt": "OSGT"}
+
+
+def draw_plan(path: Path, suffix: str, comparison: Comparison, budget: dict[str, Any]) -> None:
+    """Write the picture in the format of a suffix: .png, .svg or .pdf."""
+    names = [name for name in _LABELS if any(row.name == name for row in comparison)]
+    figure = new_figure(12, 3.9)
+    density, tail, against = figure.subplots(1, 3)
+    reach = max(comparison[name].interval_999999 for name in names)
+    middle = int(max(comparison[name].std for name in names) * 3.5) + 1
+    near = np.arange(-middle, middle + 1, max(1, middle // 400))
+    far = np.unique(np.linspace(0, 1.3 * reach, 600).astype(np.int64))
+    for name in names:
+        law = comparison[name].noise
+        style = {"color": _COLOURS[name], "label": _LABELS[name], "linewidth": 2.0 if name == "osgt" else 1.4}
+        probability = getattr(law, "pmf", None) or law.pdf  # type: ignore[union-attr]
+        density.plot(near, probability(near), **style)
+        tail.semilogy(far, 2 * law.sf(far), **style)
+    _draw_errors(against, names, budget)
+    density.set(title="Noise", xlabel="error of a value", ylabel="probability")
+    tail.set(title="How often a value is off by more", xlabel="error", ylabel="probability", ylim=(1e-9, 1.5))
+    density.legend(frameon=False)
+    for axes in (density, tail, against):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    figure.suptitle(
+        f"{wording.budget(budget['epsilon'], budget['delta'])}, one person changes at most "
+        f"{numbers(budget['coordinates'])}, each by at most {budget['shift']:,}",
+        fontsize=11,
+    )
+    figure.savefig(path, format=suffix[1:].lower(), dpi=160)
+
+
+def _draw_errors(axes: Any, names: list[str], budget: dict[str, Any]) -> None:
+    """Standard deviation against the number of groups, relative to the better end of the family."""
+    groups = budget["coordinates"]
+    counts = sorted({max(1, round(groups * factor)) for factor in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)})
+    rows = [
+        compare(budget["epsilon"], budget["delta"], shift=budget["shift"], coordinates=count, cells=1)
+        for count in counts
+    ]
+    best = np.array([min(comparison[name].std for name in names if name != "osgt") for comparison in rows])
+    for name in names:
+        values = np.array([comparison[name].std for comparison in rows]) / best
+        style = {"color": _COLOURS[name], "linewidth": 2.0 if name == "osgt" else 1.4}
+        axes.semilogx(counts, values, marker="o", markersize=3, **style)
+    axes.axvline(groups, color="0.6", linestyle=":", linewidth=1)
+    axes.set(
+        title="Error against the number of groups",
+        xlabel="groups that one person can be in",
+        ylabel="std / better of Gaussian and Laplace",
+        ylim=(0.9, min(1.6, axes.get_ylim()[1])),
+        xticks=counts,
+        xticklabels=[str(count) for count in counts],
+    )
+    axes.minorticks_off()
+
 
 _NUMBERS = "Numbers rather than a table"
 
@@ -78,7 +167,7 @@ def plan(
                 raise ValueError(f"{given[0]} is for numbers rather than a table: leave it out")
             _plan_table(asked, query, error, as_json=as_json)
             return
-        epsilon, delta, confidence = (asked.release[name] for name in ("epsilon", "delta", "confidence"))
+        epsilon, delta, confidence = (asked.options[name] for name in ("epsilon", "delta", "confidence"))
         if delta is None or coordinates is None:
             missing = "--delta" if delta is None else "--coordinates"
             raise ValueError(f"{missing} must be given; or a table: a file or --query")
@@ -96,13 +185,14 @@ def plan(
             # A budget that people can write down, and the noise that was found for the error.
             epsilon, noise = math.ceil(found.epsilon * 1e6) / 1e6, found.noise
         cells = 10_000 if cells is None else cells
-        least = objective_of(asked.release["objective"] or "variance")
+        least = objective_of(asked.options["objective"] or "variance")
         comparison = compare(epsilon, delta, **each, objective=least, cells=cells, noise=noise)
         budget = {"epsilon": epsilon, "delta": delta, **each}
         warn(budget_warnings(epsilon, delta))
+        if delta == 0:
+            usual = compare(epsilon, USUAL_DELTA, **each, objective=least, cells=cells)
+            warn(pure_cautions(comparison["osgt"].interval_95 / max(usual["osgt"].interval_95, 1.0)))
         if target is not None:
-            from osgt.cli.plan_picture import draw_plan  # noqa: PLC0415 - matplotlib is an extra
-
             with written(target) as place:
                 draw_plan(place, Path(target.path).suffix, comparison, budget)
         if as_json:
@@ -120,14 +210,16 @@ def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json
     if error is not None:
         if file.table:
             raise ValueError("--error is for one table: give --epsilon for several")
-        if asked.release["epsilon"] is not None:
+        if asked.options["epsilon"] is not None:
             raise ValueError("give one of --epsilon (the budget) and --error (the error that you can accept)")
         given = {"interval": error, "delta": given.get("delta")}
-    query = file.asked()
+    from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
+
+    query = build_query(file)
     with closing(query.dataset):
         found = query.plan(**given, **file.plan_options(), charged=file.data.ledger is not None)
     if as_json:
-        warn(found.warnings)
+        warn(found.cautions)
         typer.echo(json.dumps(found.to_dict(), indent=2))
         return
     print_plan(terminal(), found)

@@ -1,29 +1,54 @@
-"""`osgt release`: a private table from a file, a database or a cluster."""
+"""`osgt release`: private tables from a query file or options, or with --dry-run all that it would refuse."""
 
+import json
+import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from osgt.cli import outcome
-from osgt.cli.dry_run import dry_run
-from osgt.cli.progress import progress
-from osgt.cli.release_options import OUTPUT
-from osgt.cli.released import release_text
-from osgt.cli.saved_query import saved
-from osgt.cli.shared import QueryPath, clear_errors, command_target, warn
-from osgt.cli.table_options import Asked, takes_a_table
-from osgt.files import Target
+from osgt.cli.options import OUTPUT, Asked, takes_a_table
+from osgt.cli.outcome import release_text
+from osgt.cli.plan import print_plan
+from osgt.cli.shared import QueryPath, clear_errors, command_target, progress, saved, say, terminal, warn
+from osgt.facts import wording
+from osgt.support.errors import ArgumentError
+from osgt.support.files import Target, written_together
+from osgt.support.numbers import counted
 
 if TYPE_CHECKING:
-    from osgt.tables.publication import Publication
-    from osgt.tables.publication_release import PublicationRelease
-    from osgt.tables.query import Query
-    from osgt.tables.query_file import QueryFile
-    from osgt.tables.release import Release
+    from osgt.api.publish import AnyQuery, Outcome
+    from osgt.api.query_file import Request
+    from osgt.query.about import About
+    from osgt.query.file.model import QueryFile
+
+
+class _DryError(Exception):
+    """Ends the files that were begun, to see whether they can be: none takes its place."""
+
+
+def dry_run(request: "Request", *, as_json: bool) -> None:
+    """Refuse what the release would refuse, or print what it would charge and write."""
+    query, plan, targets = request.query, request.plan, request.targets
+    query.check_release(plan)
+    with suppress(_DryError), written_together(targets):
+        raise _DryError
+    data = query.dataset
+    ledger = None if data.ledger is None else data.ledger.name
+    files = [os.fspath(target.path) for target in targets.values()]
+    if as_json:
+        would: dict[str, Any] = {"dry_run": True, "ledger": ledger, "dataset": data.dataset, "files": files}
+        typer.echo(json.dumps({**would, "plan": plan.to_dict()}, indent=2, ensure_ascii=False))
+        return
+    console = terminal()
+    print_plan(console, plan)
+    charged = "no ledger" if ledger is None else f"{data.dataset!r} in {ledger}, where it fits now"
+    say(console, f"Would charge: {wording.budget(plan.epsilon, plan.delta)} to {charged}.")
+    say(console, f"Would write: {', '.join(files) if files else 'no file; the table would be printed'}.")
+    say(console, "This was a dry run: no data were read, nothing was charged and nothing was written.")
 
 
 @takes_a_table
@@ -64,40 +89,44 @@ def release(
     what to run).
     """
     with clear_errors():
-        file = asked.query_file(query)
-        from osgt.tables.publishing import files_used  # noqa: PLC0415 - the extra "tables"
+        file = asked.query_file(query, reads=not dry)
+        from osgt.api.query_file import files_used  # noqa: PLC0415 - the extra "tables"
 
         targets = _targets(file, overwrite=overwrite, query_file=query)
         with saved(file, save_query, apart=files_used(file, query), overwrite=overwrite):
-            made = _run(file, targets, dry=dry, as_json=as_json)
-        if made is not None:
-            paths = [Path(target.path) for target in targets.values()]
-            outcome.finish(made, paths, lambda: release_text(made, file, as_json=as_json))
-            warn(made.left_out_warnings)
+            published, about = _run(file, targets, dry=dry, as_json=as_json)
+        if published is not None:
+            made = published.release
+            outcome.finish(published, lambda: release_text(made, file, about, as_json=as_json))
+            warn(made.data_warnings)
         if save_query is not None and not as_json:
             typer.echo(f"Query file: {save_query}")
 
 
-def _run(
-    file: "QueryFile", targets: dict[str, Target], *, dry: bool, as_json: bool
-) -> "Release | PublicationRelease | None":
-    """The release of a query file, written to its files. What can be checked is checked before data are read."""
+def _run(file: "QueryFile", targets: dict[str, Target], *, dry: bool, as_json: bool) -> "tuple[Outcome | None, About]":
+    """Release a query file into its files. What can be checked is checked before data are read."""
+    from osgt.api.query_file import Request  # noqa: PLC0415 - the extra "tables"
+
     for name, value in (("epsilon", file.budget.epsilon), ("delta", file.budget.delta)):
         if value is None:
-            raise ValueError(f"{name} must be given")
+            raise ArgumentError(f"{name} must be given", argument=name)
     for target in targets.values():
         target.checked()
-    query = file.asked(ledger_of(file))
+    request = Request.of(file, ledger_of(file), targets)
     try:
-        return _released(file, query, targets, dry=dry, as_json=as_json)
+        warn(request.plan.cautions)
+        _tell_steward(request.query, dry=dry)
+        if dry:
+            dry_run(request, as_json=as_json)
+            return None, request.about
+        return _publish(request), request.about
     finally:
-        with suppress(Exception):  # whatever it is, it says nothing about the release
-            query.dataset.close()
+        request.close()
 
 
 def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> dict[str, Target]:
     """The files that a release writes; not even --overwrite replaces what it reads or charges."""
-    from osgt.tables.publishing import files_used, release_targets  # noqa: PLC0415 - the extra "tables"
+    from osgt.api.query_file import files_used, release_targets  # noqa: PLC0415 - the extra "tables"
 
     apart = files_used(file, query_file)
     return release_targets(
@@ -106,52 +135,63 @@ def _targets(file: "QueryFile", *, overwrite: bool, query_file: Path | None) -> 
     )
 
 
-def _released(
-    file: "QueryFile", query: "Query | Publication", targets: dict[str, Target], *, dry: bool, as_json: bool
-) -> "Release | PublicationRelease | None":
-    from osgt.tables.publishing import (  # noqa: PLC0415 - the extra "tables"
-        UnwrittenError,
-        check_files,
-        out_paths,
-        publish,
-    )
+def _publish(request: "Request") -> "Outcome":
+    """Publish, with a bar while the engine works; say what became of it where it fails after the charge."""
+    from osgt.api.publish import UnwrittenError  # noqa: PLC0415 - the extra "tables"
 
-    plan = query.plan(**file.budget.given(), **file.plan_options())
-    engine = query.dataset.table.get_backend().name
-    check_files(file, query, targets.values())
-    about = query.about(file.report.texts())
-    warn(plan.warnings)
-    if dry:
-        dry_run(query, plan, targets, as_json=as_json)
-        return None
-    show = None if query.dataset.ledger is None else shlex.join(["osgt", "ledger", "show", *_charged(query)])
-    title = f"{engine}: bounding and adding up, then noise of ε = {plan.epsilon:g}"
+    query, data = request.query, request.query.dataset
+    show = None if data.ledger is None else shlex.join(["osgt", "ledger", "show", data.ledger.name, str(data.dataset)])
+    title = f"{data.table.get_backend().name}: bounding and adding up, then noise of ε = {request.plan.epsilon:g}"
     try:
-        return publish(file, query, targets, about, _charging(query, show, title))
+        with outcome.charging(show), ExitStack() as bar:
+
+            def observe(step: str) -> None:
+                if step == "charge":
+                    bar.enter_context(progress(query, title))
+                elif step == "write":
+                    bar.close()
+
+            return request.publish(observe)
     except UnwrittenError as error:
-        reason, out = error.__cause__ or error, out_paths(query, targets)
-        raise outcome.kept(error.made, str(error), reason, out=out, about=about) from reason
+        raise outcome.unwritten(error) from error.__cause__
 
 
-@contextmanager
-def _charging(query: "Query | Publication", show: str | None, title: str) -> Iterator[None]:
-    with outcome.charging(show), progress(query, title):
-        yield
+def _tell_steward(query: "AnyQuery", *, dry: bool) -> None:
+    """Say how a CSV file is checked, and how many of its rows nobody can be found for: on standard error alone."""
+    data = query.dataset
+    if data.source.fields is None:
+        return
+    console = terminal(stderr=True)
+    say(
+        console,
+        "What does not fit its declared type in a CSV file counts as missing. To check the file first, run "
+        "`osgt preview` with the same options: it counts what cannot be read (NOT PRIVATE).",
+    )
+    if dry or data.unit.each_row:
+        return
+    from osgt.limits.misfits import without_unit  # noqa: PLC0415 - the extra "tables"
 
-
-def _charged(query: "Query | Publication") -> tuple[str, str]:
-    """The ledger and the data set that a query charges."""
-    return query.dataset.ledger.name, str(query.dataset.dataset)
+    with suppress(Exception):  # what goes wrong here may quote the data, and would go wrong in the release
+        with progress(query, "counting rows without a unit"):
+            missing, rows = without_unit(data)
+        if missing:
+            say(
+                console,
+                f"NOT PRIVATE, for you alone: {missing:,} of {counted(rows, 'row')} have no unit that can be read "
+                f"({data.unit.in_words}), and are ignored. Do not publish this.",
+            )
 
 
 def ledger_of(file: "QueryFile") -> Any:
     """The ledger that a query file names, opened; None if it names none."""
     if file.data.ledger is None:
         if file.data.dataset is not None:
-            raise ValueError("ledger must be given where a data set is named: that name is the one in the ledger")
+            raise ArgumentError(
+                "ledger must be given where a data set is named: that name is the one in the ledger", argument="ledger"
+            )
         return None
     if file.data.dataset is None:
-        raise ValueError("dataset must be given with a ledger: the name of the data set there")
+        raise ArgumentError("dataset must be given with a ledger: the name of the data set there", argument="dataset")
     from osgt.ledger import Ledger  # noqa: PLC0415 - the extra "tables"
 
     return Ledger(file.data.ledger)

@@ -1,17 +1,26 @@
-"""What the commands have in common: their options and how they say what went wrong."""
+"""The common parts of the commands: options, messages, files, pictures and the bar while an engine works."""
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from osgt.cli.names import as_typed
-from osgt.files import Target, words_of
-from osgt.shown_text import printable
+from osgt.cli.command import as_typed, name_of
+from osgt.render.pictures import new_figure
+from osgt.support.errors import argument_of, message_naming
+from osgt.support.files import Target, words_of, written
+from osgt.support.servers import holds_secret
+from osgt.support.text import printable
+
+if TYPE_CHECKING:
+    from osgt.api.publish import AnyQuery
+    from osgt.query.file.model import QueryFile
 
 _DELTA = typer.Option(
     metavar="NUMBER", help="δ of the budget: far below 1 divided by the number of people; 0 for pure ε."
@@ -70,12 +79,13 @@ def clear_errors() -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
-        complain(words_of(error))
+        own = name_of(argument_of(error) or "")
+        complain(words_of(error) if own is None else message_naming(error, own))
         raise typer.Exit(REFUSED) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("builtins", "osgt", "typer", "click"):
             raise
-        from osgt.tables.reading import first_line  # noqa: PLC0415 - the extra "tables"
+        from osgt.data.reading import first_line  # noqa: PLC0415 - the extra "tables"
 
         complain(f"the data cannot be read: {first_line(error)}")
         raise typer.Exit(REFUSED) from None
@@ -87,3 +97,61 @@ def command_target(
     """The file that an option of a command names; `apart` are files that the command reads or charges."""
     used = tuple(text for text in apart if text is not None)
     return Target(path, suffixes, overwrite=overwrite, apart=used, name=option, option="--overwrite")
+
+
+#: Pictures that Matplotlib can write and people can open.
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_matplotlib() -> None:
+    """Refuse a picture that could not be drawn, before anything is charged for it."""
+    new_figure(1, 1)
+
+
+#: Seconds between looks at how far the engine is.
+_LOOK = 0.2
+
+
+@contextmanager
+def progress(query: "AnyQuery", title: str) -> Iterator[None]:
+    """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
+    engine, backend = query.dataset.engine, query.dataset.table.get_backend()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    done = threading.Event()
+
+    def watch(task: Any) -> None:
+        while not done.wait(_LOOK):
+            percent = engine.progress(backend)
+            if percent is not None:
+                bar.update(task, total=100, completed=percent)
+
+    with bar:
+        task = bar.add_task(title, total=None)
+        watcher = threading.Thread(target=watch, args=(task,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+
+@contextmanager
+def saved(file: "QueryFile", path: Path | None, *, apart: list[str], overwrite: bool) -> Iterator[None]:
+    """Write the query file once what happens inside has succeeded; that it can be written is checked before."""
+    if path is None:
+        yield
+        return
+    for key, location in (("source", file.data.source), ("ledger", file.data.ledger)):
+        if location is not None and holds_secret(location):
+            raise ValueError(
+                f"--save-query would write the user and password of the {key} into the file: leave them out of the "
+                "URL and keep them in ~/.pgpass and PGUSER"
+            )
+    from osgt.query.file.text import query_file_text  # noqa: PLC0415 - the extra "tables"
+
+    target = command_target("--save-query", path, overwrite=overwrite, suffixes=(".toml",), apart=apart)
+    with written(target) as place:
+        place.write_text(query_file_text(file.given(), path.parent), encoding="utf-8")
+        yield

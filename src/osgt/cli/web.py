@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from osgt.cli.shared import QueryPath, clear_errors, say, terminal
-from osgt.extras import missing
+from osgt.support.errors import missing
 
 
 def web(
@@ -43,10 +43,10 @@ def web(
 
 
 def _start(source: str | None, query: Path | None, ledger: str | None) -> dict[str, Any]:
-    """What the page starts with: the query file, and what was typed in place of what it says."""
+    """Collect the values that the page starts with: the query file, and what was typed in place of what it says."""
     plain: dict[str, Any] = {}
     if query is not None:
-        from osgt.tables.query_file import read_query_file  # noqa: PLC0415 - the extra "tables"
+        from osgt.query.file.model import read_query_file  # noqa: PLC0415 - the extra "tables"
 
         plain = read_query_file(query).given()
     typed = {key: value for key, value in (("source", source), ("ledger", ledger)) if value is not None}

@@ -1,17 +1,17 @@
-"""What has been spent of each data set's budget, durably."""
+"""The ledger: a durable record of what has been spent of each data set's budget."""
 
 from importlib.util import find_spec
 
-from osgt.extras import missing
+from osgt.support.errors import missing
 
 if find_spec("sqlalchemy") is None:
     raise missing("the ledger", "SQLAlchemy", "tables")
 
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
-from osgt.ledger.events import Event
 from osgt.ledger.ledger import Ledger
-from osgt.ledger.records import Overview, ReleaseRecord, Spending
+from osgt.ledger.replay import Event, Overview, ReleaseRecord, Spending
 from osgt.ledger.reservation import Reservation
+from osgt.ledger.store.copies import Restored
 from osgt.ledger.verification import Verification
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Overview",
     "ReleaseRecord",
     "Reservation",
+    "Restored",
     "Spending",
     "Verification",
 ]

@@ -1,13 +1,15 @@
-"""What can go wrong with a ledger. Without a reservation, whatever the reason: nothing may be released."""
+"""The errors of a ledger. Without a reservation, whatever the reason: nothing may be released."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from osgt.support.errors import OsgtError
+
 if TYPE_CHECKING:
-    from osgt.ledger.lost import Again
     from osgt.ledger.reservation import Reservation
 
 
-class BudgetExceeded(ValueError):  # noqa: N818 - it reads better where it is caught
+class BudgetExceeded(OsgtError, ValueError):  # noqa: N818 - it reads better where it is caught
     """A release was refused: with it the budget of the data set would be exceeded. Nothing was charged.
 
     Attributes
@@ -24,12 +26,12 @@ class BudgetExceeded(ValueError):  # noqa: N818 - it reads better where it is ca
         self.noise_factor = noise_factor
 
 
-class OtherSubjectError(ValueError):
+class OtherSubjectError(OsgtError, ValueError):
     """A release was refused: it is about other people, another table or another relation than the budget. Nothing
     was charged."""
 
 
-class LedgerError(OSError):
+class LedgerError(OsgtError, OSError):
     """The ledger cannot be read or written."""
 
 
@@ -46,10 +48,16 @@ class LostAnswerError(LedgerError):
         What the error is if nothing stands.
     """
 
-    def __init__(self, message: str, *, otherwise: LedgerError | None = None, again: "Again | None" = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        otherwise: LedgerError | None = None,
+        resume: "Callable[[LostAnswerError], Reservation] | None" = None,
+    ) -> None:
         super().__init__(message)
         self.otherwise = otherwise
-        self._again = again
+        self._resume = resume
 
     def reserve(self) -> "Reservation":
         """Go on with the charge if it stands, and charge it now if not: never twice.
@@ -57,9 +65,9 @@ class LostAnswerError(LedgerError):
         Only for an error of `Ledger.reserve`, once, in the process that got it. To give the release up, cancel what
         this returns.
         """
-        if self._again is None:
+        if self._resume is None:
             raise ValueError("this was not an answer to a charge: nothing can be reserved with it")
-        return self._again(self)
+        return self._resume(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LostAnswerError, (str(self),)  # elsewhere it only tells

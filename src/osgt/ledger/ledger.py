@@ -1,38 +1,34 @@
-"""Ledger: what has been spent of each data set's budget, whatever happens. What a method does is in another module:
+"""Ledger: what has been spent of each data set's budget, whatever happens. Each method is carried out elsewhere:
 
-`accounts` reads, checks and appends; `opening`, `changes` and `charging` are what can be appended; `headroom`,
-`largest` and `refusal` say what still fits; `overview`, `records` and `events` tell what happened; `verification` and
-`copies` are for keepers.
+`accounts` reads, checks and appends; `charge` and `changes` are what can be appended; `headroom` says what still fits;
+`replay` tells what happened; `verification` and `copies` are for keepers.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from osgt.calibration import Part
-from osgt.ledger import book, changes, charging, copies, opening, schema, verification
+from osgt.ledger import changes, verification
 from osgt.ledger.accounts import Accounts
-from osgt.ledger.budget import new_budget
-from osgt.ledger.database import Database
-from osgt.ledger.events import Event, events
-from osgt.ledger.headroom import Headroom, how_many
-from osgt.ledger.largest import Shape, largest_epsilon
-from osgt.ledger.overview import overview
-from osgt.ledger.records import Overview, ReleaseRecord, Spending, releases, spending
-from osgt.ledger.reservation import Reservation, end_of
-from osgt.ledger.subject import Owners, Subject, Table
-from osgt.ledger.texts import LONGEST_QUERY, name_of, optional_name, optional_text, text_of
+from osgt.ledger.charge import NewCharge, add_note, check_fits, end_charge
+from osgt.ledger.headroom import Headroom, Plannable, Shape, how_many, largest_epsilon
+from osgt.ledger.replay import Event, Overview, ReleaseRecord, Replay, Spending, overview
+from osgt.ledger.reservation import Reservation
+from osgt.ledger.store import chain, copies, schema
+from osgt.ledger.store.copies import Restored
+from osgt.ledger.store.database import Database
+from osgt.ledger.subject import LONGEST_QUERY, Owners, Subject, Table, name_of, optional_name, optional_text, text_of
 from osgt.ledger.verification import Verification
-from osgt.noise.parameters import real_number
+from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
+from osgt.privacy.filters.budget import new_budget
+from osgt.support.display import Displayed
+from osgt.support.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from osgt.tables.publication import Publication
-    from osgt.tables.query import Query
 
-
-class Ledger:
+class Ledger(Displayed):
     """The budgets of data sets and all that was charged to them, in a database that survives crashes.
 
     A release is charged before its data are read, in one transaction that refuses it if all that stands would exceed
@@ -58,8 +54,8 @@ class Ledger:
     >>> reservation.reading()
     >>> noisy = mechanism.release([1204, 87, 0, 3511])
     >>> reservation.settle("hash of what was published")
-    >>> ledger.spent("flights").epsilon < 1
-    True
+    >>> ledger.spent("flights").more_like_last
+    2
     >>> ledger.verify().ok
     True
     >>> ledger.close()
@@ -72,7 +68,7 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """Where the ledger is: a path, or a URL without its password."""
+        """The place of the ledger: a path, or a URL without its password."""
         return self._database.name
 
     def open(
@@ -112,7 +108,7 @@ class Ledger:
         """
         name, budget = name_of(dataset), new_budget(epsilon, delta, composition, selection_share)
         owners, actor = Owners.of(unit, neighbours, tables), optional_name(actor, "actor")
-        opening.open_dataset(self._accounts, name, budget, owners, actor)
+        changes.open_dataset(self._accounts, name, budget, owners, actor)
 
     def change_budget(
         self, dataset: str, *, epsilon: float, delta: float, reason: str, actor: str | None = None
@@ -202,15 +198,13 @@ class Ledger:
         name, actor = name_of(dataset), optional_name(actor, "actor")
         if not isinstance(charge, Charge):
             raise TypeError(f"charge must be a Charge, got {charge!r}")
-        wish = charging.Wish(
-            charge=charge,
-            subject=Subject.of(unit, neighbours, table),
-            query=text_of(query, "query", LONGEST_QUERY),
-            title=optional_text(title, "title"),
-            epsilon=None if epsilon is None else real_number("epsilon", epsilon, positive=False),
-            delta=None if delta is None else real_number("delta", delta, positive=False),
-        )
-        return charging.reserve(self._accounts, name, wish, actor)
+        values = {
+            "query": text_of(query, "query", LONGEST_QUERY),
+            "title": optional_text(title, "title"),
+            "epsilon": None if epsilon is None else real_number("epsilon", epsilon, positive=False),
+            "delta": None if delta is None else real_number("delta", delta, positive=False),
+        }
+        return NewCharge(self._accounts, name, charge, Subject.of(unit, neighbours, table), values, actor).reserve()
 
     def check(
         self,
@@ -222,7 +216,7 @@ class Ledger:
         table: str | Mapping[str, str | None] | None = None,
     ) -> None:
         """Raise what `reserve` would raise now, if it would refuse this charge. Nothing is charged or kept free."""
-        charging.check(self._accounts, name_of(dataset), charge, Subject.of(unit, neighbours, table))
+        check_fits(self._accounts, name_of(dataset), charge, Subject.of(unit, neighbours, table))
 
     def settle(
         self,
@@ -251,27 +245,57 @@ class Ledger:
             False if the entry was settled before: nothing is recorded then.
         """
         name, actor = name_of(dataset), optional_name(actor, "actor")
-        values = end_of(statement_hash, output, output_hashes)
-        return charging.end(self._accounts, name, entry, actor, "settle", values)
+        values = {"statement_hash": statement_hash, "output": output, "output_hashes": output_hashes}
+        return end_charge(self._accounts, name, entry, actor, "settle", values)
 
     def note(self, dataset: str, entry: int, text: str, *, actor: str | None = None) -> None:
         """Record a remark about a release for ever: where else it went, that it was withdrawn, who was told."""
         name, actor, remark = name_of(dataset), optional_name(actor, "actor"), text_of(text, "text")
-        charging.note(self._accounts, name, entry, remark, actor)
+        add_note(self._accounts, name, entry, remark, actor)
+
+    def void(
+        self,
+        dataset: str,
+        entries: Sequence[int],
+        *,
+        reason: str,
+        although_settled: bool = False,
+        actor: str | None = None,
+    ) -> None:
+        """Declare, as the owner, that entries released nothing. What stands is added up anew without them.
+
+        The way out where somebody who may charge has spent a budget for nothing, or has added entries that nobody can
+        read. The entries stay where they are; that they are void, why, and who said so is recorded for ever. On
+        PostgreSQL only the owner of the tables can do this. A charge of a release that is out, or that is still under
+        way, must not be declared void: the budget would be exceeded without anybody knowing.
+
+        Parameters
+        ----------
+        dataset, entries
+            The data set, and the numbers of the entries.
+        reason, actor
+            How it is known that nothing was released, and who says so: recorded for ever.
+        although_settled
+            Also a charge of which it was recorded that its release is out, if that is not true.
+        """
+        name, actor, why = name_of(dataset), optional_name(actor, "actor"), text_of(reason, "reason")
+        changes.void(self._accounts, name, list(entries), reason=why, although_settled=although_settled, actor=actor)
 
     def spent(self, dataset: str) -> Spending:
-        """How much of the budget is used."""
+        """Compute the spending: how much of the budget is used."""
         name = name_of(dataset)
         with self._accounts.lock:
             account = self._accounts.now(name)
+            if account.releases and account.last is None:  # it begins after the last release
+                account = self._accounts.now(name, needs=1)
             left, owners = Headroom.of(account), account.owners
-        return spending(name, left, owners)
+        return Spending.of(name, left, owners)
 
     def remaining(
         self,
         dataset: str,
         *,
-        query: "Query | Publication | None" = None,
+        query: Plannable | None = None,
         delta: float | None = None,
         shift: float = 1,
         coordinates: int = 1,
@@ -304,36 +328,36 @@ class Ledger:
             left = Headroom.of(account)
         at = left.budget.delta if delta is None else real_number("delta", delta, positive=False)
         if at >= 1:
-            raise ValueError(f"delta must be below 1, got {delta!r}")
+            raise ArgumentError(f"delta must be below 1, got {delta!r}", argument="delta")
         if query is not None:
             return largest_epsilon(left, Shape.of_query(query, at))
         chosen = tuple(parts) if parts is not None else (Part(shift, coordinates),)
         return largest_epsilon(left, Shape.of(chosen, at, selection_share))
 
     def how_many(self, dataset: str, charge: Charge, *, most: int = 1000) -> int:
-        """How many more releases with this charge fit, one after the other; counted up to `most`."""
+        """Count how many more releases with this charge fit, one after the other; up to `most`."""
         with self._accounts.lock:
             left = Headroom.of(self._accounts.now(name_of(dataset)))
         return how_many(left, charge, most)
 
     def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""
-        return releases(self._accounts.fetched(name_of(dataset)).entries)
+        return Replay(self._accounts.fetch(name_of(dataset)).entries).releases
 
     def events(self, dataset: str) -> list[Event]:
-        """What else happened: the opening, changes of the budget and of the tables, restored backups."""
-        return events(self._accounts.fetched(name_of(dataset)).entries)
+        """List the other events: the opening, changes of the budget and of the tables, restored backups."""
+        return Replay(self._accounts.fetch(name_of(dataset)).entries).events
 
     def overview(self, dataset: str) -> Overview:
-        """What `spent`, `history` and `events` tell, all from one look at the ledger, and as it is written there.
+        """Return `spent`, `history` and `events` together, all from one look at the ledger, and as it is written there.
 
         Only the chain of hashes is checked: `verify` checks the decisions.
         """
-        return overview(self._accounts.fetched(name_of(dataset)))
+        return overview(self._accounts.fetch(name_of(dataset)))
 
     def datasets(self) -> list[str]:
         """The names of the data sets, in the order in which they were opened."""
-        return [head.name for head in self._database.read(book.heads)]
+        return [head.name for head in self._database.read(chain.heads)]
 
     def verify(self, heads: Mapping[str, Any] | None = None) -> Verification:
         """Check every entry and every decision, from the entries alone.
@@ -344,12 +368,12 @@ class Ledger:
             The "heads" of an earlier `export` or `verify`, kept elsewhere. With them it is also noticed when the last
             entries are missing or all were written anew.
         """
-        known = None if heads is None else verification.checked_heads(heads)
+        known = None if heads is None else verification.parse_heads(heads)
         return verification.verify(self._database.read(verification.fetch), known)
 
     def export(self) -> dict[str, Any]:
-        """All entries and the heads of the chains, as plain values for JSON."""
-        return verification.exported(self._database.read(verification.fetch))
+        """Export all entries and the heads of the chains, as plain values for JSON."""
+        return verification.export(self._database.read(verification.fetch))
 
     def backup(self, path: str | os.PathLike[str]) -> Verification:
         """Copy an SQLite ledger to a new file while it is in use, and check the copy."""
@@ -363,16 +387,18 @@ class Ledger:
         charges_unknown: bool = False,
         reason: str,
         actor: str | None = None,
-    ) -> list[str]:
+    ) -> Restored:
         """Put a backup in the place of this SQLite ledger, and record that in each chain.
+
+        A data set counts as spent from now on if the backup lacks entries that are known of: from the heads, from the
+        ledger that is replaced, or from what your own processes have charged. Another ledger is not replaced.
 
         Parameters
         ----------
         backup
             The file that `backup` made.
         heads
-            The latest heads of the ledger that is replaced (`verify`, `export`). A data set for which they show entries
-            that the backup lacks counts as spent from now on.
+            The latest heads of the ledger that is replaced (`verify`, `export`).
         charges_unknown
             Instead of heads: nobody knows what was charged since the backup. Every data set counts as spent.
         reason, actor
@@ -380,16 +406,24 @@ class Ledger:
 
         Returns
         -------
-        list of str
-            The data sets that count as spent.
+        Restored
+            The data sets that count as spent, with the reasons.
         """
-        known = None if heads is None else verification.checked_heads(heads)
+        known = None if heads is None else verification.parse_heads(heads)
         actor, why = optional_name(actor, "actor"), text_of(reason, "reason")
         with self._accounts.lock:
             self._accounts.forget()
             return copies.restore(
                 self._database, backup, heads=known, charges_unknown=charges_unknown, reason=why, actor=actor
             )
+
+    def record_loss(self, dataset: str, *, reason: str, actor: str | None = None) -> None:
+        """Record that charges of a data set were lost, and why: its budget counts as spent from now on.
+
+        For the owner of a ledger that was put back to an earlier state, or of which a copy was charged.
+        """
+        name, actor = name_of(dataset), optional_name(actor, "actor")
+        changes.record_loss(self._accounts, name, reason=text_of(reason, "reason"), actor=actor)
 
     @staticmethod
     def grants(role: str, *, charge: bool = True) -> str:
@@ -409,11 +443,6 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _repr_html_(self) -> str:
-        from osgt.ledger.cards import ledger_card  # noqa: PLC0415 - for notebooks alone
-
-        return ledger_card(self).html()
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from osgt.ledger.texts import LONGEST_NAME, optional_text, text_of
 from osgt.privacy import Charge
 
 Record = Callable[[str, dict[str, Any]], object]
@@ -31,7 +30,7 @@ class Reservation:
 
     @property
     def state(self) -> str:
-        """Where it stands: "reserved", "reading", "cancelling", "cancelled" or "settled"."""
+        """The stage of the reservation: "reserved", "reading", "cancelling", "cancelled" or "settled"."""
         return self._state
 
     def reading(self) -> None:
@@ -49,7 +48,7 @@ class Reservation:
         """
         if not isinstance(statement_hash, str) or not statement_hash:
             raise ValueError(f"statement_hash must be the text of a hash, got {statement_hash!r}")
-        values = end_of(statement_hash, output, output_hashes)
+        values = {"statement_hash": statement_hash, "output": output, "output_hashes": output_hashes}
         with self._lock:
             if self._state not in ("reserved", "reading"):
                 raise self._wrong("settle", "make a new reservation for a new release")
@@ -82,12 +81,3 @@ class Reservation:
 
     def __repr__(self) -> str:
         return f"Reservation(dataset={self.dataset!r}, sequence={self.sequence}, state={self._state!r})"
-
-
-def end_of(statement_hash: str | None, output: str | None, output_hashes: Sequence[str]) -> dict[str, Any]:
-    """What is recorded of an output, in plain values."""
-    return {
-        "statement_hash": optional_text(statement_hash, "statement_hash"),
-        "output": optional_text(output, "output"),
-        "output_hashes": [text_of(each, "output_hashes", LONGEST_NAME) for each in output_hashes],
-    }

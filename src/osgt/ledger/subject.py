@@ -1,35 +1,118 @@
-"""Whose budget it is: the people, what neighbouring data are, and the tables that are about them.
+"""The subject of a budget: the people, what neighbouring data are, and the tables that are about them.
 
 Releases add up only if they protect the same units under the same relation. Both are declared when a budget is opened,
 or else taken from the first release that says them; from then on every release must agree. The same holds for tables:
 several tables share a budget only if somebody says so.
+
+Names and other texts that people give are bounded, in one form, and free of what could deceive a reader.
 """
 
+import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osgt.ledger.errors import OtherSubjectError
-from osgt.ledger.texts import name_of, optional_name, optional_text
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+
+LONGEST_NAME = 200
+LONGEST_TEXT = 2_000
+LONGEST_QUERY = 100_000
+
+#: Control, invisible and unassigned characters, halves of pairs, and what breaks lines.
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+#: Small letters of other scripts that look like Latin ones, as small or as capital letters.
+_ALIKE = str.maketrans(
+    "авеёзіїјкмнорсѕтухһԁԛԝαβγεζηικμνορτυχ",
+    "abee3iijkmhopcstyxhdqwabyezhikmvoptyx",
+)
+
+
+def name_of(value: object, argument: str = "dataset") -> str:
+    """A name in its one form, or an error that says what is wrong with it."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"{argument} must be a text, got {value!r} of type {type(value).__name__}", argument=argument
+        )
+    # Two spellings of one name that look the same would be two budgets.
+    name = unicodedata.normalize("NFC", value)
+    if not name or name != name.strip() or len(name) > LONGEST_NAME:
+        raise ArgumentError(
+            f"{argument} must be a name of 1 to {LONGEST_NAME} characters without spaces around it, got "
+            f"{value[:300]!r}",
+            argument=argument,
+        )
+    if any(unicodedata.category(character) in _HIDDEN for character in name):
+        raise ArgumentError(
+            f"{argument} must not hold control or invisible characters, got {value!r}", argument=argument
+        )
+    return name
+
+
+def optional_name(value: object, argument: str) -> str | None:
+    """Check a name as `name_of` does; None stays None."""
+    return None if value is None else name_of(value, argument)
+
+
+def text_of(value: object, argument: str, longest: int = LONGEST_TEXT) -> str:
+    """A text of bounded length; characters that could deceive a reader are replaced before it is stored."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"{argument} must be a text, got {value!r} of type {type(value).__name__}", argument=argument
+        )
+    if len(value) > longest:
+        raise ArgumentError(
+            f"{argument} must have at most {longest:,} characters, got {len(value):,}", argument=argument
+        )
+    return clean(value)
+
+
+def optional_text(value: object, argument: str, longest: int = LONGEST_TEXT) -> str | None:
+    """Check a text as `text_of` does; None stays None."""
+    return None if value is None else text_of(value, argument, longest)
+
+
+def clean(text: str) -> str:
+    """The text with a mark in place of each character that is not printed; lines and tabs stay."""
+    return "".join("�" if _is_hidden(character) and character not in "\n\t" else character for character in text)
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN
+
+
+def skeleton(name: str) -> str:
+    """Reduce a name to its look: equal for names that differ in case, width or look-alike letters only."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).translate(_ALIKE).split())
+
 
 NEIGHBOURS = ("add_remove", "change_one")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name, the column that names the unit in it, and a fingerprint of its columns' names and types.
+    """A table: its name, the column that names the unit in it, and a fingerprint of its columns' names and own types.
 
-    What is not known is None. `source` says where it was read and is only told: files move.
+    What is not known is None. `types` are those that were declared for columns of text, such as those of a CSV file: a
+    release declares what it needs. `source` says where it was read and is only told: files move.
     """
 
     name: str | None
     unit: str | None = None
     schema: str | None = None
     source: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, str | None]:
+    @property
+    def shown(self) -> str:
+        """Its name in messages."""
+        return self.name or "a frame in memory"
+
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"name": self.name, "unit": self.unit, "schema": self.schema, "source": self.source}
+        return {**vars(self), "types": dict(self.types)}
 
     @classmethod
     def of(cls, value: object, argument: str = "table") -> "Table":
@@ -37,29 +120,43 @@ class Table:
         if isinstance(value, Table):
             return value
         if isinstance(value, Mapping):
-            unknown = set(value) - {"name", "unit", "schema", "source"}
+            unknown = set(value) - {"name", "unit", "schema", "source", "types"}
             if unknown:
-                raise ValueError(f"{argument} must have name, unit, schema and source, got {sorted(unknown)} as well")
+                raise ArgumentError(
+                    f"{argument} must have name, unit, schema, source and types, got {sorted(unknown)} as well",
+                    argument=argument,
+                )
             return cls(
                 optional_name(value.get("name"), argument),
                 optional_name(value.get("unit"), argument),
                 optional_name(value.get("schema"), argument),
                 optional_text(value.get("source"), argument),
+                _declared_types(value.get("types") or {}, argument),
             )
         name, colon, unit = name_of(value, argument).partition(":")
         return cls(name_of(name, argument), name_of(unit, argument) if colon else None)
 
     def matches(self, other: "Table") -> bool:
-        """Whether both can be the same table."""
-        return all(
+        """Whether both can be the same table: a type that only one of them declares is no difference."""
+        return self.column_declared_otherwise(other) is None and all(
             mine is None or theirs is None or mine == theirs
             for mine, theirs in ((self.name, other.name), (self.schema, other.schema))
         )
 
+    def column_declared_otherwise(self, other: "Table") -> str | None:
+        """The first column for which both declare a type, and not the same; None if there is none."""
+        return next((name for name, dtype in self.types.items() if other.types.get(name, dtype) != dtype), None)
+
+    def bound(self, other: "Table") -> "Table":
+        """Add what a release of the same table has said that was not known before."""
+        if self.schema is None and other.schema is not None:
+            return replace(self, schema=other.schema, source=other.source, types={**self.types, **other.types})
+        return self if other.types.keys() <= self.types.keys() else replace(self, types={**self.types, **other.types})
+
 
 @dataclass(frozen=True)
 class Subject:
-    """What a release is about. What it does not say is None."""
+    """The subject of a release. What it does not say is None."""
 
     unit: str | None = None
     neighbours: str | None = None
@@ -80,7 +177,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose budget it is, as far as that was declared, or told by releases (`declared` is False then)."""
+    """The owners of a budget, as far as they were declared, or told by releases (`declared` is False then)."""
 
     unit: str | None = None
     neighbours: str | None = None
@@ -98,33 +195,31 @@ class Owners:
 
     @classmethod
     def of(cls, unit: object, neighbours: object, tables: object) -> "Owners":
-        """What is declared when a budget is opened, or an error that says what is wrong with it."""
+        """Make the owners as declared when a budget is opened, or raise an error that says what is wrong with them."""
         found = tables_of(tables)
         if unit is None and (neighbours is not None or found):
-            raise ValueError("unit must be given with neighbours or tables: whom the budget protects")
+            raise ArgumentError(
+                "unit must be given with neighbours or tables: whom the budget protects", argument="unit"
+            )
         relation = _relation(neighbours) or (None if unit is None else NEIGHBOURS[0])
         return cls(optional_name(unit, "unit"), relation, found, unit is not None, bool(found))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Owners":
-        """What `to_dict` wrote into the opening of a budget."""
+        """Read what `to_dict` wrote into the opening of a budget."""
         return cls.of(plain["unit"], plain["neighbours"], plain["tables"])
 
     def with_tables(self, plain: Iterable[Mapping[str, Any]]) -> "Owners":
-        """The same people with these tables."""
+        """Replace the tables, for the same people."""
         return replace(self, tables=tables_of(plain), tables_declared=True)
 
     def bound(self, subject: Subject) -> "Owners":
-        """With what a release has said that was not known before."""
+        """Add what a release has said that was not known before."""
         unit, neighbours = self.unit or subject.unit, self.neighbours or subject.neighbours
         tables, table = self.tables, subject.table
         if table is not None:
             at = self._place(table)
-            if at is None:
-                tables = (*tables, table)
-            elif tables[at].schema is None and table.schema is not None:
-                known = replace(tables[at], schema=table.schema, source=table.source)
-                tables = (*tables[:at], known, *tables[at + 1 :])
+            tables = (*tables, table) if at is None else (*tables[:at], tables[at].bound(table), *tables[at + 1 :])
         if (unit, neighbours, tables) == (self.unit, self.neighbours, self.tables):
             return self
         return replace(self, unit=unit, neighbours=neighbours, tables=tables)
@@ -163,22 +258,37 @@ class Owners:
         return next(iter(named or alike), None)
 
     def _check_table(self, dataset: str, subject: Subject) -> None:
+        """Refuse a table that is not known to be about the same people."""
         table = subject.table
         if table is None or (not self.tables and not self.tables_declared) or self._place(table) is not None:
             return
-        shown = table.name or "a frame in memory"
-        if any(known.name == table.name for known in self.tables):
-            raise OtherSubjectError(
-                f"refused, nothing was charged: the columns of {shown!r} have other names or types than in earlier "
-                f"releases charged to {dataset!r}. If it is the same table with new columns, say so: osgt ledger table "
-                f"… --changed {table.name}. If it is another table, open a budget for it"
-            )
-        known = ", ".join(repr(one.name or "a frame in memory") for one in self.tables)
-        raise OtherSubjectError(
-            f"refused, nothing was charged: the budget of {dataset!r} is for {known}, and this release reads "
-            f"{shown!r}. If that table is about the same people, say so: osgt ledger table … --add "
-            f"{table.name or 'NAME'}. Otherwise open a budget for it (osgt ledger open)"
+        same = next((known for known in self.tables if known.name == table.name), None)
+        why = self._other_table(dataset, table) if same is None else _other_columns(dataset, table, same)
+        raise OtherSubjectError(f"refused, nothing was charged: {why}")
+
+    def _other_table(self, dataset: str, table: Table) -> str:
+        known = ", ".join(repr(one.shown) for one in self.tables)
+        return (
+            f"the budget of {dataset!r} is for {known}, and this release reads {table.shown!r}. If that table is about "
+            f"the same people, say so: osgt ledger table … --add {table.name or 'NAME'}. Otherwise open a budget for "
+            "it (osgt ledger open)"
         )
+
+
+def _other_columns(dataset: str, table: Table, same: Table) -> str:
+    """Say how the columns of a table differ from those of the table of this name that was charged before."""
+    column = same.column_declared_otherwise(table)
+    if column is None:
+        return (
+            f"the columns of {table.shown!r} have other names or types than in earlier releases charged to "
+            f"{dataset!r}. If it is the same table with new columns, say so: osgt ledger table … --changed "
+            f"{table.name}. If it is another table, open a budget for it"
+        )
+    changed = f". If the column has changed, say so: osgt ledger table … --changed {table.name}" if table.name else ""
+    return (
+        f"types: column {column!r} of {table.shown!r} is {table.types[column]} here, and was declared as "
+        f"{same.types[column]} in an earlier release charged to {dataset!r}. Declare the same type{changed}"
+    )
 
 
 def tables_of(tables: object) -> tuple[Table, ...]:
@@ -186,17 +296,25 @@ def tables_of(tables: object) -> tuple[Table, ...]:
     if tables is None:
         return ()
     if isinstance(tables, str) or not isinstance(tables, Iterable):
-        raise TypeError(f"tables must be a list of names, got {tables!r}")
+        raise ArgumentTypeError(f"tables must be a list of names, got {tables!r}", argument="tables")
     if isinstance(tables, Mapping):
         tables = [{"name": name, "unit": unit} for name, unit in tables.items()]
     found = tuple(Table.of(table, "tables") for table in tables)
     names = [table.name for table in found]
     if len(set(names)) < len(names):
-        raise ValueError(f"tables: each table once, got {names}")
+        raise ArgumentError(f"tables: each table once, got {names}", argument="tables")
     return found
+
+
+def _declared_types(types: object, argument: str) -> dict[str, str]:
+    if not isinstance(types, Mapping):
+        raise ArgumentTypeError(
+            f"{argument}: types must be a dict from columns to types, got {types!r}", argument=argument
+        )
+    return {text_of(column, argument): text_of(dtype, argument) for column, dtype in types.items()}
 
 
 def _relation(value: object) -> str | None:
     if value is not None and value not in NEIGHBOURS:
-        raise ValueError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, got {value!r}")
+        raise ArgumentError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, got {value!r}", argument="neighbours")
     return None if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Is the ledger what was once written? Every entry and every decision is checked, from the entries alone."""
+"""Verification of a ledger: every entry and every decision is checked, from the entries alone."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,20 +6,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from osgt.ledger import book, chain, schema
-from osgt.ledger.book import Head
-from osgt.ledger.chain import Entry
-from osgt.ledger.faults import Fault
-from osgt.ledger.schema import entries
+from osgt.ledger.accounts import follow
+from osgt.ledger.store import chain, schema
+from osgt.ledger.store.chain import Entry, Fault, Head
+from osgt.ledger.store.schema import entries
+from osgt.support.display import Displayed
 
 _FORMAT = "osgt ledger"
 
 
 @dataclass(frozen=True)
-class Verification:
-    """What a check has found. Keep `heads` elsewhere: with them the next check notices a shortened ledger, too.
+class Verification(Displayed):
+    """The result of a check. Keep `heads` elsewhere: with them the next check notices a shortened ledger, too.
 
-    `entries_ok` is False if an entry, a chain or a decision is wrong, and not only an index or a trigger.
+    `entries_ok` is False if an entry, a chain or a decision is wrong, and not only an index or a trigger. `mending` is
+    the SQL with which the owner of the database puts triggers back; empty if none is missing.
     """
 
     problems: tuple[str, ...]
@@ -27,6 +28,7 @@ class Verification:
     heads: dict[str, dict[str, Any]]
     ledger: str
     entries_ok: bool
+    mending: str = ""
 
     @property
     def ok(self) -> bool:
@@ -38,11 +40,6 @@ class Verification:
             f"Verification({'ok' if self.ok else 'NOT ok'}; entries: {self.entries:,}; problems: {len(self.problems)})"
         )
 
-    def _repr_html_(self) -> str:
-        from osgt.ledger.cards import verification_card  # noqa: PLC0415 - it uses this class
-
-        return verification_card(self).html()
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -50,6 +47,7 @@ class Verification:
             "ledger": self.ledger,
             "ok": self.ok,
             "problems": list(self.problems),
+            "mending": self.mending,
             "entries": self.entries,
             "heads": self.heads,
         }
@@ -57,13 +55,15 @@ class Verification:
 
 @dataclass(frozen=True)
 class Fetched:
-    """All of a ledger, as it was in one transaction."""
+    """The whole of a ledger, as it was in one transaction."""
 
     ledger: str
     heads: list[Head]
     entries: dict[int, list[Entry]]  # by the number of the data set
     guards: list[str]  # triggers that are missing
+    mending: str  # the SQL that puts them back
     structure: list[str]  # what the database says is wrong with its file
+    owners: frozenset[str] | None  # who may do all; None where the database knows no users
 
 
 def fetch(connection: sa.Connection) -> Fetched:
@@ -80,7 +80,9 @@ def fetch(connection: sa.Connection) -> Fetched:
     for each in found.values():
         each.sort(key=lambda entry: entry.sequence)
     ledger = str(connection.execute(sa.select(schema.schema.c.ledger)).scalar_one())
-    return Fetched(ledger, book.heads(connection), found, schema.missing_guards(connection), structure)
+    guards = schema.missing_guards(connection)
+    mending = schema.mending(connection, guards)
+    return Fetched(ledger, chain.heads(connection), found, guards, mending, structure, schema.owners(connection))
 
 
 def verify(found: Fetched, heads: Mapping[str, Mapping[str, Any]] | None = None) -> Verification:
@@ -89,11 +91,12 @@ def verify(found: Fetched, heads: Mapping[str, Mapping[str, Any]] | None = None)
     problems += _compare_heads(found, heads or {})
     entries_ok = not problems
     problems += [f"the file is damaged: {text}" for text in found.structure]
+    problems += _by_others(found)
     problems += [
         f"the trigger {name} that keeps entries from being changed is missing or was altered" for name in found.guards
     ]
     count = sum(len(each) for each in found.entries.values())
-    return Verification(tuple(problems), count, _heads(found.heads), found.ledger, entries_ok)
+    return Verification(tuple(problems), count, _heads(found.heads), found.ledger, entries_ok, found.mending)
 
 
 def _wrong_entries(found: Fetched) -> Iterator[str]:
@@ -107,10 +110,36 @@ def _wrong_entries(found: Fetched) -> Iterator[str]:
     for head in found.heads:
         own = found.entries.get(head.number, [])
         try:
-            book.follow(None, own, previous, head, strict=True)
+            follow(None, own, previous, head, strict=True)
         except Fault as fault:
             yield f"data set {head.name!r}: {fault}"
         previous = own[0].hash if own else ""
+
+
+def _by_others(found: Fetched) -> Iterator[str]:
+    """Find entries that only the owner may add, but somebody else has, since the owner last set the budget."""
+    if found.owners is None:
+        return
+    for head in found.heads:
+        for entry in reversed(found.entries.get(head.number, [])):
+            if entry.kind not in schema.OWNERS_KINDS:
+                continue
+            user = _user(entry)
+            if user not in found.owners:
+                yield (
+                    f"data set {head.name!r}: entry {entry.sequence} ({entry.kind}) was made by {user!r}, who is not "
+                    "the owner of the tables, or no longer. Find out how; then the owner sets the budget as it should "
+                    "be (`osgt ledger budget`), which answers for all before it"
+                )
+            elif entry.kind == "budget":
+                break
+
+
+def _user(entry: Entry) -> str | None:
+    try:
+        return str(entry.values.get("session_user"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _compare_heads(found: Fetched, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -131,7 +160,7 @@ def _compare_heads(found: Fetched, known: Mapping[str, Mapping[str, Any]]) -> It
             yield f"data set {name!r}: its entries were written anew since the heads were taken"
 
 
-def checked_heads(value: object) -> dict[str, dict[str, Any]]:
+def parse_heads(value: object) -> dict[str, dict[str, Any]]:
     """The heads in what `verify` or `export` wrote, or in a part of it; ValueError if there are none."""
     wrong = ValueError(
         "these are no heads of a ledger: expected what `osgt ledger verify --json` or `osgt ledger export` wrote"
@@ -154,8 +183,16 @@ def _heads(found: list[Head]) -> dict[str, dict[str, Any]]:
     return {head.name: {"sequence": head.sequence, "hash": head.hash} for head in found}
 
 
-def exported(found: Fetched) -> dict[str, Any]:
-    """All entries, as plain values."""
+def _exported(entry: Entry) -> dict[str, Any]:
+    """The values of an entry; one that cannot be read as it is stored."""
+    try:
+        return entry.values
+    except (ValueError, RecursionError):
+        return {"sequence": entry.sequence, "kind": entry.kind, "content": entry.content}
+
+
+def export(found: Fetched) -> dict[str, Any]:
+    """Turn all entries into plain values."""
     return {
         "format": _FORMAT,
         "schema": schema.VERSION,
@@ -165,7 +202,7 @@ def exported(found: Fetched) -> dict[str, Any]:
             {
                 "name": head.name,
                 "entries": [
-                    {**item.values, "previous_hash": item.previous_hash, "hash": item.hash}
+                    {**_exported(item), "previous_hash": item.previous_hash, "hash": item.hash}
                     for item in found.entries.get(head.number, [])
                 ],
             }

@@ -1,23 +1,32 @@
-"""The distributions: OSGT on the reals, DiscreteOSGT on the integers, and the families behind them. No randomness."""
+"""The distributions: OSGT on the reals, DiscreteOSGT on the integers, and the families behind them."""
 
-from osgt.noise.continuous import OSGT
-from osgt.noise.discrete import DiscreteOSGT
-from osgt.noise.family import End, Family, Law, family_of, on_integers, read, register, registered, scaled, written
-from osgt.noise.integer import IntegerLaw
-from osgt.noise.osgt_family import OSGT_FAMILY
+from osgt.noise.family import (
+    Distribution,
+    End,
+    Family,
+    family_of,
+    on_integers,
+    read,
+    register,
+    registered,
+    scaled,
+    written,
+)
+from osgt.noise.integer import IntegerDistribution
+from osgt.noise.osgt import OSGT, OSGT_FAMILY, DiscreteOSGT
 from osgt.noise.potential import Potential
-from osgt.noise.real import RealLaw
+from osgt.noise.real import RealDistribution
 
 __all__ = [
     "OSGT",
     "OSGT_FAMILY",
     "DiscreteOSGT",
+    "Distribution",
     "End",
     "Family",
-    "IntegerLaw",
-    "Law",
+    "IntegerDistribution",
     "Potential",
-    "RealLaw",
+    "RealDistribution",
     "family_of",
     "on_integers",
     "read",

@@ -15,14 +15,14 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from osgt.noise.error import Objective, absolute_quantile, measure
-from osgt.noise.family import Law
-from osgt.noise.integer import IntegerLaw
-from osgt.noise.mills import Floats
+from osgt.noise.family import Distribution
+from osgt.noise.integer import IntegerDistribution
 from osgt.noise.potential import Potential
-from osgt.noise.real import RealLaw
+from osgt.noise.real import RealDistribution
+from osgt.support.arrays import Floats
 
 Coefficient = float | Fraction
-Term = tuple[Coefficient, Law]
+Term = tuple[Coefficient, Distribution]
 
 #: Multiples of the step on either side of zero: for what is shown, and where many sums are only compared.
 CELLS = 1 << 13
@@ -86,7 +86,7 @@ class Combination:
 
     def var(self) -> float:
         """Variance."""
-        return math.fsum(float(c) ** 2 * law.var() for c, law in self.terms)
+        return math.fsum(float(c) ** 2 * noise.var() for c, noise in self.terms)
 
     def std(self) -> float:
         """Standard deviation."""
@@ -107,8 +107,8 @@ class Combination:
 
     def _error(self, objective: Objective) -> float:
         if len(self.terms) == 1:
-            [(coefficient, law)] = self.terms
-            return abs(float(coefficient)) * measure(objective)(law)
+            [(coefficient, noise)] = self.terms
+            return abs(float(coefficient)) * measure(objective)(noise)
         if isinstance(objective, tuple) and objective[0] == "quantile":
             return self.quantile(objective[1])
         cells = objective[1] if isinstance(objective, tuple) else 1.0  # E|X| is the expected largest of one
@@ -129,8 +129,8 @@ class Combination:
     def quantile(self, p: float, *, cells: int = _FEW_CELLS) -> float:
         """About the p-quantile of |X|, varying smoothly with the noises: for comparing them."""
         if len(self.terms) == 1:
-            [(coefficient, law)] = self.terms
-            return abs(float(coefficient)) * absolute_quantile(law, p)
+            [(coefficient, noise)] = self.terms
+            return abs(float(coefficient)) * absolute_quantile(noise, p)
         total = grid_sum(self.terms, 1.0 - p, cells=cells)
         beyond, j = total.beyond(), total.first_within(1.0 - p)
         place = 0.0
@@ -144,8 +144,8 @@ class Combination:
 def _half_width(terms: tuple[Term, ...], confidence: float) -> float:
     """`Combination.half_width`: plan, statement and report ask for the same ones."""
     if len(terms) == 1:
-        [(coefficient, law)] = terms
-        return float(abs(Fraction(coefficient)) * Fraction(float(law.isf((1.0 - confidence) / 2))))
+        [(coefficient, noise)] = terms
+        return float(abs(Fraction(coefficient)) * Fraction(float(noise.isf((1.0 - confidence) / 2))))
     total = grid_sum(terms, 1.0 - confidence)
     return total.first_within(1.0 - confidence) * total.step + total.off
 
@@ -163,9 +163,9 @@ def grid_sum(terms: Sequence[Term], tail: float, *, cells: int = CELLS, step: fl
     elif step is None:
         step = sum(reaches) / cells
     # Equal terms are rounded once.
-    different = {(abs(float(c)), law): reach for (c, law), reach in zip(terms, reaches, strict=True)}
-    found = {(c, law): rounded(c, law, reach, step) for (c, law), reach in different.items()}
-    parts = [found[abs(float(c)), law] for c, law in terms]
+    different = {(abs(float(c)), noise): reach for (c, noise), reach in zip(terms, reaches, strict=True)}
+    result = {(c, noise): rounded(c, noise, reach, step) for (c, noise), reach in different.items()}
+    parts = [result[abs(float(c)), noise] for c, noise in terms]
     # A float more than half a step for each: the multiples themselves are rounded as well.
     off = 0.0 if exact else len(parts) * 0.5 * step * (1.0 + 1e-9)
     masses, error = convolved(parts, precise=tail < _SMALL_TAIL)
@@ -179,7 +179,7 @@ def grid_step(terms: Sequence[Term], tail: float) -> float:
 
 def _reaches(terms: Sequence[Term], tail: float) -> list[float]:
     """For each term how far it is looked at; beyond, all of them together have a small part of the tail."""
-    return [abs(float(c)) * reach_of(law, 0.5 * _FAR_ENDS * tail / len(terms)) for c, law in terms]
+    return [abs(float(c)) * reach_of(noise, 0.5 * _FAR_ENDS * tail / len(terms)) for c, noise in terms]
 
 
 def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats, float]:
@@ -208,41 +208,41 @@ def spectrum(masses: Floats, size: int) -> Floats:
     return np.asarray(rfft(circle).real)
 
 
-def rounded(coefficient: float, law: Law, reach: float, step: float) -> Floats:
+def rounded(coefficient: float, noise: Distribution, reach: float, step: float) -> Floats:
     """Probabilities of the multiples 0, 1, … nearest to coefficient·Y, as far as the reach."""
     last = math.floor(reach / step + 0.5)
-    if isinstance(law, IntegerLaw) and reach <= coefficient * _ONE_BY_ONE:
+    if isinstance(noise, IntegerDistribution) and reach <= coefficient * _ONE_BY_ONE:
         y = np.arange(1.0, math.floor(reach / coefficient + 0.5) + 1.0)
         places = np.rint(coefficient * y / step).astype(np.int64)
         last = max(last, int(places[-1]) if len(places) else 0)
-        masses: Floats = np.asarray(np.bincount(places, law.pmf(y), minlength=last + 1), dtype=np.float64)
+        masses: Floats = np.asarray(np.bincount(places, noise.pmf(y), minlength=last + 1), dtype=np.float64)
         # What is rounded to 0 comes from both sides.
-        masses[0] = 2.0 * masses[0] + float(law.pmf(0))
+        masses[0] = 2.0 * masses[0] + float(noise.pmf(0))
         return masses
     edges = (np.arange(last + 1) + 0.5) * (step / coefficient)
-    after = np.asarray(law.sf(edges))
+    after = np.asarray(noise.sf(edges))
     return np.concatenate([[1.0 - 2.0 * after[0]], after[:-1] - after[1:]])
 
 
 @lru_cache(maxsize=1024)
-def reach_of(law: Law, tail: float) -> float:
+def reach_of(noise: Distribution, tail: float) -> float:
     """A y, hardly larger than need be, with P[Y > y] ≤ tail; a whole number for noise on the integers.
 
     On the reals P[Y > y] = ½·exp(-U(y))·hazard(0)/hazard(y), and the hazard of a convex U does not fall: with that at
     any smaller y it is at least that. On the integers it is at most ½·exp(-U(y)), since U(y + x) ≥ U(y) + U(x) where U
     is 0 at 0, and no more than the integral from y on in place of the sum.
     """
-    potential, level = law.potential, -math.log(2.0 * tail)
+    potential, level = noise.potential, -math.log(2.0 * tail)
     hazard = float(potential.hazard(np.zeros(())))
     near = far = _where_potential_is(potential, level, 1.0 / hazard)
     for _ in range(2):  # first too near, with the hazard of a larger y, then far enough with that of a smaller one
         grown = math.log(float(potential.hazard(np.asarray(near))) / hazard)
         near = _where_potential_is(potential, level - grown, far)
-    if isinstance(law, RealLaw):
+    if isinstance(noise, RealDistribution):
         return near
     y = np.asarray(float(math.ceil(near)))
-    integral = law.log_peak - float(potential(y)) - math.log(float(potential.hazard(y)))
-    enough = integral <= math.log(tail) or float(law.logsf(y)) <= math.log(tail)
+    integral = noise.log_peak - float(potential(y)) - math.log(float(potential.hazard(y)))
+    enough = integral <= math.log(tail) or float(noise.logsf(y)) <= math.log(tail)
     return math.ceil(near if enough else far)
 
 
@@ -259,7 +259,7 @@ def _where_potential_is(potential: Potential, level: float, start: float) -> flo
 
 def _common_step(terms: Sequence[Term]) -> Fraction | None:
     """The largest number of which all terms are multiples; None if there is no such."""
-    if any(not law.discrete or not isinstance(c, Fraction | int) for c, law in terms):
+    if any(not noise.discrete or not isinstance(c, Fraction | int) for c, noise in terms):
         return None
     common = Fraction(0)
     for c, _ in terms:

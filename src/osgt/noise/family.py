@@ -10,12 +10,13 @@ from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any
 
-from osgt.noise.integer import IntegerLaw
+from osgt.noise.integer import IntegerDistribution
 from osgt.noise.potential import Potential
-from osgt.noise.real import RealLaw
+from osgt.noise.real import RealDistribution
+from osgt.support.errors import ArgumentTypeError
 
 #: A noise distribution, on the reals or on the integers.
-Law = RealLaw | IntegerLaw
+Distribution = RealDistribution | IntegerDistribution
 
 ENTRY_POINTS = "osgt.noise_families"
 
@@ -53,16 +54,16 @@ class Family:
     potential: Callable[..., Potential]
     unit: Callable[[float], Potential]
     ends: tuple[End, End]
-    real: Callable[[Any], RealLaw] = RealLaw
-    integer: Callable[[Any], IntegerLaw] = IntegerLaw
+    real: Callable[[Any], RealDistribution] = RealDistribution
+    integer: Callable[[Any], IntegerDistribution] = IntegerDistribution
 
-    def law(self, potential: Potential, *, discrete: bool) -> Law:
+    def distribution(self, potential: Potential, *, discrete: bool) -> Distribution:
         """The distribution with a potential of this family, on the integers or on the reals."""
         return self.integer(potential) if discrete else self.real(potential)
 
-    def member(self, u: float, scale: float, *, discrete: bool) -> Law:
+    def member(self, u: float, scale: float, *, discrete: bool) -> Distribution:
         """The distribution of shape u that has, on the reals, the standard deviation `scale`."""
-        return self.law(self.unit(u).scaled(scale), discrete=discrete)
+        return self.distribution(self.unit(u).scaled(scale), discrete=discrete)
 
 
 _registered: dict[str, Family] = {}
@@ -71,7 +72,9 @@ _registered: dict[str, Family] = {}
 def register(family: Family) -> Family:
     """Make a family known under its name, and return it."""
     if not isinstance(family, Family):
-        raise TypeError(f"family must be a Family, got {family!r} of type {type(family).__name__}")
+        raise ArgumentTypeError(
+            f"family must be a Family, got {family!r} of type {type(family).__name__}", argument="family"
+        )
     if not (family.name.isidentifier() and family.name == family.name.lower()):
         raise ValueError(f"the name of a family must be a lower-case word, got {family.name!r}")
     if len({family.name, *(end.name for end in family.ends)}) < 3:
@@ -91,7 +94,9 @@ def family_of(family: "str | Family") -> Family:
     if isinstance(family, Family):
         return register(family)
     if not isinstance(family, str):
-        raise TypeError(f"family must be the name of a noise family or a Family, got {family!r}")
+        raise ArgumentTypeError(
+            f"family must be the name of a noise family or a Family, got {family!r}", argument="family"
+        )
     if family not in _registered:
         for point in entry_points(group=ENTRY_POINTS, name=family):
             try:
@@ -108,27 +113,29 @@ def family_of(family: "str | Family") -> Family:
     return _registered[family]
 
 
-def scaled(law: Law, factor: float, *, discrete: bool | None = None) -> Law:
+def scaled(noise: Distribution, factor: float, *, discrete: bool | None = None) -> Distribution:
     """The distribution with noise `factor` times as large; on the same line, unless `discrete` says otherwise."""
-    potential = law.potential.scaled(factor)
-    return family_of(potential.family).law(potential, discrete=law.discrete if discrete is None else discrete)
+    potential = noise.potential.scaled(factor)
+    return family_of(potential.family).distribution(
+        potential, discrete=noise.discrete if discrete is None else discrete
+    )
 
 
-def on_integers(law: Law) -> IntegerLaw:
+def on_integers(noise: Distribution) -> IntegerDistribution:
     """The distribution itself, which must be on the integers: only such noise is drawn."""
-    if not isinstance(law, IntegerLaw):
-        raise TypeError(f"only noise on the integers can be drawn exactly, got {law!r}")
-    return law
+    if not isinstance(noise, IntegerDistribution):
+        raise TypeError(f"only noise on the integers can be drawn exactly, got {noise!r}")
+    return noise
 
 
-def written(law: Law) -> dict[str, Any]:
+def written(noise: Distribution) -> dict[str, Any]:
     """The distribution in plain values, for JSON: floats are read back exactly."""
-    potential: Any = law.potential
+    potential: Any = noise.potential
     parameters = {field.name: getattr(potential, field.name) for field in fields(potential)}
-    return {"family": potential.family, "discrete": law.discrete, **parameters}
+    return {"family": potential.family, "discrete": noise.discrete, **parameters}
 
 
-def read(plain: Mapping[str, Any]) -> Law:
+def read(plain: Mapping[str, Any]) -> Distribution:
     """The distribution that `written` wrote."""
     if not isinstance(plain, Mapping):
         raise TypeError(f"this is no noise distribution that was written down: {plain!r}")
@@ -136,4 +143,4 @@ def read(plain: Mapping[str, Any]) -> Law:
     family, discrete = family_of(parameters.pop("family")), parameters.pop("discrete")
     if not isinstance(discrete, bool):
         raise TypeError(f"discrete must be true or false, got {discrete!r}")
-    return family.law(family.potential(**parameters), discrete=discrete)
+    return family.distribution(family.potential(**parameters), discrete=discrete)

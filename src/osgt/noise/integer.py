@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bernoulli
 
-from osgt.noise.mills import Floats
-from osgt.noise.real import RealLaw
-from osgt.noise.symmetric import SymmetricLaw
+from osgt.noise.potential import SymmetricDistribution
+from osgt.noise.real import RealDistribution
+from osgt.support.arrays import Floats
 
 #: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
 _EULER_MACLAURIN = [float(b) / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
@@ -30,7 +30,7 @@ _NEGLIGIBLE = 45.0
 
 
 @dataclass(frozen=True)
-class IntegerLaw(SymmetricLaw):
+class IntegerDistribution(SymmetricDistribution):
     """The distribution on the integers with pmf proportional to exp(-U(|y|)), U the convex `potential`.
 
     Methods take arrays and return arrays (scalars stay scalars) and mean what they mean on a frozen
@@ -47,8 +47,7 @@ class IntegerLaw(SymmetricLaw):
         size
             Number of draws or shape; None for a single `int`.
         """
-        # The one import from a lower layer: noise/ knows no randomness, but users ask the distribution for draws.
-        from osgt.sampling import sampler_for  # noqa: PLC0415
+        from osgt.sampling import sampler_for  # noqa: PLC0415 - loads a cipher, which distributions do not need
 
         return sampler_for(self.potential).sample(size)
 
@@ -83,12 +82,12 @@ class IntegerLaw(SymmetricLaw):
     def isf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y > k] ≤ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: np.asarray(self.sf(k) <= q), RealLaw(self.potential).isf(q))
+        return self._least(lambda k: np.asarray(self.sf(k) <= q), RealDistribution(self.potential).isf(q))
 
     def ppf(self, q: ArrayLike) -> Floats:
         """The least integer k with P[Y ≤ k] ≥ q; NaN where q is not a probability."""
         q = np.asarray(q, dtype=np.float64)
-        return self._least(lambda k: np.asarray(self.cdf(k) >= q), RealLaw(self.potential).ppf(q))
+        return self._least(lambda k: np.asarray(self.cdf(k) >= q), RealDistribution(self.potential).ppf(q))
 
     def var(self) -> float:
         """Variance."""
@@ -221,7 +220,7 @@ class IntegerLaw(SymmetricLaw):
 
 
 def _terms_felt(derivatives: Sequence[Floats]) -> int:
-    """How many terms of the Euler–Maclaurin formula are above 1e-18 of the first one.
+    """Count the terms of the Euler–Maclaurin formula that are above 1e-18 of the first one.
 
     If U'' is constant, g⁽ⁿ⁾/g = E[(-U' + i·√U''·X)ⁿ] with X standard normal, which is at most (U' + √(n·U''))ⁿ.
     """

@@ -17,12 +17,13 @@ import numpy as np
 from scipy.fft import next_fast_len, rfft
 
 from osgt.noise.combination import Coefficient, Combination, reach_of, rounded
-from osgt.noise.family import Law
-from osgt.noise.integer import IntegerLaw
-from osgt.noise.mills import Floats
+from osgt.noise.family import Distribution
+from osgt.noise.integer import IntegerDistribution
+from osgt.support.arrays import Floats
+from osgt.support.errors import ArgumentError
 
 #: A coefficient, the noise, and how many independent noises have them.
-ManyTerm = tuple[Coefficient, Law, int]
+ManyTerm = tuple[Coefficient, Distribution, int]
 
 #: Degree of the polynomials.
 _DEGREE = 3072
@@ -71,7 +72,7 @@ class ManySum:
 
     def var(self) -> float:
         """Variance."""
-        return math.fsum(number * float(c) ** 2 * _variance(law) for c, law, number in self.terms)
+        return math.fsum(number * float(c) ** 2 * _variance(noise) for c, noise, number in self.terms)
 
     def std(self) -> float:
         """Standard deviation."""
@@ -85,12 +86,13 @@ class ManySum:
         if not self._merged:
             return 0.0
         if len(self._merged) == 1 and self._merged[0][2] == 1:
-            [(coefficient, law, _)] = self._merged
-            return coefficient * float(law.isf((1.0 - confidence) / 2))
+            [(coefficient, noise, _)] = self._merged
+            return coefficient * float(noise.isf((1.0 - confidence) / 2))
         tail = 1.0 - confidence
         if tail * (1.0 - 2.0 * _OUTSIDE) <= 2.0 * self._lost:
-            raise ValueError(
-                f"confidence must leave more than {4.0 * self._lost:.1g} for this noise, got {confidence!r}"
+            raise ArgumentError(
+                f"confidence must leave more than {4.0 * self._lost:.1g} for this noise, got {confidence!r}",
+                argument="confidence",
             )
         inside = tail * (1.0 - 2.0 * _OUTSIDE) - self._lost
         off = self._rounding(_OUTSIDE * tail)
@@ -110,13 +112,13 @@ class ManySum:
         return math.log(max(self.half_width(confidence), 1e-300)) - math.log(max(float(target), 1e-300))
 
     @cached_property
-    def _merged(self) -> list[tuple[float, Law, int]]:
+    def _merged(self) -> list[tuple[float, Distribution, int]]:
         """Positive coefficients, each once for each noise; what decides the sum most comes first."""
-        found: dict[tuple[float, Law], int] = {}
-        for c, law, number in self.terms:
-            if c and number and _variance(law) > (_FAR if law.discrete else 0.0):
-                found[abs(float(c)), law] = found.get((abs(float(c)), law), 0) + number
-        merged = [(c, law, number) for (c, law), number in found.items()]
+        result: dict[tuple[float, Distribution], int] = {}
+        for c, noise, number in self.terms:
+            if c and number and _variance(noise) > (_FAR if noise.discrete else 0.0):
+                result[abs(float(c)), noise] = result.get((abs(float(c)), noise), 0) + number
+        merged = [(c, noise, number) for (c, noise), number in result.items()]
         return sorted(merged, key=lambda term: -term[2] * term[0] ** 2 * _variance(term[1]))
 
     @property
@@ -128,12 +130,14 @@ class ManySum:
         return 2.0 * _FAR * sum(number for _, _, number in self.terms)
 
     def _rounding(self, tail: float) -> float:
-        """How far the sum is at most from that of the rounded noises, except with this probability.
+        """Bound the distance of the sum from that of the rounded noises, except with this probability.
 
         Noises are symmetric, and so are the errors of rounding: they are independent, zero on average and at most half
         a step each, to which Hoeffding's inequality applies.
         """
-        squares = math.fsum(n * (c * _table(law).step) ** 2 for c, law, n in self._merged if not _table(law).exact)
+        squares = math.fsum(
+            n * (c * _table(noise).step) ** 2 for c, noise, n in self._merged if not _table(noise).exact
+        )
         return math.sqrt(0.5 * squares * math.log(2.0 / tail))
 
     def _beyond(self, tail: float) -> float:
@@ -141,8 +145,8 @@ class ManySum:
         tried = _TRIED / self.std()
         # Logarithms of moment-generating functions are convex: chords lie above them.
         logs = [
-            number * np.interp(tried * c * math.sqrt(_variance(law)), _EXPONENTS, _table(law).log_moments)
-            for c, law, number in self._merged
+            number * np.interp(tried * c * math.sqrt(_variance(noise)), _EXPONENTS, _table(noise).log_moments)
+            for c, noise, number in self._merged
         ]
         return float(np.min((np.sum(logs, axis=0) + math.log(2.0 / tail)) / tried))
 
@@ -150,9 +154,9 @@ class ManySum:
         """E cos(2πkX/circle) for k = 1 … K, and a bound on the error that they lead to in a probability."""
         frequencies = (2.0 * math.pi / circle) * np.arange(1.0, _DEGREE + 1.0)
         values = np.ones(_DEGREE)
-        for c, law, number in self._merged:
+        for c, noise, number in self._merged:
             seen = np.flatnonzero(np.abs(values) > _NOTHING)
-            values[seen] *= _table(law).characteristic(c * frequencies[seen]) ** number
+            values[seen] *= _table(noise).characteristic(c * frequencies[seen]) ** number
         # An error of one value counts with at most 2/(πk) + 2/(K + 1).
         together = (2.0 / math.pi) * (1.0 + math.log(_DEGREE)) + 2.0
         return values, together * (_ERROR * sum(number for _, _, number in self._merged) + _NOTHING)
@@ -164,7 +168,7 @@ NoiseSum = Combination | ManySum
 
 def many_terms(noise: NoiseSum) -> tuple[ManyTerm, ...]:
     """The terms of a sum of few noises or of many, with how many there are of each."""
-    return noise.terms if isinstance(noise, ManySum) else tuple((c, law, 1) for c, law in noise.terms)
+    return noise.terms if isinstance(noise, ManySum) else tuple((c, one, 1) for c, one in noise.terms)
 
 
 def _least_inside(values: Floats) -> Callable[[float], float]:
@@ -214,17 +218,17 @@ class _Table:
 
 
 @lru_cache(maxsize=1024)
-def _variance(law: Law) -> float:
+def _variance(noise: Distribution) -> float:
     """The variance, which takes a while to compute."""
-    return law.var()
+    return noise.var()
 
 
 @lru_cache(maxsize=32)
-def _table(law: Law) -> _Table:
-    reach = reach_of(law, _FAR)
-    exact = isinstance(law, IntegerLaw) and reach <= _CELLS
+def _table(noise: Distribution) -> _Table:
+    reach = reach_of(noise, _FAR)
+    exact = isinstance(noise, IntegerDistribution) and reach <= _CELLS
     step = 1.0 if exact else reach / _CELLS
-    masses = rounded(1.0, law, reach, step)
+    masses = rounded(1.0, noise, reach, step)
     places = np.arange(len(masses), dtype=np.float64)
     # The error of the interpolation is at most (width of a cell)⁸·E[Y⁸]/(2⁸·8!).
     eighth = 2.0 * float(places**8 @ masses)
@@ -234,7 +238,7 @@ def _table(law: Law) -> _Table:
     waves = [2.0 * rfft(places**n * half, 2 * cells) for n in range(4)]
     derivatives = waves[0].real, waves[1].imag, -waves[2].real, -waves[3].imag
     coarse, every = _coarser(half)
-    exponents = _EXPONENTS * (every * step / law.std())
+    exponents = _EXPONENTS * (every * step / noise.std())
     logs = np.array([_log_moment(coarse, np.arange(len(coarse)) * exponent) for exponent in exponents])
     return _Table(step, exact, derivatives, logs)
 
@@ -248,8 +252,8 @@ def _coarser(half: Floats) -> tuple[Floats, int]:
     place, over = np.divmod(np.arange(len(half)), every)
     upper = over / every * half
     size = int(place[-1]) + 2
-    found = np.bincount(place, half - upper, size) + np.bincount(place + 1, upper, size)
-    return np.trim_zeros(np.asarray(found, dtype=np.float64), "b"), every
+    result = np.bincount(place, half - upper, size) + np.bincount(place + 1, upper, size)
+    return np.trim_zeros(np.asarray(result, dtype=np.float64), "b"), every
 
 
 def _log_moment(half: Floats, exponents: Floats) -> float:

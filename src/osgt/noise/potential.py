@@ -1,15 +1,19 @@
-"""What the rest of the software needs to know of a noise distribution: its even, convex potential.
+"""The potential of a noise distribution, even and convex: all that the rest of the software needs to know of it.
 
 A distribution with density (or pmf) proportional to exp(-U(|y|)) is used by sampler and accounting through a
 `Potential` only. A further family of noise is one more class of potentials, and a `Family` that lists them.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
+import numpy as np
 from flint import arb
+from numpy.typing import ArrayLike
 
-from osgt.noise.mills import Floats
+from osgt.support.arrays import Floats
 
 
 class Potential(Protocol):
@@ -51,3 +55,48 @@ class Potential(Protocol):
 
     def scaled(self, factor: float) -> Self:
         """The potential of noise that is `factor` times as large: U(y/factor)."""
+
+
+@dataclass(frozen=True)
+class SymmetricDistribution:
+    """A distribution around zero on the whole line, given by its potential; known by its quantiles and its variance."""
+
+    potential: Potential
+
+    #: Whether it lives on the integers.
+    discrete: ClassVar[bool]
+
+    @property
+    def log_peak(self) -> float:
+        """Logarithm of the density or probability at 0, the largest there is."""
+        raise NotImplementedError
+
+    def isf(self, q: ArrayLike) -> Floats:
+        """Upper quantile."""
+        raise NotImplementedError
+
+    def var(self) -> float:
+        """Variance."""
+        raise NotImplementedError
+
+    def std(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(self.var())
+
+    def mean(self) -> float:
+        """Zero: the distribution is symmetric."""
+        return 0.0
+
+    def median(self) -> float:
+        """Zero: the distribution is symmetric."""
+        return 0.0
+
+    def support(self) -> tuple[float, float]:
+        """The support: all of the line."""
+        return -math.inf, math.inf
+
+    def interval(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
+        """The least symmetric interval that holds Y with at least the given probability."""
+        confidence = np.asarray(confidence, dtype=np.float64)
+        half_width = self.isf(np.where(confidence >= 0, (1.0 - confidence) / 2, np.nan))
+        return -half_width, half_width

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise.mills import Floats
-from osgt.noise.symmetric import SymmetricLaw
+from osgt.noise.potential import SymmetricDistribution
+from osgt.support.arrays import Floats
 
 #: Quantiles whose probability is this close to ½ are solved for the mass between 0 and y.
 _CENTRAL = 0.1
@@ -20,7 +20,7 @@ _PANELS = np.array([0.0, 0.5, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0])
 
 
 @dataclass(frozen=True)
-class RealLaw(SymmetricLaw):
+class RealDistribution(SymmetricDistribution):
     """The distribution on the reals with density proportional to exp(-U(|y|)), U the convex `potential`.
 
     Methods take arrays and return arrays (scalars stay scalars) and mean what they mean on a frozen

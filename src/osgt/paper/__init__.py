@@ -1,7 +1,7 @@
-"""Every figure and number of the paper recomputed, its conjecture mapped, and the experiment it asks for."""
+"""The paper recomputed: its figures and numbers, its conjecture mapped, and the experiment it asks for."""
 
 from osgt.paper.conjecture import ConjectureMap, conjecture
-from osgt.paper.measurement import Measurement, measure
+from osgt.paper.experiment import Measurement, measure
 from osgt.paper.numbers import Number, numbers
 from osgt.paper.report import Results, recompute
 

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise import OSGT
-from osgt.paper.figures_privacy import EIGHT
-from osgt.paper.picture import Floats
+from osgt.paper.figures import EIGHT
 from osgt.paper.trio import Trio, log_ratio, of_shape
 from osgt.privacy import PrivacyProfile
+from osgt.support.arrays import Floats
 
 #: Variance of a coordinate, close to the paper's eight-dimensional example.
 VARIANCE = 400.0
@@ -87,7 +87,7 @@ def conjecture(progress: Callable[[], object] = lambda: None, *, fine: bool = Tr
 
 
 def steps(fine: bool = True) -> int:
-    """How often `conjecture` reports progress."""
+    """Count the times that `conjecture` reports progress."""
     return len(_counts(fine)) + (20 if fine else 5) + 3
 
 

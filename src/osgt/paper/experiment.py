@@ -7,22 +7,37 @@ the person is L(y) = log P[y | data]/P[y | neighbour], and δ(ε) is measured in
 - *counted*: the share of outcomes with L ≥ ε under the one, less exp(ε) times the share under the other. Uses nothing
   but counts; limits by Clopper and Pearson.
 - *averaged*: the mean of max(1 - exp(ε - L), 0) under the first. Limits by the empirical Bernstein inequality.
-- *weighted*: the same mean by importance sampling (see `importance`), for δ that no direct run can reach.
+- *weighted*: the same mean by importance sampling, for δ that no direct run can reach.
+
+Importance sampling draws exactly from a shifted distribution and weights back. Noise that gives the person away is
+negative in every coordinate. There the OSGT is a piece of a Gaussian with the same σ, so the proposal is that Gaussian
+on the integers, moved to -s: P/proposal is exp(-θ·L) times a constant with θ = m + s as long as all coordinates are
+≤ 0, and less than that where some are not. Hence
+
+    weight·max(1 - exp(ε - L), 0) ≤ constant·exp(-θ·ε)·θ^θ/(1 + θ)^(1 + θ),
+
+a bounded variable, whose mean has rigorous limits from the empirical Bernstein inequality. The shift s is the integer
+for which that bound is least.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
+from osgt.auditing.check import Check
+from osgt.auditing.curve import Measured, judged
+from osgt.auditing.evidence import Claim, Counts
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
-from osgt.paper.picture import Floats
-
-Integers = NDArray[np.int64]
+from osgt.paper.drawing import Curve, Panel, Picture
+from osgt.paper.figures import DIMENSIONS, EIGHT
+from osgt.privacy import PrivacyProfile
+from osgt.support.arrays import Floats, Integers
 
 #: All intervals of one run hold together with this confidence.
 CONFIDENCE = 0.999
@@ -63,7 +78,7 @@ class Tally:
 
     @property
     def applications(self) -> int:
-        """How many outcomes were counted."""
+        """The number of outcomes that were counted."""
         return int(self.counts.sum())
 
     def losses(self) -> Floats:
@@ -72,7 +87,7 @@ class Tally:
         return loss(self.law, self.coordinates, np.arange(-self.reach, self.reach + 1)[np.newaxis, :], above)
 
     def reaching(self, levels: Floats) -> Integers:
-        """How many outcomes have an L of at least each level."""
+        """Count the outcomes that have an L of at least each level."""
         losses = self.losses()
         return np.array([self.counts[losses >= level].sum() for level in levels], dtype=np.int64)
 
@@ -163,3 +178,246 @@ def empirical_bernstein(
     variance = np.maximum(square - mean**2, 0.0) * trials / (trials - 1)
     width = np.sqrt(2 * variance * log / trials) + 7 * largest * log / (3 * (trials - 1))
     return np.maximum(mean - width, 0.0), mean + width
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The discrete Gaussian `sampler` moved to -shift, and what is needed to weight its draws back to `law`."""
+
+    law: DiscreteOSGT
+    sampler: DiscreteOSGT
+    coordinates: int
+    epsilon: float
+    shift: int
+    #: log P/proposal of a coordinate at 0.
+    log_weight_at_zero: float
+
+    @property
+    def largest(self) -> float:
+        """A bound on the weighted variable."""
+        theta = self.law.m + self.shift
+        at_zero = self.law.slope + 0.5 * self.law.curvature  # L of a coordinate at 0
+        exponent = self.coordinates * (self.log_weight_at_zero + theta * at_zero) - theta * self.epsilon
+        return math.exp(exponent + theta * math.log(theta) - (1 + theta) * math.log1p(theta))
+
+    def draw(self, size: int) -> Floats:
+        """`size` independent values of the weighted variable, whose mean is δ(ε)."""
+        draws = np.asarray(self.sampler.sample((self.coordinates, size)))
+        draws -= self.shift
+        total = draws.sum(axis=0)
+        losses = loss(self.law, self.coordinates, total, (draws > 0).sum(axis=0))
+        log_weight = self.coordinates * self.log_weight_at_zero + self.law.curvature * self.shift * total
+        log_weight -= self.law.slope * np.abs(draws).sum(axis=0)
+        return np.asarray(np.exp(log_weight) * -np.expm1(np.minimum(self.epsilon - losses, 0.0)))
+
+
+def proposal(law: DiscreteOSGT, coordinates: int, epsilon: float) -> Proposal:
+    """The proposal with the least bound."""
+    if not 0 < law.m < math.inf:
+        raise ValueError(f"law must lie between the Gaussian and the Laplace, got {law!r}")
+    sampler = DiscreteOSGT.from_rates(0.0, law.curvature)
+    shifts = np.arange(math.ceil(10 * law.sigma))
+    weights = law.logpmf(0) - sampler.logpmf(shifts)
+    candidates = (
+        Proposal(law, sampler, coordinates, epsilon, int(shift), float(weight))
+        for shift, weight in zip(shifts, weights, strict=True)
+    )
+    return min(candidates, key=lambda candidate: candidate.largest)
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """Mean and mean square of the weighted variables, in units of their bounds, at each ε."""
+
+    applications: int
+    epsilon: Floats
+    mean: Floats
+    square: Floats
+    largest: Floats
+
+    def estimate(self, error: float) -> Estimate:
+        """δ at each ε; the limits hold together with confidence 1 - `error`."""
+        ones = np.ones(len(self.epsilon))
+        low, high = empirical_bernstein(self.mean, self.square, self.applications, ones, error / len(self.epsilon))
+        return Estimate(
+            "weighted",
+            self.applications,
+            1 - error,
+            self.epsilon,
+            self.mean * self.largest,
+            low * self.largest,
+            high * self.largest,
+        )
+
+
+def weighted(
+    law: DiscreteOSGT,
+    coordinates: int,
+    epsilon: Floats,
+    applications: int,
+    progress: Callable[[int], object] = lambda done: None,
+) -> WeightedSums:
+    """Draw `applications` weighted outcomes for each ε."""
+    mean, square, largest = np.zeros(len(epsilon)), np.zeros(len(epsilon)), np.zeros(len(epsilon))
+    for i, e in enumerate(epsilon):
+        chosen = proposal(law, coordinates, float(e))
+        largest[i] = chosen.largest
+        for start in range(0, applications, BATCH):
+            size = min(BATCH, applications - start)
+            values = chosen.draw(size) / largest[i]  # in units of the bound: the square of 1e-200 would be 0
+            mean[i] += values.sum()
+            square[i] += values @ values
+            progress(size)
+    return WeightedSums(applications, epsilon, mean / applications, square / applications, largest)
+
+
+#: Applications of the mechanism to the data set and as many to its neighbour, and weighted ones for each ε.
+DEFAULT = (4_000_000, 1 << 18)
+FULL = (500_000_000, 1 << 23)
+
+#: The verdict on a correct mechanism is wrong at most this often.
+FALSE_ALARM = 1e-9
+
+_EPSILONS = np.linspace(0.0, 1.2, 25)
+#: A direct run measures δ where it expects at least this many outcomes' worth of it.
+_LEAST_EXPECTED = 100
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The counts of an experiment, and what theory says at the same ε."""
+
+    profile: PrivacyProfile
+    data: Integers
+    neighbour: Integers
+    on_data: Tally
+    on_neighbour: Tally
+    sums: WeightedSums
+
+    @cached_property
+    def direct_epsilons(self) -> Floats:
+        """The ε at which a direct run of this size can see δ."""
+        worth = self.truth(_EPSILONS) * self.on_data.applications
+        return _EPSILONS[worth >= _LEAST_EXPECTED]
+
+    def truth(self, epsilon: Floats) -> Floats:
+        """δ(ε) of the accounting, tight to a millionth."""
+        return np.asarray(self.profile.delta(epsilon, slack=1e-6))
+
+    def estimates(self, error: float = 1 - CONFIDENCE) -> tuple[Estimate, Estimate, Estimate]:
+        """The three estimates; all their limits hold together with confidence 1 - `error`."""
+        direct = self.direct_epsilons
+        return (
+            counted(self.on_data, self.on_neighbour, direct, error / 3),
+            averaged(self.on_data, direct, error / 3),
+            self.sums.estimate(error / 3),
+        )
+
+    @cached_property
+    def audit(self) -> Check:
+        """The audit of the same outcomes, against the whole curve that is claimed."""
+        levels = np.concatenate([-self.direct_epsilons[:0:-1], self.direct_epsilons])
+        nothing = np.zeros(len(levels), dtype=np.int64)
+        events = [f"the privacy loss reaches {level:.6g}" for level in levels]
+        on_data, on_neighbour = (
+            Counts(nothing, 0, one.reaching(levels), one.applications) for one in (self.on_data, self.on_neighbour)
+        )
+        measured = Measured(events, on_data, on_neighbour)
+        return judged(measured, Claim.of(None, None, self.profile), FALSE_ALARM / 2, "experiment")
+
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether all limits at the false-alarm rate contain what theory says, and an audit finds nothing."""
+        found = self.estimates(FALSE_ALARM / 2)
+        return self.audit.passed and all(one.covers(self.truth(one.epsilon)) for one in found)
+
+
+def measure(
+    applications: int = DEFAULT[0],
+    weighted_applications: int = DEFAULT[1],
+    progress: Callable[[int], object] = lambda done: None,
+    *,
+    law: DiscreteOSGT | None = None,
+) -> Measurement:
+    """Apply the mechanism to a data set and to its neighbour. `law`: another noise than the stated one, as a test."""
+    stated = DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1]))
+    mechanism = Mechanism.of(law or stated, 1, DIMENSIONS)
+    data = _people().sum(axis=0)
+    neighbour = np.vstack([_people(), np.ones((1, DIMENSIONS), dtype=np.int64)]).sum(axis=0)
+    return Measurement(
+        PrivacyProfile(stated, coordinates=DIMENSIONS),
+        data,
+        neighbour,
+        tally(mechanism, stated, data, data, applications, progress),
+        tally(mechanism, stated, data, neighbour, applications, progress),
+        weighted(stated, DIMENSIONS, _EPSILONS, weighted_applications, progress),
+    )
+
+
+def total_applications(applications: int, weighted_applications: int) -> int:
+    """Add up the progress that `measure` reports."""
+    return 2 * applications + len(_EPSILONS) * weighted_applications
+
+
+def _people() -> Integers:
+    """A made-up data set: 1,000 people, and whether each has each of eight properties."""
+    person, question = np.arange(1000)[:, np.newaxis], np.arange(DIMENSIONS)[np.newaxis, :]
+    return ((person * (2 * question + 3)) % 17 < 2 * question + 1).astype(np.int64)
+
+
+#: The colours of the ways to measure, and how far their points stand aside in units of theory.
+_COLOURS = {"counted": "gaussian", "averaged": "bound", "weighted": "laplace"}
+_ASIDE = {"counted": -0.004, "averaged": 0.004, "weighted": 0.0}
+
+
+def experiment_picture(measured: Measurement) -> Picture:
+    """Measured δ(ε) on the theoretical curve, and the ratio of the two."""
+    epsilon = np.linspace(0, 1.2, 121)
+    theory = Curve("exact δ(ε) on the integers", "osgt", epsilon, measured.truth(epsilon))
+    by_count, by_mean, by_weight = measured.estimates()
+    direct = Panel(
+        "Direct: outcomes on the data set and its neighbour",
+        "ε",
+        "δ(ε)",
+        (theory, _points(by_count), _points(by_mean)),
+        xlim=(0, 0.65),
+        ylim=(1e-8, 1),
+        ylog=True,
+        legend="upper right",
+    )
+    importance = Panel(
+        "Importance sampling",
+        "ε",
+        "δ(ε)",
+        (theory, _points(by_weight)),
+        xlim=(0, 1.22),
+        ylim=(1e-27, 1),
+        ylog=True,
+        legend="upper right",
+    )
+    width = 1.5 * float(np.max(by_weight.high / measured.truth(by_weight.epsilon) - 1.0))
+    level = Curve("theory", "osgt", np.array([0.0, 1.2]), np.ones(2))
+    ratio = Panel(
+        "Measured / theory",
+        "ε",
+        "ratio",
+        (level, *(_points(one, measured.truth(one.epsilon)) for one in (by_mean, by_weight))),
+        xlim=(-0.02, 1.22),
+        ylim=(1 - width, 1 + width),
+        legend="upper left",
+    )
+    return Picture(
+        "experiment",
+        f"δ(ε) measured on the outcomes, k = 8, m = 15, σ² = 630, on the integers; "
+        f"all bars hold together with {CONFIDENCE:.1%} confidence",
+        (direct, importance, ratio),
+    )
+
+
+def _points(one: Estimate, theory: Floats | None = None) -> Curve:
+    """The estimates with their limits; in units of what theory says, if that is given."""
+    times = "draws for each ε" if one.method == "weighted" else "applications"
+    label = one.method if theory is not None else f"{one.method}, {one.applications:,} {times}"
+    unit = np.ones(len(one.epsilon)) if theory is None else theory
+    at = one.epsilon if theory is None else one.epsilon + _ASIDE[one.method]
+    return Curve(label, _COLOURS[one.method], at, one.value / unit, "points", one.low / unit, one.high / unit)

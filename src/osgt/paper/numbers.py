@@ -1,4 +1,4 @@
-"""Every number that the paper states, recomputed."""
+"""The numbers that the paper states, recomputed."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from osgt.noise import OSGT, DiscreteOSGT
-from osgt.paper.figures_law import FIRST, SECOND, law_of
-from osgt.paper.figures_privacy import DIMENSIONS, EIGHT, READ_AT
+from osgt.paper.figures import DIMENSIONS, EIGHT, FIRST, READ_AT, SECOND, law_of
 from osgt.paper.trio import Trio
 
 
@@ -57,7 +56,7 @@ class Number:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         if self.agrees:
             return "agrees" if self.expected else "agrees, though a difference was expected"
         return f"differs: {self.why or 'no reason known'}"
@@ -130,7 +129,7 @@ def numbers() -> list[Number]:
 
 
 def added_numbers() -> dict[str, float]:
-    """What the paper could not state: the exact values behind its bounds, and the third noise."""
+    """Compute the numbers that the paper could not state: the exact values behind its bounds, and the third noise."""
     reals = Trio.of(law_of(EIGHT)).profiles(DIMENSIONS)
     integers = Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1]))).profiles(DIMENSIONS)
     osgt, gaussian = float(reals[0].delta(READ_AT)), float(reals[1].delta(READ_AT))

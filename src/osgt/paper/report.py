@@ -1,4 +1,4 @@
-"""Everything of the paper in one go: pictures, numbers, conjecture and experiment, written to a folder."""
+"""The report on the paper: pictures, numbers, conjecture and experiment, written to a folder."""
 
 import json
 import math
@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from osgt.files import Target, written
-from osgt.pages.plots import new_figure
 from osgt.paper import drawing
 from osgt.paper.conjecture import ConjectureMap, conjecture, steps
-from osgt.paper.experiment import CONFIDENCE
-from osgt.paper.figures_law import figure_1, figure_2, figure_3
-from osgt.paper.figures_privacy import figure_4, figure_5, figure_6
-from osgt.paper.measurement import DEFAULT, FULL, Measurement, experiment_picture, measure, total_applications
+from osgt.paper.drawing import Picture
+from osgt.paper.experiment import (
+    CONFIDENCE,
+    DEFAULT,
+    FULL,
+    Measurement,
+    experiment_picture,
+    measure,
+    total_applications,
+)
+from osgt.paper.figures import figure_1, figure_2, figure_3, figure_4, figure_5, figure_6
 from osgt.paper.numbers import Number, added_numbers, markdown, numbers
-from osgt.paper.picture import Picture
+from osgt.render.pictures import new_figure
+from osgt.support.files import Target, written
 
 FIGURES = (figure_1, figure_2, figure_3, figure_4, figure_5, figure_6)
 
@@ -35,7 +41,7 @@ def no_progress(name: str, total: int) -> Callable[[int], object]:
 
 @dataclass(frozen=True)
 class Results:
-    """What was recomputed, and the files that hold it."""
+    """The recomputed results, and the files that hold them."""
 
     numbers: list[Number]
     added: dict[str, float]

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise import OSGT, DiscreteOSGT
-from osgt.paper.picture import Floats
 from osgt.privacy import PrivacyProfile
+from osgt.support.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Trio:
 
 
 def _discrete_gaussian(variance: float) -> DiscreteOSGT:
-    """From σ = 1 on the discrete Gaussian has the variance σ² to seven digits and more; below, solve for it."""
+    """Find the discrete Gaussian of a variance: from σ = 1 on σ² to seven digits and more; below, solved for."""
     law = DiscreteOSGT.gaussian(math.sqrt(variance))
     if abs(law.var() / variance - 1) < 1e-12:
         return law
@@ -67,7 +67,7 @@ def log_ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def turns(difference: Callable[[float], float], grid: Floats) -> list[float]:
-    """Where a difference changes sign, to 10 digits, if it does so once between neighbours of the grid."""
+    """Find the zeros of a difference, to 10 digits, if its sign changes once between neighbours of the grid."""
     values = np.array([difference(float(x)) for x in grid])
     found = []
     for i in np.flatnonzero(np.signbit(values[:-1]) != np.signbit(values[1:])):

@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from osgt.noise import read, written
-from osgt.noise.parameters import real_number
+from osgt.noise.arguments import real_number
 from osgt.privacy.profile import SLACK, NoisyPart, PrivacyProfile
+from osgt.support.errors import ArgumentError
+
+#: Part of δ that is set aside for choosing groups where a ledger adds it up apart. The threshold grows slowly as it
+#: shrinks, and so does the noise with what is left.
+CHOICE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,9 @@ class Charge:
             raise TypeError(f"profile must be a PrivacyProfile, got {self.profile!r}")
         delta = real_number("selection_delta", self.selection_delta, positive=False)
         if delta >= 1:
-            raise ValueError(f"selection_delta must be in [0, 1), got {self.selection_delta!r}")
+            raise ArgumentError(
+                f"selection_delta must be in [0, 1), got {self.selection_delta!r}", argument="selection_delta"
+            )
         object.__setattr__(self, "selection_delta", delta)
 
     @classmethod

@@ -1,8 +1,14 @@
-"""The tilted distribution of a composed loss, and what it says about δ.
+"""The tilted distribution of a composed loss, and what it says about δ; and loss distributions for lower bounds on δ.
 
 With the tilted composed masses t(l), the factor exp(Λ) that was divided out, and u = l - ε,
 
     δ(ε) = exp(Λ - θε) · Σ over u > 0 of t(l)·exp(-θu)(1 - exp(-u)).
+
+A distribution on a grid that loses no more than the true one gives a lower bound. Outcomes that are told apart no more
+("gathered") lose less, and so does a mechanism that forgets some outcomes altogether. An outcome of loss l may be cut
+into several of the same loss. So outcomes are gone through from the lowest loss up, and of the one at which a group's
+loss log(P/Q) would pass a grid point only such a part is taken that the group comes to lie on the point exactly. What a
+group spans is about a step, and δ falls by O(step²).
 """
 
 import math
@@ -11,8 +17,135 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from osgt.privacy.grid import GridLaw, dot
-from osgt.privacy.loss_cells import UNIT
+from osgt.privacy.grid import UNIT, GridLoss, dot
+from osgt.privacy.pair import POSITION_ERROR, Pair, log_differences
+from osgt.support.arrays import Floats
+
+#: Cells for each step of the grid: the finer they are, the less a group spans.
+_CELLS_PER_STEP = 2
+
+#: Outcomes whose masses are known less exactly than this are forgotten.
+_EXACT = 1e-6
+
+#: Tails are lowered by this for their rounding, relative.
+_ROUNDED = 1e-13
+
+#: Integers that are taken one by one.
+_MOST_ATOMS = 2**16
+
+
+def cut_below(pair: Pair, step: float, theta: float, low: float, high: float) -> tuple[GridLoss, float, float]:
+    """Put one coordinate's loss on the grid between `low` and `high`, dominated by the true one.
+
+    Returns
+    -------
+    loss, log_factor, loss_error
+        `masses · exp(log_factor)` are tilted P-masses; losses may be too large by `loss_error`.
+    """
+    error = POSITION_ERROR * (pair.kink + max(abs(low), abs(high)))
+    log_p, losses = _outcomes(pair, step / _CELLS_PER_STEP, low, high)
+    # An outcome on the grid, as far as floats can tell, stays there.
+    on_grid = np.rint(losses / step) * step
+    losses = np.where(np.abs(losses - on_grid) <= error, on_grid, losses)
+    loss, log_factor = gather(log_p, losses, step, theta)
+    return loss, log_factor, 2.0 * error
+
+
+def _outcomes(pair: Pair, width: float, low: float, high: float) -> tuple[Floats, Floats]:
+    """Log P-masses, rounded down, and losses of what can be told apart between two losses."""
+    first, last = (float(w) for w in pair.edges(np.array([low, high])))
+    ends: list[tuple[float, float]] = []
+    if pair.kink >= pair.largest_loss * (1.0 - 4 * POSITION_ERROR):
+        # All of w ≥ 0 has the largest loss, all of w ≤ -shift the least.
+        outward = (-1.0, pair.shift - 1.0) if pair.discrete else (0.0, pair.shift)
+        log_tails = [float(tail) * (1.0 + 4 * UNIT) - _ROUNDED for tail in pair.noise.logsf(list(outward))]
+        ends = [(log_tails[0], pair.largest_loss)]
+        if low <= -pair.largest_loss * (1.0 - 4 * POSITION_ERROR):
+            ends.append((log_tails[1], -pair.largest_loss))
+        first, last = max(first, -pair.shift), min(last, -1.0 if pair.discrete else 0.0)
+    if pair.discrete and last - first <= _MOST_ATOMS:
+        w = np.arange(first + 1.0, last + 1.0)
+        log_p, losses = pair.log_peak - pair.noise.potential(np.abs(w)), pair.loss(w)
+        log_p -= 2.0 * pair.noise.potential.tail_error * (1.0 - log_p)
+    else:
+        log_p, losses = _cells(pair, width, first, last)
+    return np.append(log_p, [log for log, _ in ends]), np.append(losses, [loss for _, loss in ends])
+
+
+def _cells(pair: Pair, width: float, first: float, last: float) -> tuple[Floats, Floats]:
+    """Log P-masses and losses log(P/Q) of cells of w between two points, about so wide in loss, both rounded down."""
+    low, high = (float(loss) for loss in pair.loss(np.array([first, last])))
+    grid = np.arange(math.ceil(low / width), math.floor(high / width) + 1.0) * width
+    edges = np.unique(np.concatenate([[first], np.clip(pair.edges(grid), first, last), [last]]))
+    below = edges + pair.shift
+    tails_p, tails_q = pair.log_tails(edges), pair.log_tails(below)
+    log_p, log_q = log_differences(edges, tails_p), log_differences(below, tails_q)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = _error(pair, tails_p, log_p) + _error(pair, tails_q, log_q)
+        losses = log_p - log_q - error
+        known = np.isfinite(losses) & (error <= _EXACT)
+    return (log_p - error)[known], losses[known]
+
+
+def _error(pair: Pair, tails: Floats, log_mass: Floats) -> Floats:
+    """Rounding error of a difference of tails, relative to it."""
+    larger = np.maximum(tails[:-1], tails[1:])
+    error = pair.noise.potential.tail_error * (1.0 - np.maximum(larger, -1e3)) + 4 * UNIT
+    return np.asarray(2.0 * error * np.exp(np.minimum(larger - log_mass, 600.0)))
+
+
+def gather(log_p: Floats, losses: Floats, step: float, theta: float) -> tuple[GridLoss, float]:
+    """Outcomes, given by log P-masses and losses, as groups on a grid: tilted masses, the logarithm of their factor.
+
+    A mass p of loss l is written as its tilted mass if it lay on the grid point in question, p·exp(θ·point). It is
+    short of the point by p·(exp(point - l) - 1): a group lies on the point if this adds up to nothing.
+    """
+    order = np.argsort(losses)
+    exponent = log_p[order] + theta * losses[order]
+    top = float(np.max(exponent))
+    first = math.floor(float(losses[order[0]]) / step)
+    masses = [0.0] * (math.ceil(float(losses[order[-1]]) / step) - first + 1)
+    place, mass, short = first, 0.0, 0.0
+
+    def left_over() -> None:
+        """A group that is short of its point: it counts at the next lower one, if it is not on the point after all."""
+        if mass > 0:
+            reached = place * step - math.log1p(short / mass)
+            lower = min(max(math.floor(reached / step), first), place)
+            masses[lower - first] += mass * math.exp(theta * step * (lower - place))
+
+    for weight, loss in zip(np.exp(exponent - top).tolist(), losses[order].tolist(), strict=True):
+        away = place * step - loss
+        if away < 0 < mass and 0.5 * (1.0 + theta) * short * -away > step * mass - short:
+            # Nothing lies near: to gather what is far off would lose more than to move the group down to a point.
+            left_over()
+            place = math.ceil(loss / step)
+            mass = weight * math.exp(theta * (place * step - loss))
+            short = mass * math.expm1(place * step - loss)
+            continue
+        p, missing = weight * math.exp(theta * away), math.expm1(away)
+        if missing >= 0 or (part := short / -missing) > p:
+            mass, short = mass + p, short + p * missing
+            continue
+        masses[place - first] += mass + part
+        place = math.ceil(loss / step)
+        mass = weight * (1.0 - part / p if p > 0 else 1.0) * math.exp(theta * (place * step - loss))
+        short = mass * math.expm1(place * step - loss)
+    left_over()
+    result = np.asarray(masses)
+    total = float(np.sum(result))
+    return GridLoss(step, first, result / total, 0.0, 0.0), top + math.log(total)
+
+
+def coarsen_below(loss: GridLoss, theta: float) -> GridLoss:
+    """A distribution on a grid of twice the step, dominated by the one given."""
+    present = np.flatnonzero(loss.masses)
+    losses = np.asarray((loss.start + present) * loss.step, dtype=np.float64)
+    coarse, log_factor = gather(np.log(loss.masses[present]) - theta * losses, losses, 2 * loss.step, theta)
+    # A mass that is too large by rounding may have been moved up by two steps of the coarser grid.
+    lost = loss.lost * math.exp(4.0 * theta * loss.step)
+    return GridLoss(coarse.step, coarse.start, coarse.masses * math.exp(log_factor), lost, 0.0)
+
 
 #: Upper bounds below this are returned as this: the smallest normal float.
 TINY = float(np.finfo(np.float64).tiny)
@@ -22,7 +155,7 @@ TINY = float(np.finfo(np.float64).tiny)
 class Composed:
     """The tilted distribution of the composed loss, and what it says about δ."""
 
-    law: GridLaw
+    loss: GridLoss
     theta: float
     log_factor: float
     log_beyond: float
@@ -35,15 +168,15 @@ class Composed:
 
     def log_delta(self, epsilon: float) -> float:
         """Logarithm of the upper bound on δ(ε); may exceed 0."""
-        law, theta = self.law, self.theta
+        loss, theta = self.loss, self.theta
         epsilon -= self.loss_error  # losses are exact to this: the true ones may be so much higher
-        first = min(max(math.floor(epsilon / law.step) + 1 - law.start, 0), len(law.masses))
-        last = min(len(law.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * law.step)) + 1)
-        u = (law.start + np.arange(first, last)) * law.step - epsilon
+        first = min(max(math.floor(epsilon / loss.step) + 1 - loss.start, 0), len(loss.masses))
+        last = min(len(loss.masses), first + math.ceil(60.0 / (max(theta, 1e-300) * loss.step)) + 1)
+        u = (loss.start + np.arange(first, last)) * loss.step - epsilon
         weights = np.exp(-theta * u) * -np.expm1(-u)
-        inside = dot(law.masses[first:last], weights)
-        beyond = float(np.sum(law.masses[last:])) * math.exp(-60.0)
-        total = inside + beyond + law.lost * largest_weight(theta)
+        inside = dot(loss.masses[first:last], weights)
+        beyond = float(np.sum(loss.masses[last:])) * math.exp(-60.0)
+        total = inside + beyond + loss.lost * largest_weight(theta)
         if total <= 0:
             return self.log_beyond
         log_total = math.log(total) + self.log_factor - theta * epsilon
@@ -54,7 +187,7 @@ class Composed:
 
     def serves(self, epsilon: float, slack: float) -> bool:
         """Whether the bound at ε is as close as the slack asks."""
-        log_lost = math.log(max(self.law.lost, TINY) * largest_weight(self.theta))
+        log_lost = math.log(max(self.loss.lost, TINY) * largest_weight(self.theta))
         log_lost += self.log_factor - self.theta * epsilon
         log_delta = self.log_delta(epsilon)
         return max(log_lost, self.log_beyond) - log_delta < math.log(0.1 * slack) and self.slack(epsilon) < slack
@@ -65,21 +198,21 @@ class Composed:
         A mass at distance u from ε that the grid spreads by the variance v raises δ by E[max(u + spread, 0)] less
         max(u, 0). For a smooth loss that comes to half of v times the density at ε, next to an atom to more.
         """
-        law, theta = self.law, self.theta
-        deviation = math.sqrt(law.spread)
-        reach = max(4.0 * deviation, law.step)
-        centre = epsilon / law.step - law.start
-        low, high = (math.floor(centre - reach / law.step), math.ceil(centre + reach / law.step))
-        near = np.arange(max(low, 0), min(high + 1, len(law.masses)))
+        loss, theta = self.loss, self.theta
+        deviation = math.sqrt(loss.spread)
+        reach = max(4.0 * deviation, loss.step)
+        centre = epsilon / loss.step - loss.start
+        low, high = (math.floor(centre - reach / loss.step), math.ceil(centre + reach / loss.step))
+        near = np.arange(max(low, 0), min(high + 1, len(loss.masses)))
         if len(near) == 0 or deviation == 0:
             return 0.0
-        u = (law.start + near) * law.step - epsilon
-        if deviation > law.step:
+        u = (loss.start + near) * loss.step - epsilon
+        if deviation > loss.step:
             x = np.abs(u) / deviation
             raised = deviation * (np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) - x * ndtr(-x))
         else:
-            raised = 0.5 * law.spread / (np.hypot(u, deviation) + np.abs(u))  # the most for a given variance
-        excess = dot(law.masses[near] * np.exp(-theta * u), raised)
+            raised = 0.5 * loss.spread / (np.hypot(u, deviation) + np.abs(u))  # the most for a given variance
+        excess = dot(loss.masses[near] * np.exp(-theta * u), raised)
         log_excess = math.log(excess) + self.log_factor - theta * epsilon if excess > 0 else -math.inf
         return math.exp(min(log_excess - self.log_delta(epsilon), 300.0))
 
@@ -88,19 +221,19 @@ class Composed:
 class ComposedBelow:
     """The tilted distribution of a composed loss that is dominated by the true one, and what it says about δ."""
 
-    law: GridLaw
+    loss: GridLoss
     theta: float
     log_factor: float
     loss_error: float
 
     def delta(self, epsilon: float) -> float:
         """Lower bound on δ(ε): 0 where nothing is known."""
-        law, theta = self.law, self.theta
+        loss, theta = self.loss, self.theta
         epsilon += self.loss_error  # losses are exact to this: the true ones may be so much lower
-        first = min(max(math.floor(epsilon / law.step) + 1 - law.start, 0), len(law.masses))
-        u = np.maximum((law.start + np.arange(first, len(law.masses))) * law.step - epsilon, 0.0)
-        inside = dot(law.masses[first:], np.exp(-theta * u) * -np.expm1(-u)) * (1.0 - 1e-12)
-        total = inside - law.lost * largest_weight(theta)
+        first = min(max(math.floor(epsilon / loss.step) + 1 - loss.start, 0), len(loss.masses))
+        u = np.maximum((loss.start + np.arange(first, len(loss.masses))) * loss.step - epsilon, 0.0)
+        inside = dot(loss.masses[first:], np.exp(-theta * u) * -np.expm1(-u)) * (1.0 - 1e-12)
+        total = inside - loss.lost * largest_weight(theta)
         if not total > 0:
             return 0.0
         log_total = math.log(total) + self.log_factor - theta * epsilon

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from osgt.noise.mills import Floats
-from osgt.privacy.composed import TINY, Composed, ComposedBelow
-from osgt.privacy.cumulant import Cumulant
-from osgt.privacy.gathered import cut_below, gathered_again
-from osgt.privacy.grid import GridLaw, coarsen, compose, cut
-from osgt.privacy.loss_cells import UNIT
+from osgt.privacy.composed import TINY, Composed, ComposedBelow, coarsen_below, cut_below
+from osgt.privacy.grid import UNIT, GridLoss, coarsen, compose, cut
+from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import POSITION_ERROR, Pair
-from osgt.privacy.sums import Enumerated, enumerated
+from osgt.privacy.sums import Enumerated, enumerate_sums
+from osgt.support.arrays import Floats
 
 #: Tilted mass that a coordinate may leave outside its window, over all coordinates.
 _CUT_TOLERANCE = 1e-10
@@ -66,7 +64,7 @@ def _most_cells(slack: float) -> float:
     return _MOST_CELLS * min(max(math.sqrt(1e-4 / slack), 1.0), 16.0)
 
 
-def composed(
+def compose_around(
     cumulant: Cumulant,
     pairs: list[Pair],
     coordinates: list[int],
@@ -80,7 +78,9 @@ def composed(
     def listed(most_pairs: int) -> Enumerated | None:
         log_delta = cumulant.log_delta_estimate(theta)[1]
         for _ in range(_REFINEMENTS):
-            run = enumerated(pairs, coordinates, theta=theta, log_delta=log_delta, slack=slack, most_pairs=most_pairs)
+            run = enumerate_sums(
+                pairs, coordinates, theta=theta, log_delta=log_delta, slack=slack, most_pairs=most_pairs
+            )
             if run is None or run.serves(epsilon, slack):
                 return run
             log_delta = min(run.log_delta(epsilon), 2.0 * log_delta - 10.0)
@@ -88,7 +88,7 @@ def composed(
 
     if (run := listed(_FEW_PAIRS)) is not None:
         return run
-    result, cells = _composed(cumulant, pairs, coordinates, theta, slack)
+    result, cells = _compose_on_grid(cumulant, pairs, coordinates, theta, slack)
     fineness = 1.0
     for order in (0.5, 1.0, 1.0):
         excess = result.slack(epsilon) / slack
@@ -101,40 +101,35 @@ def composed(
         if finer < _WORTH_WHILE:
             break
         fineness /= finer**2
-        again, cells = _composed(cumulant, pairs, coordinates, theta, slack * fineness)
+        again, cells = _compose_on_grid(cumulant, pairs, coordinates, theta, slack * fineness)
         result = min(result, again, key=lambda one: one.log_delta(epsilon))  # both are upper bounds
     return result
 
 
-def _composed(
+def _compose_on_grid(
     cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float
 ) -> tuple[Composed, int]:
     grid = _grid(cumulant, pairs, coordinates, theta, slack)
-    law = on_grid(
-        pairs,
-        coordinates,
-        step=grid.step,
-        theta=grid.theta,
-        levels=grid.levels,
-        windows=grid.windows,
-        tolerance=grid.tolerance,
-    )
-    return law, grid.widest
+    return on_grid(pairs, coordinates, grid), grid.widest
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """On which grid a composition is to be made."""
+class Grid:
+    """The grid on which a composition is to be made: each part is cut in its window, 2^level times as fine.
+
+    Parts may leave the tilted mass `tolerance` outside their windows, the composition `outside`.
+    """
 
     step: float
     theta: float
     levels: Floats
     windows: list[tuple[float, float]]
     tolerance: float
-    widest: int
+    widest: int = 0  # cells of the longest row
+    outside: float = _CUT_TOLERANCE
 
 
-def _grid(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float) -> _Grid:
+def _grid(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: float, slack: float) -> Grid:
     """A grid that is fine enough for the slack, as far as its length allows."""
     _, _, variances = cumulant.tilted(theta)
     variances = np.maximum(variances, (1e-9 * cumulant.kinks) ** 2)  # a single atom has none
@@ -158,52 +153,48 @@ def _grid(cumulant: Cumulant, pairs: list[Pair], coordinates: list[int], theta: 
         # Next to the largest of bounded losses: a tilt that the grid cannot follow. A smaller one serves as well.
         return _grid(cumulant, pairs, coordinates, 0.5 * _STEEPEST / step, slack)
     step = _aligned(step, cumulant, pairs, theta, counts * variances, levels)
-    return _Grid(step, theta, levels, windows, tolerance, int(widest))
+    return Grid(step, theta, levels, windows, tolerance, int(widest))
 
 
-def on_grid(
-    pairs: list[Pair],
-    coordinates: list[int],
-    *,
-    step: float,
-    theta: float,
-    levels: Floats,
-    windows: list[tuple[float, float]],
-    tolerance: float,
-    outside: float = _CUT_TOLERANCE,
-) -> Composed:
-    """The composed loss on the grid of this step; each part is cut in its window, 2^level times as fine.
-
-    Parts of a composition may leave the tilted mass `tolerance` outside their windows, the composition `outside`.
-    """
-    pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(levels)) + 1)]
+def on_grid(pairs: list[Pair], coordinates: list[int], grid: Grid) -> Composed:
+    """The composed loss on a grid, dominating the true one."""
+    cuts: list[GridLoss] = []
     log_factor, log_beyond, loss_error = 0.0, -math.inf, 0.0
-    for pair, n, level, (low, high) in zip(pairs, coordinates, levels, windows, strict=True):
-        law, factor, beyond = cut(pair, step / 2.0**level, theta, low, high, precise=n * theta > _PRECISE)
-        pools[level].append((law, n))
+    for pair, n, level, (low, high) in zip(pairs, coordinates, grid.levels, grid.windows, strict=True):
+        precise = n * grid.theta > _PRECISE
+        loss, factor, beyond = cut(pair, grid.step / 2.0**level, grid.theta, low, high, precise=precise)
+        cuts.append(loss)
         log_factor += n * factor
         log_beyond = float(np.logaddexp(log_beyond, math.log(n) + beyond))
         loss_error += n * POSITION_ERROR * (pair.kink + max(abs(low), abs(high)))
-    for level in range(len(pools) - 1, 0, -1):
-        pools[level - 1] += _merged(pools[level], theta, tolerance, coarsen)
-    laws, copies = zip(*pools[0], strict=True)
-    law = compose(list(laws), list(copies), outside)
-    return Composed(law, theta, log_factor, log_beyond, loss_error)
+    loss = _compose_levels(cuts, coordinates, grid, coarsen)
+    return Composed(loss, grid.theta, log_factor, log_beyond, loss_error)
 
 
-def _below(pairs: list[Pair], coordinates: list[int], grid: _Grid) -> ComposedBelow:
-    """The composed loss on a grid, dominated by the true one."""
-    pools: list[list[tuple[GridLaw, int]]] = [[] for _ in range(int(np.max(grid.levels)) + 1)]
+def _on_grid_below(pairs: list[Pair], coordinates: list[int], grid: Grid) -> ComposedBelow:
+    """The composed loss on a grid, dominated by the true one. Another type: the two must never be mistaken."""
+    cuts: list[GridLoss] = []
     log_factor, loss_error = 0.0, 0.0
     for pair, n, level, (low, high) in zip(pairs, coordinates, grid.levels, grid.windows, strict=True):
-        law, factor, error = cut_below(pair, grid.step / 2.0**level, grid.theta, low, high)
-        pools[level].append((law, n))
+        loss, factor, error = cut_below(pair, grid.step / 2.0**level, grid.theta, low, high)
+        cuts.append(loss)
         log_factor += n * factor
         loss_error += n * error
+    loss = _compose_levels(cuts, coordinates, grid, coarsen_below)
+    return ComposedBelow(loss, grid.theta, log_factor, loss_error)
+
+
+def _compose_levels(
+    cuts: list[GridLoss], coordinates: list[int], grid: Grid, coarsened: Callable[[GridLoss, float], GridLoss]
+) -> GridLoss:
+    """Compose the coordinates of all parts, from the finest level to that of the grid itself."""
+    pools: list[list[tuple[GridLoss, int]]] = [[] for _ in range(int(np.max(grid.levels)) + 1)]
+    for loss, n, level in zip(cuts, coordinates, grid.levels, strict=True):
+        pools[level].append((loss, n))
     for level in range(len(pools) - 1, 0, -1):
-        pools[level - 1] += _merged(pools[level], grid.theta, grid.tolerance, gathered_again)
-    laws, copies = zip(*pools[0], strict=True)
-    return ComposedBelow(compose(list(laws), list(copies), _CUT_TOLERANCE), grid.theta, log_factor, loss_error)
+        pools[level - 1] += _merge_pool(pools[level], grid.theta, grid.tolerance, coarsened)
+    losses, copies = zip(*pools[0], strict=True)
+    return compose(list(losses), list(copies), grid.outside)
 
 
 def _aligned(
@@ -237,27 +228,27 @@ def _aligned(
     return float(steps[int(np.argmin(added))])
 
 
-def _merged(
-    pool: list[tuple[GridLaw, int]],
+def _merge_pool(
+    pool: list[tuple[GridLoss, int]],
     theta: float,
     tolerance: float,
-    coarsened: Callable[[GridLaw, float], GridLaw],
-) -> list[tuple[GridLaw, int]]:
+    coarsened: Callable[[GridLoss, float], GridLoss],
+) -> list[tuple[GridLoss, int]]:
     """The distributions of a pool, composed in fours and put on the grid of twice the step."""
-    coarser: list[tuple[GridLaw, int]] = []
-    rest: list[tuple[GridLaw, int]] = []
-    for law, copies in pool:
+    coarser: list[tuple[GridLoss, int]] = []
+    rest: list[tuple[GridLoss, int]] = []
+    for loss, copies in pool:
         fours, ones = divmod(copies, _GROUP)
         if fours:
-            coarser.append((coarsened(compose([law], [_GROUP], tolerance), theta), fours))
+            coarser.append((coarsened(compose([loss], [_GROUP], tolerance), theta), fours))
         if ones:
-            rest.append((law, ones))
+            rest.append((loss, ones))
     while rest:
-        group: list[tuple[GridLaw, int]] = []
+        group: list[tuple[GridLoss, int]] = []
         while rest and sum(n for _, n in group) < _GROUP:
             group.append(rest.pop())
-        laws, copies_ = zip(*group, strict=True)
-        coarser.append((coarsened(compose(list(laws), list(copies_), tolerance), theta), 1))
+        losses, copies_ = zip(*group, strict=True)
+        coarser.append((coarsened(compose(list(losses), list(copies_), tolerance), theta), 1))
     return coarser
 
 
@@ -282,7 +273,7 @@ def deltas(
             if cumulant.log_delta_estimate(theta)[1] < -750 and cumulant.chernoff(theta, epsilon) < math.log(TINY):
                 result[i] = TINY
                 continue
-            run = composed(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
+            run = compose_around(cumulant, pairs, coordinates, theta=theta, epsilon=epsilon, slack=slack)
         least = min(run.delta(epsilon), least)  # δ falls with ε: a bound holds from its ε on
         if largest < math.inf and not run.serves(epsilon, slack):
             least = min(_chord(run, epsilon, largest), least)
@@ -316,7 +307,7 @@ def delta_below(pairs: list[Pair], coordinates: list[int], epsilon: float, slack
     best = 0.0
     for fineness in (1.0, 1e-2):
         grid = _grid(cumulant, pairs, coordinates, theta, slack * fineness)
-        best = max(best, _below(pairs, coordinates, grid).delta(epsilon))
+        best = max(best, _on_grid_below(pairs, coordinates, grid).delta(epsilon))
         if best >= upper * (1.0 - 2.0 * slack):
             break
     return best
@@ -331,34 +322,34 @@ def epsilon(pairs: list[Pair], coordinates: list[int], delta: float, slack: floa
     # `deltas` will cut a slightly different grid: aim so much lower that its bound, too, is at most δ.
     log_target = math.log(delta) - slack
     theta = cumulant.tilt_for_delta(log_target)
-    found = min(max(cumulant.log_delta_estimate(theta)[0], 0.0), largest)
+    result = min(max(cumulant.log_delta_estimate(theta)[0], 0.0), largest)
     serves = False
     for _ in range(_REFINEMENTS):
-        before, run = found, composed(cumulant, pairs, coordinates, theta=theta, epsilon=found, slack=slack)
-        found = min(crossing(run, log_target, found), largest)
-        if math.isinf(found):
-            return found
-        serves = run.serves(found, slack)
-        if serves or found == before:
+        before, run = result, compose_around(cumulant, pairs, coordinates, theta=theta, epsilon=result, slack=slack)
+        result = min(crossing(run, log_target, result), largest)
+        if math.isinf(result):
+            return result
+        serves = run.serves(result, slack)
+        if serves or result == before:
             break
-        theta = cumulant.tilt_for_epsilon(found)
+        theta = cumulant.tilt_for_epsilon(result)
     if serves and len(pairs) > _CHECKED:
-        return found
+        return result
 
     def excess(at: float) -> float:
         if at >= largest:
             return -math.inf
         return math.log(float(deltas(pairs, coordinates, np.array([at]), slack, largest)[0]) / delta)
 
-    return min(_checked(excess, found, slack=slack, rate=theta, close=serves), largest)
+    return min(_checked(excess, result, slack=slack, rate=theta, close=serves), largest)
 
 
-def _checked(excess: Callable[[float], float], found: float, *, slack: float, rate: float, close: bool) -> float:
+def _checked(excess: Callable[[float], float], result: float, *, slack: float, rate: float, close: bool) -> float:
     """An ε near the one found at which the excess of log δ is at most 0.
 
     If the one found is not known to be `close`, the excess is not far below 0 either, or hardly any float lies between.
     """
-    low, high, over, stride = 0.0, found, excess(found), slack / rate
+    low, high, over, stride = 0.0, result, excess(result), slack / rate
     while over > 0:
         stride = max(2.0 * stride, (over + slack) / rate, 4 * UNIT * high)
         low, high, low_over = high, high + stride, over
@@ -406,6 +397,3 @@ def crossing(run: Composed | Enumerated, log_target: float, estimate: float, acc
             return math.inf
     xtol, rtol = accuracy * high, max(0.01 * accuracy, 1e-14)
     return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol))
-
-
-__all__ = ["TINY", "Composed", "crossing", "deltas", "epsilon", "on_grid"]

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.fft import irfft, rfft
 
-from osgt.noise.mills import Floats
 from osgt.privacy import single
 from osgt.privacy.pair import Pair
+from osgt.privacy.profile import PrivacyProfile
+from osgt.support.arrays import Floats
 
 #: Tails are followed down to exp(-_MARGIN) of δ, in so many panels of so many nodes.
 _MARGIN = 40.0
@@ -205,3 +206,9 @@ def _quadrature(edges: Floats) -> tuple[Floats, Floats]:
     """Nodes in the panels between the edges, and logarithms of their weights."""
     width = np.diff(edges)[:, np.newaxis]
     return (edges[:-1, np.newaxis] + width * _NODES).ravel(), (np.log(width) + _LOG_WEIGHTS).ravel()
+
+
+def epsilon_roughly(profile: PrivacyProfile, delta: float) -> float:
+    """About the ε at δ > 0."""
+    pairs, counts = profile.pairs()
+    return min(Estimate(pairs, counts, math.log(delta)).epsilon(math.log(delta)), float(profile.epsilon(0.0)))

@@ -4,6 +4,14 @@ A distribution here is a row of P-masses at the losses (start + i)·step, each m
 common factor, so that the whole is near 1. Masses are never lost without a trace: what a step may have lost, or
 computed too small, is added up in `lost` as tilted mass. A tilted mass m counts at most m·C(θ) in the tilted δ, with
 C(θ) = max over u ≥ 0 of exp(-θu)(1 - exp(-u)), wherever it lies.
+
+"Connecting the dots": the mass p of a cell between two losses goes to the cell's two ends so that P-mass and Q-mass are
+kept,
+
+    share = (1 - exp(low)·q/p) / (1 - exp(low - high)).
+
+Two ways to the masses. Differences of tails always work; their rounding error is relative to the tail. Over very many
+coordinates that is not enough, and cells across which the density hardly changes are integrated instead.
 """
 
 import math
@@ -13,10 +21,117 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from osgt.noise.mills import Floats
-from osgt.privacy.atoms import atoms, integers
-from osgt.privacy.loss_cells import UNIT, split
-from osgt.privacy.pair import POSITION_ERROR, Pair
+from osgt.privacy.pair import POSITION_ERROR, Pair, atoms, integers, log_differences
+from osgt.support.arrays import Floats
+
+UNIT = 2.0**-53
+
+#: Change of the potential across a cell up to which three nodes integrate it to _SMOOTH_ERROR.
+_SMOOTH = 0.04
+_SMOOTH_ERROR = 1e-14
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
+
+#: Integer distributions are integrated, with the first Euler–Maclaurin correction, where U' is below this.
+_GENTLE = 2e-3
+
+
+def split(pair: Pair, edges: Floats, grid: Floats, *, precise: bool) -> tuple[Floats, Floats]:
+    """For the cells (edge, next edge] between neighbouring grid losses: log P-mass and share, both rounded up."""
+    low, high = grid[:-1], grid[1:]
+    below = edges + pair.shift
+    # In one call: the two rows of an integer distribution have most of their points in common.
+    tails_p, tails_q = np.split(pair.log_tails(np.concatenate([edges, below])), 2)
+    log_p, log_q = log_differences(edges, tails_p), log_differences(below, tails_q)
+    drop = np.expm1(low - high)
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = np.expm1(np.minimum(log_q - log_p + low, 0.0)) / drop
+        error = _tail_error(pair, tails_p, log_p) + _tail_error(pair, tails_q, log_q)
+    share_error = error / -drop
+    if precise and _is_quadratic(pair):
+        smooth = _smooth(pair, edges)
+        if np.any(smooth):
+            inside = edges[:-1][smooth], edges[1:][smooth]
+            log_p[smooth], share[smooth] = _integrated(pair, *inside, low[smooth], high[smooth])
+            error[smooth] = _SMOOTH_ERROR
+            loss = np.maximum(np.abs(low), np.abs(high))[smooth]
+            share_error[smooth] = _SMOOTH_ERROR + 16 * UNIT * loss / (high - low)[smooth]
+    with np.errstate(invalid="ignore"):
+        log_p = log_p + np.log1p(error)
+        share = np.clip(share + share_error, 0.0, 1.0)
+    empty = ~(log_p > -np.inf)
+    return np.where(empty, -np.inf, log_p), np.where(empty, 0.0, share)
+
+
+def _tail_error(pair: Pair, tails: Floats, log_mass: Floats) -> Floats:
+    """Rounding error of differences of tails, relative to them."""
+    largest = np.maximum(tails[:-1], tails[1:])
+    # That of a tail S is tail_error, up to a factor 1 - log S.
+    return (
+        pair.noise.potential.tail_error
+        * (1.0 - np.maximum(largest, -1e3))
+        * np.exp(np.minimum(largest - log_mass, 600.0))
+    )
+
+
+def _smooth(pair: Pair, edges: Floats) -> NDArray[np.bool_]:
+    """Cells without a kink of either distribution inside, across which both densities hardly change."""
+    a, b = edges[:-1], edges[1:]
+    kinks = (a < 0) & (b > 0) | (a < -pair.shift) & (b > -pair.shift)
+    finite = np.isfinite(a) & np.isfinite(b) & (b > a)
+    a, b = np.where(finite, a, 0.0), np.where(finite, b, 0.0)
+    farthest = np.maximum(np.abs(a), np.abs(b)) + pair.shift
+    slope = pair.slope(farthest)
+    smooth = finite & ~kinks & (slope * (b - a) < _SMOOTH)
+    if pair.discrete:
+        # The midpoint rule reaches half a step beyond both ends, which must not touch a kink either.
+        smooth &= (slope < _GENTLE) & (a != 0) & (b != 0) & (a != -pair.shift) & (b != -pair.shift)
+        smooth &= (a != -1) & (a != -pair.shift - 1)
+    return np.asarray(smooth, dtype=np.bool_)
+
+
+def _integrated(pair: Pair, a: Floats, b: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Log P-mass and share of smooth cells by quadrature of the density around the middle of the cell."""
+    half = 0.5 if pair.discrete else 0.0
+    width = b - a
+    middle = a + half + 0.5 * width
+    side = np.sign(middle)
+    potential = pair.noise.potential(np.abs(middle))
+    bend = _second(pair, np.abs(middle + pair.shift)) - _second(pair, np.abs(middle))
+    loss, loss_slope = pair.loss(middle) - low, pair.loss_slope(middle)
+
+    def density(t: Floats) -> Floats:
+        return np.exp(potential - pair.noise.potential(np.abs(middle + t)))
+
+    def gain(t: Floats) -> Floats:
+        return -np.expm1(-(loss + t * (loss_slope + 0.5 * bend * t)))
+
+    mass, gained = np.zeros_like(width), np.zeros_like(width)
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        t = 0.5 * node * width
+        value = 0.5 * weight * width * density(t)
+        mass += value
+        gained += value * gain(t)
+    if pair.discrete:
+        # Σ over a < k ≤ b = ∫ from a + ½ to b + ½ - (G'(b + ½) - G'(a + ½))/24 + …
+        for sign in (-1.0, 1.0):
+            t = 0.5 * sign * width
+            value, share = density(t), gain(t)
+            fall = -side * pair.slope(np.abs(middle + t)) * value
+            mass -= sign * fall / 24.0
+            gained -= sign * (fall * share + value * (1.0 - share) * (loss_slope + bend * t)) / 24.0
+    return pair.log_peak - potential + np.log(mass), gained / mass / -np.expm1(low - high)
+
+
+def _is_quadratic(pair: Pair) -> bool:
+    """Whether `_integrated` is exact for the potential: it has no third derivative."""
+    return len(pair.noise.potential.derivatives(np.ones(1))) <= 2
+
+
+def _second(pair: Pair, y: Floats) -> Floats:
+    """U''(y)."""
+    derivatives = pair.noise.potential.derivatives(y)
+    return np.asarray(derivatives[1], dtype=np.float64) if len(derivatives) > 1 else np.zeros_like(y)
+
 
 #: Error of an FFT of length n, relative in the Euclidean norm: this times the unit roundoff times log2 n.
 _FFT_ERROR = 8.0
@@ -30,7 +145,7 @@ _FEW_ATOMS = 512
 
 
 @dataclass(frozen=True)
-class GridLaw:
+class GridLoss:
     """Tilted masses of a loss at (start + i)·step."""
 
     step: float
@@ -50,8 +165,8 @@ class GridLaw:
 
 def cut(
     pair: Pair, step: float, theta: float, low: float, high: float, *, precise: bool
-) -> tuple[GridLaw, float, float]:
-    """One coordinate's loss on the grid between `low` and `high`, dominating the true one.
+) -> tuple[GridLoss, float, float]:
+    """Put one coordinate's loss on the grid between `low` and `high`, dominating the true one.
 
     Each atom of the loss, or each cell between neighbouring grid losses where there are fewer of these, hands its
     P-mass to the two grid points around it so that its P-mass and its Q-mass are kept ("connecting the dots"). δ of any
@@ -60,7 +175,7 @@ def cut(
 
     Returns
     -------
-    law, log_factor, log_beyond
+    loss, log_factor, log_beyond
         `masses · exp(log_factor)` are the tilted P-masses; the P-mass exp(log_beyond) is taken to have infinite loss.
     """
     first = math.floor(low / step)
@@ -69,22 +184,22 @@ def cut(
         last = math.ceil(pair.largest_loss / step * (1.0 - POSITION_ERROR))
         first = min(first, last - 1)  # next to all mass may be in the largest loss itself
     inside = last - first
-    found = _from_atoms(pair, step, theta, first, last) or _from_cells(pair, step, theta, first, last, precise=precise)
-    lower = (first + found.place) * step
+    result = _from_atoms(pair, step, theta, first, last) or _from_cells(pair, step, theta, first, last, precise=precise)
+    lower = (first + result.place) * step
     with np.errstate(divide="ignore"):
-        to_lower = found.log_p + np.log1p(-found.share) + theta * lower
-        to_upper = found.log_p + np.log(found.share) + theta * (lower + step)
+        to_lower = result.log_p + np.log1p(-result.share) + theta * lower
+        to_upper = result.log_p + np.log(result.share) + theta * (lower + step)
     # Mass below the window moves up to its lower end.
-    below = found.log_below + theta * (first * step)
+    below = result.log_below + theta * (first * step)
     top = max(float(np.max(to_lower)), float(np.max(to_upper)), below)
     kept, lifted = np.exp(to_lower - top), np.exp(to_upper - top)
-    masses = np.bincount(found.place, kept, inside + 1)
-    masses += np.bincount(found.place + 1, lifted, inside + 1)
+    masses = np.bincount(result.place, kept, inside + 1)
+    masses += np.bincount(result.place + 1, lifted, inside + 1)
     masses[0] += math.exp(below - top)
     total = float(np.sum(masses))
-    spread = dot(kept, found.share) * found.unevenness * step**2 / total
-    lost = float(np.sum(np.exp(np.minimum(found.tail - top, 700.0)))) / total
-    return GridLaw(step, first, masses / total, lost, spread), top + math.log(total), found.log_beyond
+    spread = dot(kept, result.share) * result.unevenness * step**2 / total
+    lost = float(np.sum(np.exp(np.minimum(result.tail - top, 700.0)))) / total
+    return GridLoss(step, first, masses / total, lost, spread), top + math.log(total), result.log_beyond
 
 
 @dataclass(frozen=True)
@@ -111,16 +226,16 @@ def _from_atoms(pair: Pair, step: float, theta: float, first: int, last: int) ->
         farthest = max(math.ceil(min(w, pair.deepest)), highest)
     if farthest - lowest > 2 * (last - first) + _FEW_ATOMS:
         return None
-    found = atoms(pair, lowest, farthest)
+    result = atoms(pair, lowest, farthest)
     inside = highest - lowest + 1
-    losses, log_p = found.losses[:inside], found.log_p[:inside]
+    losses, log_p = result.losses[:inside], result.log_p[:inside]
     place = np.clip(np.floor(losses / step).astype(np.intp) - first, 0, last - first - 1)
     above = losses - (first + place) * step
     # An atom on the grid, as far as floats can tell, stays there.
     above[above < 0.5 * POSITION_ERROR * (pair.kink + np.abs(losses))] = 0.0
     share = np.minimum(np.expm1(-above) / math.expm1(-step) * (1.0 + 8 * UNIT), 1.0)
-    tail = found.log_p[inside:] + theta * found.losses[inside:]
-    return _Shares(place, log_p, share, 1.0, -math.inf, tail, found.log_beyond)
+    tail = result.log_p[inside:] + theta * result.losses[inside:]
+    return _Shares(place, log_p, share, 1.0, -math.inf, tail, result.log_beyond)
 
 
 def _from_cells(pair: Pair, step: float, theta: float, first: int, last: int, *, precise: bool) -> _Shares:
@@ -147,39 +262,39 @@ def _from_cells(pair: Pair, step: float, theta: float, first: int, last: int, *,
     return _Shares(place, log_p[:inside], share[:inside], 2 / 3, log_below, tail, -math.inf if bounded else log_highest)
 
 
-def compose(laws: list[GridLaw], copies: list[int], tolerance: float) -> GridLaw:
+def compose(losses: list[GridLoss], copies: list[int], tolerance: float) -> GridLoss:
     """The distribution of the sum, by FFT, on a window that holds all but `tolerance` of the tilted mass."""
-    step = laws[0].step
-    centred = [law.centred() for law in laws]
+    step = losses[0].step
+    centred = [loss.centred() for loss in losses]
     mean = sum(n * c[1] for n, c in zip(copies, centred, strict=True))
     variance = sum(n * c[2] for n, c in zip(copies, centred, strict=True))
-    up, escaped = _reach(laws, copies, centred, variance, sign=+1.0, tolerance=tolerance)
-    down, sunk = _reach(laws, copies, centred, variance, sign=-1.0, tolerance=tolerance)
+    up, escaped = _reach(losses, copies, centred, variance, sign=+1.0, tolerance=tolerance)
+    down, sunk = _reach(losses, copies, centred, variance, sign=-1.0, tolerance=tolerance)
     base = math.floor((mean - down) / step) - 1
     size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
     size = max(size, 16)
     product: Floats | None = None
-    for law, n in zip(laws, copies, strict=True):
-        factor = _power(fft.rfft(_fold(law.masses, size)), n)
+    for loss, n in zip(losses, copies, strict=True):
+        factor = _power(fft.rfft(_fold(loss.masses, size)), n)
         product = factor if product is None else product * factor
-    start = sum(n * law.start for law, n in zip(laws, copies, strict=True))
+    start = sum(n * loss.start for loss, n in zip(losses, copies, strict=True))
     masses = np.roll(fft.irfft(product, size), start - base)
     # What wraps round lands elsewhere: from above at most `escaped`, from below at most `sunk` of the tilted mass.
     # Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors. All have total masses
     # near 1, by whose product an error in one of them may grow.
-    totals = sum(max(n * math.log(float(np.sum(law.masses))), 0.0) for law, n in zip(laws, copies, strict=True))
+    totals = sum(max(n * math.log(float(np.sum(loss.masses))), 0.0) for loss, n in zip(losses, copies, strict=True))
     growth = math.exp(min(totals, 100.0))
-    norms = sum(n * math.sqrt(dot(law.masses, law.masses)) for law, n in zip(laws, copies, strict=True))
+    norms = sum(n * math.sqrt(dot(loss.masses, loss.masses)) for loss, n in zip(losses, copies, strict=True))
     rounding = _FFT_ERROR * UNIT * math.log2(size) * (growth * norms + math.sqrt(dot(masses, masses)))
-    log_lost = sum(n * math.log1p(law.lost) for law, n in zip(laws, copies, strict=True))
+    log_lost = sum(n * math.log1p(loss.lost) for loss, n in zip(losses, copies, strict=True))
     lost = growth * math.expm1(min(log_lost, 600.0))
-    spread = sum(n * law.spread for law, n in zip(laws, copies, strict=True))
+    spread = sum(n * loss.spread for loss, n in zip(losses, copies, strict=True))
     np.maximum(masses, 0.0, out=masses)
-    return GridLaw(step, base, masses, lost + escaped + sunk + math.sqrt(size) * rounding, spread)
+    return GridLoss(step, base, masses, lost + escaped + sunk + math.sqrt(size) * rounding, spread)
 
 
 def _reach(
-    laws: list[GridLaw],
+    losses: list[GridLoss],
     copies: list[int],
     centred: list[tuple[Floats, float, float]],
     variance: float,
@@ -200,21 +315,21 @@ def _reach(
     distance = math.inf
     for _ in range(60):
         log_moment = 0.0
-        for law, n, c in zip(laws, copies, centred, strict=True):
-            log_moment += n * math.log(dot(law.masses, np.exp((sign * rate) * c[0])))
-        found = (log_moment + needed) / rate
-        if found >= distance:
+        for loss, n, c in zip(losses, copies, centred, strict=True):
+            log_moment += n * math.log(dot(loss.masses, np.exp((sign * rate) * c[0])))
+        result = (log_moment + needed) / rate
+        if result >= distance:
             break
-        distance = found
+        distance = result
         if distance <= 1.2 * math.sqrt(2.0 * needed * variance):
             break
         rate *= 0.6  # heavier than a normal distribution: a smaller rate is better, until it is not
     return (distance, tolerance) if distance < limit else (max(limit, 0.0), 0.0)
 
 
-def coarsen(law: GridLaw, theta: float) -> GridLaw:
-    """The same on a grid of twice the step: odd points go to both neighbours, P-mass and Q-mass kept as in `cut`."""
-    masses, start, h = law.masses, law.start, law.step
+def coarsen(loss: GridLoss, theta: float) -> GridLoss:
+    """Double the step of the grid: odd points go to both neighbours, P-mass and Q-mass kept as in `cut`."""
+    masses, start, h = loss.masses, loss.start, loss.step
     if start % 2:
         masses, start = np.concatenate([[0.0], masses]), start - 1
     if len(masses) % 2 == 0:
@@ -223,10 +338,10 @@ def coarsen(law: GridLaw, theta: float) -> GridLaw:
     up = 1.0 / (1.0 + math.exp(-h))
     even[1:] += odd * (up * math.exp(theta * h))
     even[:-1] += odd * ((1.0 - up) * math.exp(-theta * h))
-    spread = law.spread + float(np.sum(odd)) / max(float(np.sum(masses)), 0.5) * h**2
+    spread = loss.spread + float(np.sum(odd)) / max(float(np.sum(masses)), 0.5) * h**2
     # A lost mass may have been moved like any other: allow for the largest growth of a tilted mass in this step.
     growth = max(up * math.exp(theta * h) + (1.0 - up) * math.exp(-theta * h), 1.0)
-    return GridLaw(2 * h, start // 2, even, law.lost * growth, spread)
+    return GridLoss(2 * h, start // 2, even, loss.lost * growth, spread)
 
 
 def dot(a: Floats, b: Floats) -> float:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from osgt.privacy.loss_cells import split
+from osgt.privacy.grid import split
 from osgt.privacy.pair import Pair, pair_of
+from osgt.support.errors import ArgumentError
 
 if TYPE_CHECKING:
     from osgt.privacy.profile import NoisyPart
@@ -44,7 +45,9 @@ def _untilted(pair: Pair, interval: float) -> tuple[dict[int, float], float]:
         top = float(pair.loss(np.asarray(w)))
     last = math.ceil(top / interval * (1.0 + 1e-14))  # no loss may lie above the last point, by rounding either
     if last > _MOST_CELLS:
-        raise ValueError(f"interval must be at least {top / _MOST_CELLS:.3g} for this profile, got {interval!r}")
+        raise ArgumentError(
+            f"interval must be at least {top / _MOST_CELLS:.3g} for this profile, got {interval!r}", argument="interval"
+        )
     index = np.arange(-last, last + 1)
     grid = np.asarray(index * interval, dtype=np.float64)
     edges = pair.edges(grid)

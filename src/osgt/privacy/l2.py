@@ -1,4 +1,4 @@
-"""What can be said when only the Euclidean norm of a change is known.
+"""The privacy of a change of which only the Euclidean norm is known.
 
 There is no single worst change then: concentrated ones are worst at some ε, spread ones at others. For each Rényi
 order α the divergence of a change d is Σ D_α(|dᵢ|), and its largest value under Σ dᵢ² ≤ radius² over `dimensions`
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
-from osgt.noise import Law
-from osgt.noise.mills import Floats
-from osgt.privacy import arguments, closed_forms, conversion, renyi
+from osgt.noise import Distribution, arguments
+from osgt.privacy import renyi
 from osgt.privacy.profile import NoisyPart, PrivacyProfile
+from osgt.support.arrays import Floats
+from osgt.support.search import grow, root_within
 
 _CELLS_PER_FACTOR = 200  # cells for each factor e of the change: charge and credit differ by 1 %
 _MOST_INTEGERS = 400
@@ -32,7 +32,7 @@ class EuclideanProfile:
     mechanism. Under such a bound, over many dimensions, the Gaussian is the better noise.
     """
 
-    noise: Law
+    noise: Distribution
     radius: float
     dimensions: int
 
@@ -57,7 +57,7 @@ class EuclideanProfile:
         if exact is not None:
             return exact.delta(epsilon)
         values = arguments.epsilons(epsilon)
-        result = [conversion.delta(self._log_moment, float(e)) for e in values.ravel()]
+        result = [renyi.delta(self._log_moment, float(e)) for e in values.ravel()]
         return np.array(result, dtype=np.float64).reshape(values.shape)[()]
 
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -79,19 +79,14 @@ class EuclideanProfile:
 
         if excess(0.0) <= 0:
             return 0.0
-        high = 1.0
-        while high < pure and excess(high) > 0:
-            high *= 2.0
+        high = grow(1.0, lambda at: at < pure and excess(at) > 0)
         if high >= pure and excess(pure) > 0:
             return pure
-        found = float(brentq(excess, 0.0, high, xtol=1e-9 * high, rtol=1e-9))
-        while excess(found) > 0:
-            found *= 1.0 + 1e-9
-        return found
+        return root_within(excess, 0.0, high, inward=lambda at: at * (1.0 + 1e-9), xtol=1e-9 * high, rtol=1e-9)
 
     def _exact(self) -> PrivacyProfile | None:
         """The profile that this is exactly, where there is one."""
-        if closed_forms.is_gaussian(self.noise):
+        if renyi.is_gaussian(self.noise):
             return PrivacyProfile(self.noise, self.radius)
         if self.dimensions == 1:
             whole = math.floor(self.radius) if self.noise.discrete else self.radius
@@ -100,10 +95,10 @@ class EuclideanProfile:
 
     def _log_moment(self, s: float) -> float:
         """Bound on s·D: the least of what is proved."""
-        if closed_forms.is_gaussian(self.noise):
+        if renyi.is_gaussian(self.noise):
             return s * (1.0 + s) * 0.5 * self.noise.curvature * self.radius**2
         bounds = [self._programme(s)]
-        if (known := closed_forms.euclidean_log_moment(self.noise, self.radius, self.dimensions, s)) is not None:
+        if (known := renyi.euclidean_log_moment(self.noise, self.radius, self.dimensions, s)) is not None:
             bounds.append(known)
         return min(bounds)
 

@@ -15,9 +15,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from osgt.noise import Law
-from osgt.noise.mills import Floats
-from osgt.noise.offset import OffsetPotential
+from osgt.noise import Distribution
+from osgt.noise.osgt import OffsetPotential
+from osgt.support.arrays import Floats
+from osgt.support.search import grow
 
 #: Far out, but far enough from overflow.
 _FAR = 1e300
@@ -36,9 +37,9 @@ _NEWTON_STEPS = 40
 
 @dataclass(frozen=True)
 class Pair:
-    """One coordinate of noise and the most by which a person can move it."""
+    """A pair: one coordinate of noise, and the most by which a person can move it."""
 
-    noise: Law
+    noise: Distribution
     shift: float
 
     @property
@@ -82,8 +83,8 @@ class Pair:
         losses = self.loss(np.arange(-min(reach, 8), 5.0)) / self.kink
         q = np.arange(1, 1025)[:, np.newaxis]
         off = np.max(np.abs(q * losses - np.round(q * losses)), axis=1)
-        found = np.flatnonzero(off < 1e-10)
-        return int(found[0]) + 1 if len(found) else 1
+        result = np.flatnonzero(off < 1e-10)
+        return int(result[0]) + 1 if len(result) else 1
 
     @cached_property
     def largest_loss(self) -> float:
@@ -93,10 +94,9 @@ class Pair:
     @cached_property
     def deepest(self) -> float:
         """A w beyond which P has less mass than any δ that is told: the potential is above 760 there."""
-        reach = 1.0 / float(self.noise.potential.hazard(np.asarray(0.0)))
-        while self.noise.potential(np.asarray(reach)) < _DEEPEST:
-            reach *= 1.25
-        return reach
+        potential = self.noise.potential
+        start = 1.0 / float(potential.hazard(np.asarray(0.0)))
+        return grow(start, lambda w: bool(potential(np.asarray(w)) < _DEEPEST), 1.25)
 
     def reach(self, log_mass: float) -> float:
         """A w ≥ 0 with log P[W > w] at most this (down to -760), and not much larger than need be.
@@ -129,9 +129,9 @@ class Pair:
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
         """Points from the centre of symmetry on, the kink among them, and the losses there."""
-        reach = max(self.shift, 1.0 / float(self.noise.potential.hazard(np.asarray(0.0))))
-        while self.noise.potential(np.asarray(reach)) < _DEEP:
-            reach *= 2.0
+        potential = self.noise.potential
+        start = max(self.shift, 1.0 / float(potential.hazard(np.asarray(0.0))))
+        reach = grow(start, lambda w: bool(potential(np.asarray(w)) < _DEEP))
         lower, upper = np.linspace(-0.5 * self.shift, 0.0, _TABLE), reach * np.linspace(0.0, 1.0, _TABLE) ** 2
         table = np.concatenate([lower, upper[1:]])
         return table, np.maximum.accumulate(self.loss(table))
@@ -182,7 +182,7 @@ class Pair:
 
 
 @lru_cache(maxsize=4096)
-def pair_of(noise: Law, shift: float) -> Pair:
+def pair_of(noise: Distribution, shift: float) -> Pair:
     """The pair, kept with what it has worked out about itself."""
     return Pair(noise, shift)
 
@@ -198,3 +198,54 @@ def log_differences(w: Floats, tails: Floats) -> Floats:
         mass[across] = np.log1p(-np.minimum(np.exp(tails[:-1][across]) + np.exp(tails[1:][across]), 1.0))
     mass[np.isneginf(larger) & ~across] = -np.inf
     return np.asarray(mass, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Losses of neighbouring integers, in ascending order, and their log P-masses, rounded up.
+
+    The first atom holds all mass below it, too. The P-mass exp(log_beyond) above the last is not among them.
+    """
+
+    losses: Floats
+    log_p: Floats
+    log_beyond: float
+
+
+def integers(pair: Pair, low: float, high: float) -> tuple[int, int] | None:
+    """The integers whose losses span `low` to `high`, as far as the loss goes; None where they are beyond counting.
+
+    The loss of the first is at most `low`, or the least that there is; that of the last is the largest up to `high`,
+    or the largest that there is.
+    """
+    bounds = []
+    for loss in (low, high):
+        if abs(loss) < pair.largest_loss * (1.0 - 2 * POSITION_ERROR):
+            w = float(pair.position(np.asarray(loss)))
+        else:
+            # The first integer with the largest loss, or the last with the least.
+            end = float(pair.position(np.asarray(pair.largest_loss * (1.0 - 2 * POSITION_ERROR))))
+            w = math.ceil(end) if loss > 0 else -pair.shift - math.ceil(end)
+        if not abs(w) < 2.0**40:
+            return None
+        bounds.append(math.floor(w))
+    return bounds[0], max(bounds[1], bounds[0] + 1)
+
+
+def atoms(pair: Pair, first: int, last: int) -> Atoms:
+    """The atoms at the integers from `first` to `last`."""
+    w = np.arange(first, last + 1, dtype=np.float64)
+    losses = pair.loss(w)
+    log_p = pair.log_peak - pair.noise.potential(np.abs(w))
+    # In one call: P[W ≤ first] = P[W > -first - 1].
+    log_p[0], from_last, log_beyond = (float(x) for x in pair.noise.logsf([-first - 1.0, last - 1.0, last]))
+    if losses[-1] >= pair.largest_loss * (1.0 - 4 * POSITION_ERROR):
+        losses[-1], log_p[-1], log_beyond = pair.largest_loss, from_last, -math.inf
+    # Error of the logarithm of a probability p, up to a factor 1 - log p.
+    error = 2.0 * pair.noise.potential.tail_error
+    return Atoms(losses, _up(log_p, error), float(_up(log_beyond, error)))
+
+
+def _up(log_p: Floats | float, error: float) -> Floats:
+    """Logarithms of probabilities, raised by their error."""
+    return np.asarray(np.where(np.isneginf(log_p), log_p, log_p + error * (1.0 - np.maximum(log_p, -1e300))))

@@ -1,7 +1,7 @@
 """PrivacyProfile: the privacy loss of one or many releases."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise import OSGT, Law, written
-from osgt.noise.mills import Floats
-from osgt.privacy import arguments, conversion, curves, engine, renyi, single
-from osgt.privacy.bracket import epsilon_below
-from osgt.privacy.closed_forms import is_gaussian
+from osgt.noise import OSGT, Distribution, RealDistribution, arguments, written
+from osgt.privacy import engine, renyi, single
+from osgt.privacy.composed import TINY
 from osgt.privacy.pair import Pair, pair_of
+from osgt.privacy.renyi import is_gaussian
+from osgt.support.arrays import Floats
+from osgt.support.display import Displayed, views
 
 if TYPE_CHECKING:
     from osgt.privacy.l2 import EuclideanProfile
+
 
 SLACK = 1e-4
 
@@ -29,7 +31,7 @@ class NoisyPart:
     A profile is a tuple of these; they are all that needs to be stored.
     """
 
-    noise: Law
+    noise: Distribution
     shift: float
     coordinates: int
 
@@ -40,7 +42,7 @@ class NoisyPart:
 
 
 @dataclass(frozen=True, init=False)
-class PrivacyProfile:
+class PrivacyProfile(Displayed):
     """The privacy loss of noise on `coordinates` numbers, if one person changes each of them by at most `shift`.
 
     All figures are upper bounds on the loss of privacy (lower bounds on errors of tests), and tight: for one coordinate
@@ -68,13 +70,13 @@ class PrivacyProfile:
 
     parts: tuple[NoisyPart, ...]
 
-    def __init__(self, noise: Law, shift: float = 1, coordinates: int = 1) -> None:
+    def __init__(self, noise: Distribution, shift: float = 1, coordinates: int = 1) -> None:
         object.__setattr__(self, "parts", (NoisyPart(noise, shift, coordinates),))
 
     @classmethod
     def compose(cls, profiles: Iterable["PrivacyProfile"]) -> "PrivacyProfile":
         """The profile of publishing all of them, about the same person and in any, even adaptive, order."""
-        counts: dict[tuple[Law, float], int] = {}
+        counts: dict[tuple[Distribution, float], int] = {}
         for profile in profiles:
             if not isinstance(profile, PrivacyProfile):
                 raise TypeError(f"profiles must be PrivacyProfile objects, got {profile!r}")
@@ -94,8 +96,8 @@ class PrivacyProfile:
         return profile
 
     @staticmethod
-    def l2(noise: Law, radius: float, dimensions: int) -> "EuclideanProfile":
-        """What can be said when only the Euclidean norm of the change is known to be at most `radius`."""
+    def l2(noise: Distribution, radius: float, dimensions: int) -> "EuclideanProfile":
+        """Make the profile of a change of which only the Euclidean norm is known, to be at most `radius`."""
         from osgt.privacy.l2 import EuclideanProfile  # noqa: PLC0415 - it uses this class
 
         return EuclideanProfile(noise, radius, dimensions)
@@ -123,9 +125,9 @@ class PrivacyProfile:
         if np.any(open_):
             one = len(pairs) == 1 and counts[0] == 1
             at = flat[open_]
-            largest = math.inf if pure is None else _rounded_up(pure)
+            largest = math.inf if pure is None else float_above(pure)
             result[open_] = single.delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack, largest)
-            result[open_] = np.maximum(result[open_], engine.TINY)
+            result[open_] = np.maximum(result[open_], TINY)
         return result.reshape(values.shape)[()]
 
     def delta_interval(self, epsilon: float, *, slack: float = SLACK) -> tuple[float, float]:
@@ -166,20 +168,20 @@ class PrivacyProfile:
         upper = float(self.epsilon(allowed, slack=slack))
         if allowed == 0:
             pure = self._pure_loss()
-            return (upper if pure is None else -_rounded_up(-pure)), upper
+            return (upper if pure is None else -float_above(-pure)), upper
         if math.isinf(upper):  # δ is below what floats tell apart
-            return self.epsilon_interval(engine.TINY, slack=slack)[0], upper
+            return self.epsilon_interval(TINY, slack=slack)[0], upper
         one = sum(part.coordinates for part in self.parts) == 1
         first = (2.0**-40 if one else 0.02 * slack) * upper
         return epsilon_below(lambda at: self.delta_interval(at, slack=slack)[0], allowed, upper, first), upper
 
     def _epsilon(self, delta: float, slack: float) -> float:
         pure = self._pure_loss()
-        largest = math.inf if pure is None else _rounded_up(pure)
+        largest = math.inf if pure is None else float_above(pure)
         if delta == 0:
             return largest
-        if delta < engine.TINY:
-            return min(largest, self._epsilon(engine.TINY, slack)) if largest < math.inf else math.inf
+        if delta < TINY:
+            return min(largest, self._epsilon(TINY, slack)) if largest < math.inf else math.inf
         pairs, counts = self.pairs()
         if len(pairs) == 1 and counts[0] == 1:
             return min(single.epsilon(pairs[0], delta), largest)
@@ -206,7 +208,7 @@ class PrivacyProfile:
     def delta_from_renyi(self, epsilon: ArrayLike) -> Any:
         """δ from the Rényi divergence, the best over all orders: a valid bound, larger than `delta`."""
         values = arguments.epsilons(epsilon)
-        result = [conversion.delta(self._log_moment, float(e)) for e in values.ravel()]
+        result = [renyi.delta(self._log_moment, float(e)) for e in values.ravel()]
         return np.array(result, dtype=np.float64).reshape(values.shape)[()]
 
     def _log_moment(self, s: float) -> float:
@@ -219,8 +221,8 @@ class PrivacyProfile:
         """
         errors = arguments.probabilities("type_1_error", type_1_error)
         if len(self.parts) == 1 and self.parts[0].coordinates == 1:
-            return curves.tradeoff_of_one(self.parts[0].noise, self.parts[0].shift, errors)[()]
-        return curves.tradeoff(self, errors)[()]
+            return tradeoff_of_one(self.parts[0].noise, self.parts[0].shift, errors)[()]
+        return tradeoff(self, errors)[()]
 
     @property
     def mu(self) -> float:
@@ -235,17 +237,7 @@ class PrivacyProfile:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw δ against ε. Returns the axes of Matplotlib: those given, or new ones."""
-        from osgt.pages.noise_cards import plot_profile  # noqa: PLC0415 - extras, and a layer below
-
-        return plot_profile(self, axes)
-
-    def _repr_html_(self) -> str | None:
-        """For notebooks; None without Jinja2."""
-        try:
-            from osgt.pages.noise_cards import profile_card  # noqa: PLC0415 - extras, and a layer below
-        except ImportError:
-            return None
-        return profile_card(self).html()
+        return views().plot(self, axes)
 
     def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
         """The profile as a pessimistic `PrivacyLossDistribution` of Google's dp-accounting library."""
@@ -260,7 +252,7 @@ class PrivacyProfile:
         pairs, counts = [pair_of(p.noise, p.shift) for p in others], [p.coordinates for p in others]
         if gaussian:
             squares = [p.coordinates * Fraction(p.shift) ** 2 * Fraction(curvature) for p, curvature in gaussian]
-            mu = math.sqrt(_rounded_up(sum(squares, Fraction(0))))
+            mu = math.sqrt(float_above(sum(squares, Fraction(0))))
             first = gaussian[0][0]
             alone = len(gaussian) == 1 and first.coordinates == 1
             pairs.append(
@@ -290,9 +282,71 @@ def _order(part: NoisyPart) -> tuple[object, ...]:
     return (*written(part.noise).values(), part.shift)
 
 
-def _rounded_up(value: Fraction) -> float:
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+def float_above(value: Fraction) -> float:
+    """The least float that is not smaller."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-__all__ = ["SLACK", "Floats", "NoisyPart", "PrivacyProfile"]
+def float_below(value: Fraction) -> float:
+    """The largest float that is not larger."""
+    return 0.0 - float_above(-value)  # of 0 it is 0, not -0
+
+
+#: How often the place between an ε that is too small and one of which nothing is proved is halved.
+_BISECTIONS = 4
+
+
+def epsilon_below(delta_below: Callable[[float], float], delta: float, upper: float, distance: float) -> float:
+    """The largest ε found, from 0 to `upper`, at which a lower bound on δ exceeds the δ given; 0 if there is none.
+
+    The true ε is larger than that: δ falls with ε, and is at most the one given there. `distance` is how far below
+    `upper` the search begins.
+    """
+    close = upper
+    while distance < upper and delta_below(upper - distance) <= delta:
+        close, distance = upper - distance, 8.0 * distance
+    far = upper - distance if distance < upper else 0.0
+    if far == 0.0 and delta_below(0.0) <= delta:
+        return 0.0
+    for _ in range(_BISECTIONS):
+        middle = upper - math.sqrt((upper - far) * (upper - close)) if close < upper else 0.5 * (far + upper)
+        if not far < middle < close:
+            break
+        far, close = (middle, close) if delta_below(middle) > delta else (far, middle)
+    return far
+
+
+_POINTS = 200
+
+
+def tradeoff_of_one(noise: Distribution, shift: float, type_1_error: Floats) -> Floats:
+    """Compute the trade-off curve of one coordinate: the best test rejects above a threshold (Neyman and Pearson)."""
+    threshold = np.asarray(noise.isf(type_1_error), dtype=np.float64)
+    certain = type_1_error >= 1
+    if isinstance(noise, RealDistribution):
+        return np.where(certain, 0.0, noise.cdf(np.where(certain, 0.0, threshold) - shift))
+    # On the integers the test rejects at the threshold itself with the probability that uses up the type I error.
+    finite = np.isfinite(threshold)
+    k = np.where(finite, threshold, 0.0)
+    log_at = np.asarray(noise.logpmf(k), dtype=np.float64)
+    share = np.clip((type_1_error - noise.sf(k)) / np.exp(log_at), 0.0, 1.0)
+    error = noise.cdf(k - shift) - share * noise.pmf(k - shift)
+    return np.where(finite, np.maximum(error, 0.0), np.where(type_1_error > 0, 0.0, 1.0))
+
+
+def tradeoff(profile: "PrivacyProfile", type_1_error: Floats) -> Floats:
+    """Any composition, from below: each (ε, δ) that is proved is a pair of lines below the curve."""
+    smallest = float(np.min(type_1_error[type_1_error > 0], initial=1e-3))
+    farthest = profile.epsilon(max(min(1e-3 * smallest, 1e-6), 1e-290))
+    epsilons = farthest * np.linspace(0.0, 1.0, _POINTS)
+    lines = np.column_stack([epsilons, profile.delta(epsilons)])
+    alpha = type_1_error[..., np.newaxis]
+    best = np.zeros(type_1_error.shape)
+    for block in np.array_split(lines, max(1, math.ceil(len(lines) * alpha.size / 10**6))):
+        with np.errstate(over="ignore"):
+            growth, delta = np.exp(block[:, 0]), block[:, 1]  # infinite where the lines say nothing
+        grown = np.where(alpha > 0, growth * np.where(alpha > 0, alpha, 1.0), 0.0)
+        below = np.maximum(1.0 - delta - grown, (1.0 - delta - alpha) / growth)
+        best = np.maximum(best, np.max(below, axis=-1))
+    return best

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from osgt.noise.mills import Floats
 from osgt.privacy.pair import Pair
+from osgt.support.arrays import Floats
 
 #: Results are raised by this: float errors of the tails, the quadrature and the sums stay below it.
 _MARGIN = 1e-12

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osgt.noise.mills import Floats
-from osgt.privacy.atoms import atoms, integers
-from osgt.privacy.loss_cells import UNIT
-from osgt.privacy.pair import POSITION_ERROR, Pair
+from osgt.privacy.grid import UNIT
+from osgt.privacy.pair import POSITION_ERROR, Pair, atoms, integers
+from osgt.support.arrays import Floats
 
 #: Coordinates beyond which a grid is quicker.
 _MOST_COORDINATES = 32
@@ -53,7 +52,7 @@ class Sums:
         return Sums(losses[last], masses, self.beyond + other.beyond, rounding)
 
     def trimmed(self, least: float) -> "Sums":
-        """Without the mass `least` at either end: the lowest sums move up, the highest count as infinite."""
+        """Trim the mass `least` at either end: the lowest sums move up, the highest count as infinite."""
         low = int(np.searchsorted(np.cumsum(self.masses), least))
         high = len(self.masses) - int(np.searchsorted(np.cumsum(self.masses[::-1]), least))
         if low == 0 and high == len(self.masses):
@@ -98,7 +97,7 @@ class Enumerated:
         return self.moved <= 0.1 * slack * math.exp(min(self.log_delta(epsilon), 0.0))
 
 
-def enumerated(
+def enumerate_sums(
     pairs: list[Pair], coordinates: list[int], *, theta: float, log_delta: float, slack: float, most_pairs: int
 ) -> Enumerated | None:
     """The sums that matter for a δ of about this size; None where one step would form more than `most_pairs`."""
@@ -110,7 +109,7 @@ def enumerated(
         return None
     groups: list[Sums | None] = [None, None]
     moved = loss_error = 0.0
-    dealt = _dealt(pairs, coordinates, least, math.isqrt(most_pairs) if total > 2 else most_pairs)
+    dealt = _deal(pairs, coordinates, least, math.isqrt(most_pairs) if total > 2 else most_pairs)
     if dealt is None:
         return None
     for one, side, n in dealt:
@@ -131,7 +130,7 @@ def enumerated(
     return Enumerated(sums, others, _from_each_on(others), theta, moved, loss_error)
 
 
-def _dealt(pairs: list[Pair], coordinates: list[int], least: float, most: int) -> list[tuple[Sums, int, int]] | None:
+def _deal(pairs: list[Pair], coordinates: list[int], least: float, most: int) -> list[tuple[Sums, int, int]] | None:
     """For each part its atoms, the group and the number of coordinates that go there."""
     ones = []
     for pair in pairs:
@@ -161,8 +160,8 @@ def _one(pair: Pair, least: float, most: int) -> Sums | None:
         first, last = max(first, bounds[0]), min(last, bounds[1])
     if last - first > most:
         return None
-    found = atoms(pair, first, max(last, first + 1))
-    return Sums(found.losses, np.exp(found.log_p), math.exp(found.log_beyond), UNIT)
+    result = atoms(pair, first, max(last, first + 1))
+    return Sums(result.losses, np.exp(result.log_p), math.exp(result.log_beyond), UNIT)
 
 
 def _from_each_on(sums: Sums) -> tuple[Floats, Floats]:

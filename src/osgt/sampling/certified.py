@@ -22,7 +22,7 @@ _precision_lock = threading.RLock()
 
 
 def _renew_lock() -> None:
-    """In a forked child: nobody is left to release a lock that another thread of the parent held."""
+    """Renew the lock in a forked child: nobody is left to release one that another thread of the parent held."""
     global _precision_lock  # noqa: PLW0603
     _precision_lock = threading.RLock()
 

@@ -22,7 +22,7 @@ _AES_BLOCK = 16
 
 
 class ByteSource(Protocol):
-    """Where samplers take their randomness from. Tests put chosen bytes in its place."""
+    """A source of randomness for samplers. Tests put chosen bytes in its place."""
 
     def read(self, count: int) -> Bytes:
         """`count` independent uniform bytes."""
@@ -57,7 +57,7 @@ class SystemEntropy:
 
 
 def token(size: int) -> str:
-    """So many random bytes, in hexadecimal digits: for names and secrets that nobody can guess."""
+    """Draw so many random bytes, in hexadecimal digits: for names and secrets that nobody can guess."""
     return system_entropy.read(size).tobytes().hex()
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from osgt.limits import LARGEST_NOISE_SCALE, can_be_drawn
-from osgt.noise.potential import Potential
 from osgt.sampling.certified import Uniform, working_precision
 from osgt.sampling.entropy import ByteSource
-from osgt.sampling.lookup import UNDECIDED, CellTable, Integers, Weights
+from osgt.sampling.lookup import UNDECIDED, CellTable, Potential, Weights
+from osgt.support.arrays import LARGEST_NOISE_SCALE, Integers, can_be_drawn
 
 #: Draws are made this many at a time: enough to make NumPy's calls cheap, few enough for the processor's cache.
 _BATCH = 1 << 17

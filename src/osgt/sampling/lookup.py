@@ -10,16 +10,16 @@ sampler of its own. So no probability is rounded and nothing is cut off.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from osgt.noise.potential import Potential
 from osgt.sampling.certified import Uniform, tail_index, tail_sum, working_precision
 from osgt.sampling.entropy import ByteSource
+from osgt.support.arrays import Floats, Integers
 
-Integers = NDArray[np.int64]
 Cells = NDArray[np.intp]
 
 _CELL_BITS = 16
@@ -32,6 +32,18 @@ _LISTED_EXPONENT = 34.0
 #: In the table of cells: look closer. (An index in the table is below 8,705: U is convex, so it reaches
 #: `_LISTED_EXPONENT` within 68 times the length in which it reaches ½, which is at most 128.)
 UNDECIDED = np.iinfo(np.int16).min
+
+
+class Potential(Protocol):
+    """The part of `osgt.noise.Potential` that draws need."""
+
+    def __hash__(self) -> int: ...
+
+    def __call__(self, y: Floats) -> Floats:
+        """U(y), to a relative error below 2⁻⁵⁰."""
+
+    def ball(self, y: int) -> arb:
+        """A ball that contains U(y), as narrow as Arb's working precision allows."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Weights:
         return np.where(entries & 1, magnitudes, -magnitudes)
 
     def listed(self) -> int:
-        """How many magnitudes of the index are worth listing. Any number is correct; this one is quick."""
+        """Choose the number of magnitudes of the index to list. Any number is correct; this one is quick."""
         low, high = 0, 1
         while self._exponent(high) < _LISTED_EXPONENT:
             low, high = high, 2 * high

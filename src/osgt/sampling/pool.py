@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from osgt.noise.potential import Potential
 from osgt.sampling.entropy import ByteSource, generation, system_entropy
 from osgt.sampling.fast import draw, fast_sampler
-from osgt.sampling.lookup import Integers
+from osgt.sampling.lookup import Potential
+from osgt.support.arrays import Integers
 
 _POOL = 1 << 12
 

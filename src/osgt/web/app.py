@@ -2,9 +2,12 @@
 
 import re
 import secrets
+import threading
 import tomllib
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,16 +17,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from osgt.files import words_of
-from osgt.tables.file_code import python_code
-from osgt.tables.query_file import query_file_of
-from osgt.web import pages, publishing, views
-from osgt.web.checking import ERRORS, Checked, check, sentence
+from osgt.api.query_file import build_single_query
+from osgt.query.file.model import query_file_of
+from osgt.query.file.text import python_code
+from osgt.support.errors import argument_of
+from osgt.support.files import words_of
+from osgt.support.servers import names_server
+from osgt.web import jobs, pages, publishing
+from osgt.web.cache import Opened
+from osgt.web.checking import ERRORS, SERVERS, Checked, check, sentence
 from osgt.web.entries import Entries, Problems, number
 from osgt.web.form import fields_of, normalised, plain_of, without_leftovers
-from osgt.web.gate import Gate
-from osgt.web.jobs import Job, Jobs
-from osgt.web.opened import Opened
+from osgt.web.gate import GONE, Gate, check_descriptors
+from osgt.web.jobs import Job, Jobs, StoppedError
 
 #: Pages of others (the report, the ledger's) run nothing and load nothing, and are kept apart from this server.
 _APART = (
@@ -32,17 +38,39 @@ _APART = (
 )
 
 #: What a page has beside the query file, and does not come back to.
-_PASSING = ("once", "do", "query", "publish", "suggest.confirm", "preview.confirm")
+_PASSING = ("once", "page", "do", "query", "publish", "suggest.confirm", "preview.confirm")
+
+
+#: Pages whose entries are kept.
+_MOST_PAGES = 20
+
+
+def _answered(handler: Callable[["Web", Request], Response]) -> Callable[["Web", Request], Response]:
+    """Wrap a handler so that it answers in words where it took too long, or where nobody waits for it any more."""
+
+    @wraps(handler)
+    def answer(web: "Web", request: Request) -> Response:
+        try:
+            return handler(web, request)
+        except StoppedError:
+            words = f"This takes longer than {jobs.SECONDS:.0f} seconds, and was ended. Nothing was charged."
+            return PlainTextResponse(f"{words} Use fewer numbers or groups, or `osgt plan` in the terminal.\n", 422)
+
+    return answer
 
 
 class Web:
-    """The application: its state is what is open and what is running; the entries are the browser's."""
+    """The application: its state is what is open, what is running, and what was last entered on each page."""
 
     def __init__(self, port: int, start: dict[str, Any], new_link: Callable[[str], None] = lambda path: None) -> None:
         self.opened, self.jobs = Opened(), Jobs()
         self._start = fields_of(start)
+        # Kept here and not by the browser: a URL may have a password in it, and browsers write what they keep to disk.
+        self._turn = threading.Lock()
+        self._entered: OrderedDict[str, Entries] = OrderedDict()
         routes = [
             Route("/", self.planner, methods=["GET", "POST"]),
+            Route("/keep", self.keep, methods=["POST"]),
             Route("/publish", self.publish, methods=["POST"]),
             Route("/suggest", self.suggest, methods=["POST"]),
             Route("/jobs/{key}", self.job),
@@ -58,30 +86,64 @@ class Web:
 
     # Starlette runs functions that are not asynchronous in threads of their own: planning takes a while.
 
+    @_answered
     def planner(self, request: Request) -> Response:
-        """The page, empty, as it was started, or as its fields say."""
-        if request.method == "GET":
-            return self._planner(self._start)
-        entries = _entries(request)
+        """The page, empty, as it was started, as it was left, or as its fields say."""
+        if request.method != "POST":
+            page = request.query_params.get("page", "")
+            entered = self._entered.get(page)
+            shown = self._start if entered is None else entered.updated({"page": [page]})
+            return _patiently(request, lambda: self._planner(shown))
+        entries = self._received(request)
+        if entries.one("do") == "preview":
+            return self._previewed(entries, request)
+        return _patiently(request, lambda: self._acted(entries))
+
+    def _acted(self, entries: Entries) -> Response:
+        """The page after one of its buttons, or after an entry."""
         action = entries.one("do")
         if action == "load":
             return self._loaded(entries)
-        if action == "preview":
-            return self._previewed(entries)
+        if action == "connect":
+            data = plain_of(normalised(entries))[0].get("data", {})
+            for location in filter(None, map(data.get, SERVERS)):
+                self.opened.connect(location)
         if action.startswith("remove:"):
             entries = entries.without(action.removeprefix("remove:"))
+            self._remember(entries)
         return self._planner(entries)
 
+    def keep(self, request: Request) -> Response:
+        """Remember what stands in the fields, for who loads the page again."""
+        self._received(request)
+        return Response(status_code=204)
+
+    def _received(self, request: Request) -> Entries:
+        entries = _entries(request)
+        self._remember(entries)
+        return entries
+
+    def _remember(self, entries: Entries) -> None:
+        page = _token(entries, "page")
+        if not page:
+            return
+        with self._turn:
+            self._entered[page] = entries.without(*_PASSING)
+            self._entered.move_to_end(page)
+            while len(self._entered) > _MOST_PAGES:
+                self._entered.popitem(last=False)
+
+    @_answered
     def publish(self, request: Request) -> Response:
         """Check all that can be checked, then charge and publish in the background."""
         with self.jobs.turn:
-            return self._publish(_entries(request))
+            return self._publish(self._received(request), request)
 
-    def _publish(self, entries: Entries) -> Response:
-        key = _key(entries)
+    def _publish(self, entries: Entries, request: Request) -> Response:
+        key = _token(entries, "once")
         if self.jobs.has_begun(key):
             return self._to_job(key)  # the same page was sent twice
-        found = self._checked(entries)
+        found = _patiently(request, lambda: self._checked(entries))
         if not entries.one("publish.confirm"):
             found.problems.setdefault("publish.confirm", "Tick this to publish: it cannot be taken back.")
         elif found.epsilon is not None and number(entries, "budget.epsilon", {}) != found.epsilon:
@@ -93,23 +155,25 @@ class Web:
         if not (found.is_ready and key):
             return self._page(entries, found, notice="Not published, and nothing was charged.", notice_is_bad=True)
         try:
-            ready = publishing.prepared(found.file)
+            check_descriptors()
+            ready = publishing.prepare(found.file)
         except ERRORS as error:
             return self._refused(entries, found, error)
-        begun = Job(key, "release", ready.title, entries.without(*_PASSING))
+        begun = Job(key, "release", publishing.title(ready), entries.without(*_PASSING))
         self.jobs.begin(begun, lambda job: publishing.release(ready, job))
         return self._to_job(key)
 
+    @_answered
     def suggest(self, request: Request) -> Response:
         """Charge a suggestion of bounds, and make it in the background."""
         with self.jobs.turn:
-            return self._suggest(_entries(request))
+            return self._suggest(self._received(request), request)
 
-    def _suggest(self, entries: Entries) -> Response:
-        key = _key(entries)
+    def _suggest(self, entries: Entries, request: Request) -> Response:
+        key = _token(entries, "once")
         if self.jobs.has_begun(key):
             return self._to_job(key)
-        found = self._checked(entries)
+        found = _patiently(request, lambda: self._checked(entries))
         problems: Problems = {}
         epsilon = number(entries, "suggest.epsilon", problems)
         delta = number(entries, "suggest.delta", problems) or 0.0
@@ -121,8 +185,9 @@ class Web:
         if found.problems or found.query is None or found.plain.get("table") or not key:
             return self._page(entries, found, notice="Nothing was charged.", notice_is_bad=True, opened="suggest")
         try:
+            check_descriptors()
             file = found.file
-            query = file.query(file.data.ledger)
+            query = build_single_query(file, file.data.ledger)
         except ERRORS as error:
             return self._refused(entries, found, error)
 
@@ -143,7 +208,7 @@ class Web:
         return RedirectResponse(f"{self.gate.root}/jobs/{quote(key, safe='')}", 303)
 
     def job(self, request: Request) -> Response:
-        """How far a job is, or what became of it."""
+        """Show how far a job is, or what became of it."""
         found = self.jobs.get(request.path_params["key"])
         if found is None:
             return PlainTextResponse("There is no such job.\n", 404)
@@ -165,12 +230,14 @@ class Web:
 
     def ledger(self, request: Request) -> Response:
         """The page of the ledger that is named: budgets, spending over time, releases, what is left."""
-        from osgt.ledger.report import page  # noqa: PLC0415 - most pages have none
+        from osgt.render.ledger import page  # noqa: PLC0415 - most pages have none
 
         location = _entries(request).one("data.ledger")
         try:
             if not location:
                 raise ValueError("Give the ledger first.")
+            if names_server(location) and not self.opened.may_connect(location):
+                raise ValueError("Connect to the server first.")
             ledger = self.opened.ledger(location)
             overviews = [ledger.overview(name) for name in ledger.datasets()]
             content = page(ledger.name, overviews, ledger.verify(), datetime.now(UTC))
@@ -178,14 +245,16 @@ class Web:
             return PlainTextResponse(f"{words_of(error)}\n", 400)
         return HTMLResponse(content, headers={"content-security-policy": _APART})
 
+    @_answered
     def query_file(self, request: Request) -> Response:
         """The entries as a query file."""
-        plain = self._checked(_entries(request)).plain
+        plain = _patiently(request, lambda: self._checked(_entries(request))).plain
         return _download("query.toml", pages.query_text(plain)[0])
 
+    @_answered
     def program(self, request: Request) -> Response:
         """The entries as a program."""
-        plain = self._checked(_entries(request)).plain
+        plain = _patiently(request, lambda: self._checked(_entries(request))).plain
         return _download("release.py", python_code(pages.without_passwords(plain)))
 
     def _checked(self, entries: Entries) -> Checked:
@@ -210,15 +279,14 @@ class Web:
         if "query" in found.problems:
             shown = shown.updated({"query": [entries.raw("query")]})
         bad = more.get("notice_is_bad", False)
-        once = secrets.token_urlsafe(16)
-        content = pages.planner(shown, found, token=self.gate.form_token, root=self.gate.root, once=once, **more)
+        tokens = {"once": secrets.token_urlsafe(16), "page": _token(entries, "page") or secrets.token_urlsafe(16)}
+        content = pages.planner(shown, found, token=self.gate.form_token, root=self.gate.root, **tokens, **more)
         return HTMLResponse(content, status_code=422 if bad else 200)
 
     def _refused(self, entries: Entries, found: Checked, error: BaseException) -> Response:
-        words = words_of(error)
-        place = next((name for name in ("output.out", "output.report") if words.startswith(name)), None)
-        if place is not None:
-            found.problems[place] = sentence(words, place)
+        place = argument_of(error)
+        if place in ("output.out", "output.report"):
+            found.problems[place] = sentence(words_of(error), place)
         return self._page(entries, found, notice=publishing.refusal(error), notice_is_bad=True)
 
     def _loaded(self, entries: Entries) -> Response:
@@ -234,12 +302,13 @@ class Web:
             found = self._checked(entries)
             found.problems["query"] = "Choose a file, or paste its text here."
             return self._page(entries, found, opened="load")
-        loaded = fields_of(file.given())
+        loaded = fields_of(file.given()).updated({"page": [entries.one("page")]})
+        self._remember(loaded)
         return self._page(loaded, self._checked(loaded), notice="The query file is loaded.")
 
-    def _previewed(self, entries: Entries) -> Response:
+    def _previewed(self, entries: Entries, request: Request) -> Response:
         """The page with exact figures, if somebody has said that they may see them."""
-        found = self._checked(entries)
+        found = _patiently(request, lambda: self._checked(entries))
         if not entries.one("preview.confirm"):
             found.problems["preview.confirm"] = "Tick this first."
         elif found.query is not None and not found.problems and "privacy_unit" in found.plain["data"]:
@@ -248,10 +317,14 @@ class Web:
             except ERRORS as error:
                 found.problems["preview.confirm"] = words_of(error)
             else:
-                return self._page(entries, found, preview_cards=views.preview_cards(shown))
+                return self._page(entries, found, preview_cards=pages.preview_cards(shown))
         else:
             found.problems.setdefault("preview.confirm", "Complete the data and the table first.")
         return self._page(entries, found)
+
+
+def _patiently(request: Request, work: Callable[[], jobs.Result]) -> jobs.Result:
+    return jobs.patiently(request.scope[GONE], work)
 
 
 def _entries(request: Request) -> Entries:
@@ -259,9 +332,9 @@ def _entries(request: Request) -> Entries:
     return without_leftovers(Entries.of_pairs(request.scope["osgt.fields"]))
 
 
-def _key(entries: Entries) -> str:
-    """The key of the page, as it was made here; "" for anything else."""
-    found = entries.one("once")
+def _token(entries: Entries, name: str) -> str:
+    """A token of the page, as it was made here; "" for anything else."""
+    found = entries.one(name)
     return found if re.fullmatch(r"[\w-]{22}", found, re.ASCII) else ""
 
 

@@ -1,31 +1,102 @@
-"""What the entries amount to: the data they name, the query, its plan; what is wrong at which field, what is missing.
+"""The check of the entries: the data they name, the query, its plan; what is wrong at which field, what is missing.
 
 Reads no rows: files and databases are opened for their columns alone.
 """
 
 import json
-import re
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from osgt.files import words_of
-from osgt.tables.aggregates import AGGREGATES
-from osgt.tables.bounds.open_query import OpenQuery
-from osgt.tables.dataset import Dataset
-from osgt.tables.query_file import QueryFile, query_file_of
-from osgt.tables.types import UndeclaredTypeError
-from osgt.web.accepted import accepted_epsilon
+from osgt.api.dataset import Dataset
+from osgt.api.query_file import build_query
+from osgt.api.suggestion.open_query import OpenQuery
+from osgt.data.types import UndeclaredTypeError
+from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.model import QueryFile, query_file_of
+from osgt.support.errors import ArgumentError, argument_of
+from osgt.support.files import words_of
+from osgt.support.servers import names_server, shown_server
+from osgt.web.cache import Opened, stamp
 from osgt.web.entries import Problems
-from osgt.web.opened import Opened, stamp
 
 if TYPE_CHECKING:
+    from osgt.api.publication import Publication
+    from osgt.api.query import Query
     from osgt.ledger import Ledger, Spending
-    from osgt.tables.plan import Plan
-    from osgt.tables.publication import Publication
-    from osgt.tables.publication_plan import PublicationPlan
-    from osgt.tables.query import Query
+    from osgt.plan.plan import AnyPlan, Plan
+
+#: Numbers of two digits are counted from this power of ten on, up to that one.
+_LEAST_POWER, _LARGEST_POWER = -5, 3
+
+_IN_A_POWER = 90
+_LARGEST = _IN_A_POWER * (_LARGEST_POWER - _LEAST_POWER)
+
+#: Plans by the rule of three; what is not found then is found by halving.
+_BY_RULE = 6
+
+
+def accepted_epsilon(plan_at: Callable[[float], "Plan"], target: float, column: str | None, guess: float) -> float:
+    """The least ε of two digits at which the noise interval of a column is as narrow as the target.
+
+    `guess` is where to begin; without a column, the first one whose noise does not depend on the group counts.
+    """
+    at = _place(guess)
+    name = column or first_column(plan_at(_epsilon(at)))
+
+    def width(epsilon: float) -> float:
+        [found] = [each.half_width for each in plan_at(epsilon).columns if each.name == name] or [None]
+        if found is None:
+            raise ArgumentError(
+                f"column must be a count or a sum: the interval of {name} depends on the group", argument="column"
+            )
+        return found
+
+    # Intervals shrink as ε grows: too wide at `low`, narrow enough at `high`, as far as it is known.
+    low, high, plans = -1, _LARGEST + 1, 0
+    while high - low > 1:
+        here = width(_epsilon(at))
+        low, high, plans = (at, high, plans + 1) if here > target else (low, at, plans + 1)
+        # About inversely proportional to ε: this comes near within two or three plans, unless widths are round.
+        near = _place(_epsilon(at) * here / target) if plans < _BY_RULE else (low + high) // 2
+        at = min(max(near, low + 1), high - 1)
+    if high > _LARGEST:
+        raise ArgumentError(
+            f"interval {target:g} is too small for this query: not even ε = 1,000 reaches it", argument="interval"
+        )
+    if high == 0:
+        raise ArgumentError(f"interval {target:g} is wide enough for any ε", argument="interval")
+    return _epsilon(high)
+
+
+def first_column(plan: "Plan") -> str:
+    """The first column whose noise is the same in every group."""
+    known = [column.name for column in plan.columns if column.noise is not None]
+    if not known:
+        raise ArgumentError(
+            "interval is for counts and sums: choose ε by its value, or add a count", argument="interval"
+        )
+    return known[0]
+
+
+def _epsilon(place: int) -> float:
+    """The number of two digits at a place in the row of all of them."""
+    power, digits = divmod(place, _IN_A_POWER)
+    return float(f"{digits + 10}e{power + _LEAST_POWER - 1}")
+
+
+def _place(epsilon: float) -> int:
+    """The place of the least number of two digits that is at least ε; the first or last if ε is out of range."""
+    if not epsilon > 10.0**_LEAST_POWER:
+        return 0
+    if epsilon >= 10.0**_LARGEST_POWER:
+        return _LARGEST
+    power = math.floor(math.log10(epsilon))
+    digits = math.ceil(epsilon / 10.0 ** (power - 1) * (1.0 - 1e-12))
+    return _IN_A_POWER * (power - _LEAST_POWER) + digits - 10
+
 
 #: The half-width that is acceptable, of which column, and the ε that was found for another one before.
 Accepted = Callable[[Problems], tuple[float | None, str | None, float | None]]
@@ -35,7 +106,13 @@ ERRORS = (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeErr
 
 #: The fields of the arguments that messages begin with, where the two have different names.
 _FIELDS = {
-    "data": {name: f"data.{name}" for name in ("source", "table", "engine", "master", "delimiter", "privacy_unit")},
+    "data": {
+        name: f"data.{name}"
+        for name in (
+            *("source", "table", "engine", "master", "delimiter", "quote", "encoding", "decimal", "date_format"),
+            "privacy_unit",
+        )
+    },
     "groups": {
         "group_by": "groups.by",
         "max_groups": "groups.max_groups",
@@ -53,13 +130,19 @@ _FIELDS = {
     },
 }
 
+#: The keys of [data] that may name a server.
+SERVERS = ("source", "ledger", "master")
+
 #: The keys of [data] that `Dataset` takes.
-_OPENS = ("source", "table", "engine", "master", "types", "delimiter")
+_OPENS = (
+    *("source", "table", "engine", "master", "types"),
+    *("delimiter", "quote", "encoding", "decimal", "date_format"),
+)
 
 
 @dataclass
 class Checked:
-    """What was found out about the entries, as far as they go."""
+    """The findings about the entries, as far as they go."""
 
     plain: dict[str, Any]
     problems: Problems
@@ -67,7 +150,7 @@ class Checked:
     needed: list[str] = field(default_factory=list)
     dataset: Dataset | None = None
     query: "Query | OpenQuery | Publication | None" = None
-    plan: "Plan | PublicationPlan | None" = None
+    plan: "AnyPlan | None" = None
     #: The ε that the accepted error needs, if that was asked for.
     epsilon: float | None = None
     ledger: "Ledger | None" = None
@@ -75,6 +158,8 @@ class Checked:
     #: Why the ledger would refuse the release now.
     refused: str | None = None
     datasets: list[str] = field(default_factory=list)
+    #: Servers that are named and that nobody has asked to connect to yet, as they may be shown.
+    servers: list[str] = field(default_factory=list)
 
     @property
     def columns(self) -> dict[str, str]:
@@ -112,6 +197,11 @@ def check(
     unit = data.get("privacy_unit")
     if unit is None:
         found.needed.append("who is protected")
+    named = [data[key] for key in SERVERS if data.get(key) is not None and names_server(data[key])]
+    found.servers = [shown_server(location) for location in named if not opened.may_connect(location)]
+    if found.servers:
+        found.needed.append("the connection to the server")
+        return found
     with _at(problems, "data", "data.source"):
         found.dataset = opened.dataset({key: data[key] for key in _OPENS if key in data}, unit, data.get("neighbours"))
     _ledger(found, opened)
@@ -180,7 +270,7 @@ def _several(found: Checked, opened: Opened) -> None:
     known = opened.query(key)
     if known is None and found.plain.get("data", {}).get("privacy_unit") is not None:
         with _at(found.problems, "", "query"):
-            known = found.file.asked()
+            known = build_query(found.file)
             opened.keep(key, known)
     found.query = known
 
@@ -204,9 +294,9 @@ def _plan(found: Checked, accepted: Accepted | None) -> None:
         options = found.file.plan_options() | {"charged": found.plain["data"].get("ledger") is not None}
         if interval is not None:
             if found.plain.get("table"):
-                raise ValueError("interval is for one table: choose ε by its value")
+                raise ArgumentError("interval is for one table: choose ε by its value", argument="interval")
             if not interval > 0:
-                raise ValueError(f"interval must be above 0, got {interval:g}")
+                raise ArgumentError(f"interval must be above 0, got {interval:g}", argument="interval")
             found.epsilon = accepted_epsilon(
                 lambda at: query.plan(at, delta, **options), interval, column, last if last and last > 0 else 1.0
             )
@@ -217,7 +307,7 @@ def _plan(found: Checked, accepted: Accepted | None) -> None:
 
 
 def _ledger(found: Checked, opened: Opened) -> None:
-    """What is left in the ledger that is named."""
+    """Open the ledger that is named, and look up what is left in it."""
     location, name = (found.plain.get("data", {}).get(key) for key in ("ledger", "dataset"))
     if location is None:
         if name is not None:
@@ -238,7 +328,7 @@ def _ledger(found: Checked, opened: Opened) -> None:
 
 
 def _fits(found: Checked) -> None:
-    """Whether the ledger would take the charge now."""
+    """Check whether the ledger would take the charge now."""
     data, plan = found.plain["data"], found.plan
     assert plan is not None
     assert found.query is not None
@@ -258,7 +348,7 @@ def _fits(found: Checked) -> None:
 
 @contextmanager
 def _at(problems: Problems, part: str, otherwise: str, arguments: tuple[str, ...] = ()) -> Iterator[None]:
-    """Tell an error of the library at the field of the argument that its message begins with."""
+    """Tell an error of the library at the field of the argument that it is about."""
     try:
         yield
     except UndeclaredTypeError as error:
@@ -268,9 +358,7 @@ def _at(problems: Problems, part: str, otherwise: str, arguments: tuple[str, ...
             f"{error.example}, for example.",
         )
     except ERRORS as error:
-        words = words_of(error)
-        first = re.match(r"\w+", words)
-        name = first[0] if first else ""
+        words, name = words_of(error), argument_of(error) or ""
         place = f"{part}.{name}" if name in arguments else _FIELDS.get(part, {}).get(name)
         if place is not None and place.endswith(".bounds"):
             place += ".low"

@@ -4,30 +4,37 @@ Both are plain values. What a query file can say and the page has no field for i
 so that a file which was loaded loses nothing.
 """
 
+import csv
 import datetime
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
-from osgt.tables.file_text import query_file_text
-from osgt.web.arguments import as_text, read_aggregate, written_aggregate
-from osgt.web.entries import Entries, Problems, number, text, whole
+from osgt.query.file.model import QueryFile
+from osgt.query.file.text import query_file_text
+from osgt.query.file.types import plain_type
+from osgt.web.entries import Entries, Problems, as_text, number, read_aggregate, text, whole, written_aggregate
 
 #: The field that holds what others do not.
 REST = "rest"
 
-#: Fields that hold a text as it is, by the part of the query file.
-TEXTS = {
-    "data": ("source", "table", "engine", "master", "delimiter", "neighbours", "ledger", "dataset"),
-    "output": ("out", "report", "objective"),
-    "report": ("title", "subtitle", "publisher", "contact", "period", "source", "licence"),
-}
-NUMBERS: dict[str, dict[str, Callable[[Entries, str, Problems], int | float | None]]] = {
-    "groups": {"max_groups": whole, "max_rows_per_group": whole},
-    "budget": {"epsilon": number, "delta": number},
-    "output": {"confidence": number},
-}
+
+def _keys_of_type(*kinds: Any) -> dict[str, dict[str, Any]]:
+    """The keys of a query file whose value is of one of some types, with it, by part."""
+    return {
+        part: {
+            name: plain_type(field.annotation)
+            for name, field in QueryFile.model_fields[part].annotation.model_fields.items()  # type: ignore[union-attr]
+            if (get_origin(plain_type(field.annotation)) or plain_type(field.annotation)) in kinds
+        }
+        for part in ("data", "groups", "budget", "output", "report")
+    }
+
+
+#: Fields that hold a text as it is, and those that hold a number, by the part of the query file.
+TEXTS = _keys_of_type(str, Literal)
+NUMBERS = _keys_of_type(int, float)
 
 #: The names of totals on the page, and what a query file says for them.
 TOTALS = {"rollup": "rollup", "cube": "cube", "all": [[]]}
@@ -40,51 +47,54 @@ BY_COLUMN, BY_ROW = "column", "row"
 
 
 def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
-    """What the fields say, as a query file in plain values, and what cannot be read, by field."""
+    """Read the fields as a query file in plain values, and tell what cannot be read, by field."""
     problems: Problems = {}
-    plain, by = _rest(entries), entries.all("groups.by")
+    plain = _rest(entries)
     for key, field in (("public_keys", "keys.kind"), ("totals", "totals")):
         if entries.one(field) != LOADED:
             plain.get("groups", {}).pop(key, None)
     loaded = _listed(plain.get("data", {}).get("where"))
     for part, names in TEXTS.items():
         _add(plain, part, {name: text(entries, f"{part}.{name}", problems) for name in names})
-    for part, readers in NUMBERS.items():
-        _add(plain, part, {name: read(entries, f"{part}.{name}", problems) for name, read in readers.items()})
-    _add(
-        plain,
-        "data",
-        {
-            "privacy_unit": _unit(entries),
-            "types": {name: kind for name, kind in entries.below("data.types").items() if kind != "string"} or None,
-            "derive": _derived(entries, problems) or None,
-            "where": [*loaded, *_lines(entries.raw("data.where"))] or None,
-        },
-    )
-    _add(
-        plain,
-        "groups",
-        {"by": by or None, "public_keys": _keys(entries, by, problems), "totals": TOTALS.get(entries.one("totals"))},
-    )
-    _add(
-        plain,
-        "output",
-        {
-            "nonnegative": True if entries.one("output.nonnegative") else None,
-            "measure_left_out": None if entries.one("output.measure_left_out") else False,
-        },
-    )
-    for key in ("labels", "units"):
-        _add(plain, "report", {key: entries.below(f"report.{key}") or None})
-    found = [read_aggregate(entries, f"aggregates.{row}", problems) for row in entries.rows("aggregates")]
-    aggregates = [each for each in found if each is not None]
-    if aggregates:
-        plain["aggregates"] = aggregates
-    return plain, problems
+    read = {int: whole, float: number}
+    for part, kinds in NUMBERS.items():
+        _add(plain, part, {name: read[kind](entries, f"{part}.{name}", problems) for name, kind in kinds.items()})
+    _add(plain, "data", _read_data(entries, loaded, problems))
+    _add(plain, "groups", _read_groups(entries, problems))
+    _add(plain, "output", _read_output(entries))
+    _add(plain, "report", {key: entries.below(f"report.{key}") or None for key in ("labels", "units")})
+    rows = [read_aggregate(entries, f"aggregates.{row}", problems) for row in entries.rows("aggregates")]
+    aggregates = [aggregate for aggregate in rows if aggregate is not None]
+    return plain | ({"aggregates": aggregates} if aggregates else {}), problems
+
+
+def _read_data(entries: Entries, loaded: list[str], problems: Problems) -> dict[str, Any]:
+    """The keys of [data] that are more than a text; `loaded` are conditions of a file that have no field."""
+    return {
+        "privacy_unit": _unit(entries),
+        "types": {name: kind for name, kind in entries.below("data.types").items() if kind != "string"} or None,
+        "derive": _derived(entries, problems) or None,
+        "where": [*loaded, *_lines(entries.raw("data.where"))] or None,
+    }
+
+
+def _read_groups(entries: Entries, problems: Problems) -> dict[str, Any]:
+    """The keys of [groups] that are more than a number."""
+    by = entries.all("groups.by")
+    keys = _keys(entries, by, problems)
+    return {"by": by or None, "public_keys": keys, "totals": TOTALS.get(entries.one("totals"))}
+
+
+def _read_output(entries: Entries) -> dict[str, Any]:
+    """The keys of [output] that are so or not."""
+    return {
+        "nonnegative": True if entries.one("output.nonnegative") else None,
+        "measure_left_out": None if entries.one("output.measure_left_out") else False,
+    }
 
 
 def without_leftovers(entries: Entries) -> Entries:
-    """The same without fields that the page had for an earlier choice, and has no more for this one."""
+    """Drop fields that the page had for an earlier choice, and has no more for this one."""
     left = [] if entries.all("groups.by") else ["groups.max_groups", "keys", "totals"]
     if entries.one("unit.kind") == BY_ROW:
         left += ["groups.max_groups", "groups.max_rows_per_group"]
@@ -92,7 +102,7 @@ def without_leftovers(entries: Entries) -> Entries:
 
 
 def normalised(entries: Entries) -> Entries:
-    """The same with the rows of aggregates and derived columns numbered from 0 on, without empty rows."""
+    """Number the rows of aggregates and derived columns from 0 on, without empty rows."""
     fields = entries.without("aggregates", "derive").fields
     for prefix in ("aggregates", "derive"):
         rows = [row for row in entries.rows(prefix) if _is_entered(entries, f"{prefix}.{row}")]
@@ -114,8 +124,8 @@ def fields_of(plain: Mapping[str, Any]) -> Entries:
     """The fields that hold a query file in plain values."""
     rest = {key: dict(value) if isinstance(value, Mapping) else value for key, value in plain.items()}
     fields: dict[str, list[str]] = {}
-    for part in TEXTS.keys() | NUMBERS.keys():
-        for name in (*TEXTS.get(part, ()), *NUMBERS.get(part, ())):
+    for part in TEXTS:
+        for name in (*TEXTS[part], *NUMBERS[part]):
             value = rest.get(part, {}).pop(name, None)
             if value is not None:
                 fields[f"{part}.{name}"] = [as_text(value)]
@@ -224,16 +234,31 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
 
 
 def _values(entries: Entries, column: str, problems: Problems) -> list[Any]:
-    """The values of a key, one on each line, in the type of the column."""
+    """The values of a key, between commas or line ends, in the type of the column."""
     field, read = f"keys.list.{column}", KEY_TYPES.get(entries.one(f"keys.type.{column}"), str)
-    lines = _lines(entries.raw(field))
-    if not lines:
-        problems[field] = f"Give the values of {column} to publish, one on each line."
     try:
-        return [read(line) for line in lines]
+        texts = split_values(entries.raw(field))
+    except csv.Error:
+        problems[field] = 'Write "…" around all of a value with a comma in it, and "" for a quotation mark in it.'
+        return []
+    if not texts:
+        problems[field] = f"Give the values of {column} to publish, with commas between them or one on each line."
+    try:
+        return [read(text) for text in texts]
     except ValueError:
-        problems[field] = f"Each line must be {_KEY_WORDS[read]}."
-        return lines
+        problems[field] = f"Each value must be {_KEY_WORDS[read]}."
+        return texts
+
+
+def split_values(text: str) -> list[str]:
+    """The values between commas and line ends; one with a comma in it stands between quotation marks, as in CSV."""
+    rows = (csv.reader([line.strip()], skipinitialspace=True, strict=True) for line in text.splitlines())
+    return [value.strip() for row in rows for values in row for value in values if value.strip()]
+
+
+def typed_value(value: str) -> str:
+    """A value as it is typed among others."""
+    return '"' + value.replace('"', '""') + '"' if "," in value or value.startswith('"') else value
 
 
 def _truth(text: str) -> bool:
@@ -267,7 +292,7 @@ def _key_fields(keys: Any, by: list[str]) -> dict[str, list[str]] | None:
             return None
         [kind] = kinds
         lines = [str(value).lower() if kind == "truth" else str(value) for value in values]
-        fields |= {f"keys.list.{name}": ["\n".join(lines)], f"keys.type.{name}": [str(kind)]}
+        fields |= {f"keys.list.{name}": ["\n".join(map(typed_value, lines))], f"keys.type.{name}": [str(kind)]}
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Who may talk to the server: the browser that came with the link of this start, from this address, and nobody else.
+"""The gate of the server: it admits the browser that came with the link of this start, from this address, and no other.
 
 Every request passes `Gate` first. It refuses another `Host` (a name that an attacker points at this machine), lets in
 who follows the link that was printed, once, and from then on asks for the cookie that this browser got. Whatever
@@ -6,22 +6,44 @@ changes something is a POST, whose `Origin` must be this server and whose body m
 
 Browsers send the cookies of one port to all others of the same computer, where another user may listen. So the cookie
 is for one path, which nobody can guess: without it, a browser sends the cookie nowhere.
+
+Any user of this computer can open as many connections as they like: few at a time, and none for long. Each takes a file
+descriptor, and a release under way needs some too. Whoever has the link is let in first: the oldest connection of
+somebody else makes room for a new one.
 """
 
+import asyncio
 import hmac
+import os
 import secrets
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import parse_qsl
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]
 
 #: Bytes and fields of a form at most: query files are small, and so are forms.
 LARGEST_BODY, MOST_FIELDS = 1 << 20, 5_000
 
 #: The name of the field that every form has.
 TOKEN_FIELD = "token"
+
+#: The key of a request that has come from the browser with the link.
+ADMITTED = "osgt.admitted"
+
+#: The key of an event of a request: nobody waits for the answer any more.
+GONE = "osgt.gone"
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -92,9 +114,20 @@ class Gate:
             await send(message)
 
         refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is None:
+            scope[ADMITTED] = True
         if refusal is None and scope["method"] == "POST":
             refusal = await self._read(scope, receive)
-        await (refusal or self._app)({**scope, "root_path": self.root}, receive, send_safely)
+        if refusal is not None:
+            await refusal(scope, receive, send_safely)
+            return
+        gone = scope[GONE] = threading.Event()
+        watching = asyncio.create_task(_watch(receive, gone))
+        try:
+            await self._app({**scope, "root_path": self.root}, receive, send_safely)
+        finally:
+            watching.cancel()
+            gone.set()
 
     async def _read(self, scope: Scope, receive: Receive) -> Response | None:
         """Read the form into the scope; the answer to one that is too large, cannot be read, or is not ours."""
@@ -158,8 +191,15 @@ def _cookie(header: str, name: str) -> str:
     return next((value for key, _, value in pairs if key == name), "")
 
 
+async def _watch(receive: Receive, gone: threading.Event) -> None:
+    """Say when the browser no longer waits for the answer."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
+
+
 async def _body(receive: Receive) -> bytes | None:
-    """All of the body; None if it is too large."""
+    """Read the whole body; None if it is too large or breaks off."""
     body: bytes = b""
     while True:
         message = await receive()
@@ -176,3 +216,96 @@ def _fields(body: bytes) -> list[tuple[str, str]] | None:
         return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         return None
+
+
+#: Connections that are accepted at once, in one turn of the loop.
+BACKLOG = 32
+
+#: Connections at a time: browsers open six for all of their tabs. More than are accepted in the three turns until the
+#: first bytes of a new one are read, so that nobody is pushed out who sends a request at once.
+MOST = 4 * BACKLOG
+
+#: Seconds until a request must have arrived, with its form.
+SECONDS = 10.0
+
+#: File descriptors that must be free before a release begins: for itself, and for the connections that may yet come.
+FREE = 2 * MOST
+
+#: The limit of descriptors that is asked for where there is none.
+_MANY = 65_536
+
+
+class Connection(H11Protocol):
+    """A connection that makes room for others, and ends if a request does not arrive."""
+
+    _began: float
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; if there are too many connections, end one."""
+        super().connection_made(transport)
+        self._began = time.monotonic()
+        self._watch()
+        open_ones = [each for each in self.connections if not each.transport.is_closing()]
+        if len(open_ones) > MOST:
+            strangers = [each for each in open_ones if isinstance(each, Connection) and not each._is_admitted]
+            min(strangers, key=lambda stranger: stranger._began).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    @property
+    def _is_admitted(self) -> bool:
+        """Whether its last request came from the browser with the link."""
+        return self.scope is not None and ADMITTED in self.scope
+
+    def _watch(self) -> None:
+        """Let the time run as long as a request has not arrived, with its form."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._stop()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(SECONDS, self.transport.abort)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def raise_limit() -> None:
+    """Allow this process as many file descriptors as it may have."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY if hard == resource.RLIM_INFINITY else min(hard, _MANY)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def check_descriptors() -> None:
+    """Refuse to begin what is charged if its files could not be opened later."""
+    taken: list[int] = []
+    try:
+        for _ in range(FREE):
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        raise OSError(
+            f"fewer than {FREE} file descriptors are free ({os.strerror(error.errno or 0)}), which a release may need: "
+            "close other pages of the planner, or start it again after `ulimit -n 4096`"
+        ) from None
+    finally:
+        for each in taken:
+            os.close(each)

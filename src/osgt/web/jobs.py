@@ -1,17 +1,67 @@
-"""What is charged and reads the data runs in the background: releases and suggestions, each begun once.
+"""Work that outlasts a request, and work that must not.
 
-A page that offers to publish carries a key of its own. Whatever arrives twice with the same key (a double click, a page
-that is loaded again) is the same job, so nothing is charged twice by accident.
+Jobs run in the background, are charged and read the data: releases and suggestions, each begun once. A page that offers
+to publish carries a key of its own. Whatever arrives twice with the same key (a double click, a page that is loaded
+again) is the same job, so nothing is charged twice by accident.
+
+What is computed for a page ends when it takes too long, and when the browser is gone. Plans of hundreds of columns take
+hours. A thread cannot be ended from outside, but Python can raise an exception in it: between any two of its steps, so
+that no loop has to ask whether to go on. What is charged never runs in there.
 """
 
+import ctypes
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from osgt.web.entries import Entries
+
+Result = TypeVar("Result")
+
+#: Seconds that a page may take.
+SECONDS = 60.0
+
+#: Seconds until a thread is told once more: an exception in a finaliser is lost.
+_AGAIN = 1.0
+
+
+class StoppedError(BaseException):
+    """The work was ended from outside; not an `Exception`, so that nobody takes it for a fault of the work."""
+
+
+def patiently(gone: threading.Event, work: Callable[[], Result]) -> Result:
+    """Do some work; StoppedError is raised in it after some time, or once `gone` is set, as it must be in the end."""
+    thread, turn, is_over = threading.get_ident(), threading.Lock(), False
+
+    def watch() -> None:
+        gone.wait(SECONDS)
+        while not is_over:
+            with turn:
+                if not is_over:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(StoppedError))
+            time.sleep(_AGAIN)
+
+    try:
+        threading.Thread(target=watch, name="osgt patience", daemon=True).start()
+        return work()
+    finally:
+        is_over = True  # from here on nothing new is raised; what was raised at this very moment arrives in here
+        is_stopped = is_settled = False
+        while not is_settled:
+            try:
+                with turn:
+                    pass
+                for _ in range(2):
+                    pass
+                is_settled = True
+            except StoppedError:
+                is_stopped = True
+        if is_stopped:
+            raise StoppedError
+
 
 #: Finished jobs that can still be looked at.
 _MOST = 50
@@ -40,7 +90,7 @@ class Job:
 
     @property
     def progress(self) -> float | None:
-        """How far the engine is, in percent; None if it does not say, or has just finished."""
+        """The progress of the engine, in percent; None if it does not say, or has just finished."""
         try:
             return self.ask()
         except Exception:
@@ -48,12 +98,12 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far, or took."""
+        """The seconds that it has taken so far, or took."""
         return (self.ended or time.monotonic()) - self.began
 
 
 class Jobs:
-    """All jobs of this start of the server."""
+    """The jobs of this start of the server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,27 +1,126 @@
-"""The pages: what stands in them comes from the entries, what was found out about them, and the views."""
+"""The pages: the entries, the findings about them, and the views of plans, ledgers and results."""
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osgt.locations import holds_secret, shown
-from osgt.pages.rendering import environment
-from osgt.tables.aggregates import AGGREGATES
-from osgt.tables.cards import suggestion_card
-from osgt.tables.engines import engine_names
-from osgt.tables.file_code import python_code
-from osgt.tables.file_text import query_file_text
-from osgt.web import views
-from osgt.web.arguments import Argument, arguments_of
+from osgt.api.preview import WARNING, Preview
+from osgt.api.suggestion.words import suggestion_card
+from osgt.data.engines import engine_names
+from osgt.facts.ledger_wording import budget, left, proved, room, used
+from osgt.facts.statement import promise_to
+from osgt.plan.plan import AnyPlan
+from osgt.query.aggregates import AGGREGATES
+from osgt.query.aggregates.base import PlainNumbers, QuerySpec
+from osgt.query.file.model import QueryFile
+from osgt.query.file.text import python_code, query_file_text
+from osgt.render.cards import Card
+from osgt.render.pictures import Dots, Point, dots
+from osgt.render.rendering import environment
+from osgt.render.table_cards import plan_card, preview_card, release_card
+from osgt.support.numbers import counted, percent, with_interval
+from osgt.support.servers import holds_secret, shown
 from osgt.web.checking import Checked
-from osgt.web.entries import Entries
-from osgt.web.form import LOADED
+from osgt.web.entries import Argument, Entries, arguments_of
+from osgt.web.form import LOADED, typed_value
 from osgt.web.jobs import Job
 from osgt.web.publishing import Result
+
+if TYPE_CHECKING:
+    from osgt.api.preview import PublicationPreview
+    from osgt.api.release import AnyRelease
+    from osgt.ledger import Spending
+
+#: Round values of ε for the slider: as many in each power of ten.
+EPSILONS = [
+    float(f"{step}e{power}")
+    for power in (-2, -1, 0)
+    for step in ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
+] + [10.0]
+
+#: The sizes of the groups in the picture of a made-up table, as parts of the largest.
+_PARTS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
+
+#: Values of a key that are shown.
+_SHOWN = 12
+
+#: The largest of them, if nothing is said.
+LARGEST = 1_000
+
+
+def made_up(plan: AnyPlan, largest: int) -> Dots | None:
+    """A table that was made up, with the noise intervals that a real one would have; None if it cannot be drawn."""
+    table = next(iter(plan.tables.values()))
+    column = next(
+        (each for each in table.columns if each.kind.startswith("count") and each.half_width is not None), None
+    )
+    if column is None or column.half_width is None:
+        return None
+    half, points = column.half_width, []
+    for part in _PARTS:
+        size = max(round(largest * part), 1)
+        low, high = size - half, size + half
+        words = f"a group of {size:,}"
+        if table.threshold is not None and size < table.threshold:
+            words += " (mostly not published)"
+        points.append(Point(words, size, low, high, with_interval(float(size), low, high)))
+    caption = f"A made-up table at this budget: {column.name}, with {percent(plan.confidence)} noise intervals"
+    return dots(caption, [("", points)])
+
+
+def ledger_facts(spending: "Spending") -> list[tuple[str, str]]:
+    """The budget of a data set and what is left of it."""
+    return [
+        ("Budget", budget(spending)),
+        ("Used", used(spending.share)),
+        ("Left", left(spending.share)),
+        ("Spent so far", f"{proved(spending)} in {counted(spending.releases, 'release')}"),
+        ("Room for", room(spending)),
+    ]
+
+
+def group_words(keys: Any) -> tuple[dict[str, str], str]:
+    """The values that were given for each key, and how many groups they make, in words."""
+    lists = {name: list(dict.fromkeys(values)) for name, values in keys.items()} if isinstance(keys, dict) else {}
+    what = "group" if len(lists) == 1 else "value"
+    words = {}
+    for name, values in lists.items():
+        shown = ", ".join(typed_value(str(value)) for value in values[:_SHOWN])
+        more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+        words[name] = f"{counted(len(values), what)}: {shown}{more}" if values else ""
+    total = math.prod(map(len, lists.values()))
+    return words, f"{counted(total, 'group')} in all" if len(lists) > 1 and total else ""
+
+
+def preview_cards(found: "Preview | PublicationPreview") -> list[Card]:
+    """Exact figures, under a red bar."""
+    cards = []
+    for name, each in found.tables.items():
+        card = replace(preview_card(each.curves(), WARNING), lines=each.lines())
+        cards.append(replace(card, title=f"{name}: {card.title}") if name else card)
+    return cards
+
+
+def release_cards(made: "AnyRelease") -> list[Card]:
+    """The tables that were published, their first rows."""
+    cards = []
+    for name, table in made.tables.items():
+        card = release_card(table)
+        cards.append(replace(card, title=name) if name else card)
+    return cards
+
+
+def column_choices(query: Any) -> list[str]:
+    """The columns whose noise is the same in every group: an error can be asked for them, with or without a plan."""
+    if not isinstance(query, QuerySpec):
+        return []
+    return [name for each in query.aggregates if isinstance(each, PlainNumbers) for name in each.names]
+
 
 #: Endings of files that may be data or keys, for the list below the field.
 _DATA = (".parquet", ".csv", ".tsv", ".db")
@@ -73,20 +172,22 @@ class Row:
 
 def planner(entries: Entries, found: Checked, **more: Any) -> str:
     """The page with all four steps."""
-    values: dict[str, Any] = {
-        "notice": "",
-        "notice_is_bad": False,
-        "opened": "",
-        "preview_cards": [],
-        **more,
-    }
-    plan = found.plan
-    picture = None if plan is None else views.made_up(plan, _largest(entries))
-    text, hides = query_text(found.plain)
-    values |= {
-        "ids": Ids,
-        "entries": entries,
-        "problems": found.problems,
+    shown = {"notice": "", "notice_is_bad": False, "opened": "", "preview_cards": [], **more}
+    shown |= {"ids": Ids, "meaning": _meaning, "entries": entries, "problems": found.problems}
+    for step in (_data_step, _table_step, _budget_step, _publish_step):
+        shown |= step(entries, found)
+    return _rendered("planner.html", **shown)
+
+
+def _meaning(name: str) -> str:
+    """The meaning of a key of the query file."""
+    part, key = name.split(".")
+    table: Any = QueryFile.model_fields[part].annotation
+    return str(table.meaning(key))
+
+
+def _data_step(entries: Entries, found: Checked) -> dict[str, Any]:
+    return {
         "files": data_files(),
         "schema": list(found.columns.items()),
         "columns": [(name, name) for name in found.columns],
@@ -94,41 +195,68 @@ def planner(entries: Entries, found: Checked, **more: Any) -> str:
         "declarable": found.dataset is not None and found.dataset.types_can_be_declared,
         "type_choices": [("" if name == "string" else name, "text" if name == "string" else name) for name in _TYPES],
         "engines": [("", "the usual one"), *((name, name) for name in engine_names())],
+        "servers": found.servers,
         "datasets": [(name, name) for name in found.datasets],
-        "ledger_facts": [] if found.spending is None else views.ledger_facts(found.spending),
+        "ledger_facts": [] if found.spending is None else ledger_facts(found.spending),
+        "unit_name": None if found.dataset is None else found.dataset.privacy_unit,
+    }
+
+
+def _table_step(entries: Entries, found: Checked) -> dict[str, Any]:
+    key_words, groups_in_all = group_words(found.plain.get("groups", {}).get("public_keys"))
+    # Also labels and units of names that nothing has: they can be seen and removed here.
+    labelled = [*_published(found), *entries.below("report.labels"), *entries.below("report.units")]
+    return {
         "several_tables": [str(table.get("name")) for table in found.plain.get("table", [])],
         "keys_choices": _with_loaded(_KEYS, entries.one("keys.kind")),
         "totals_choices": _with_loaded(_TOTALS, entries.one("totals")),
+        "key_words": key_words,
+        "groups_in_all": groups_in_all,
         "key_kinds": {name: _key_kind(dtype) for name, dtype in found.columns.items()},
         "aggregates": _rows(entries),
         "kinds": [(name, name.replace("_", " ")) for name in AGGREGATES],
         "derived": [f"derive.{row}" for row in range(len(entries.rows("derive")) + 1)],
-        # Also those that nothing has: they can be seen and removed here.
-        "published": list(
-            dict.fromkeys([*_published(found), *entries.below("report.labels"), *entries.below("report.units")])
-        ),
-        "unit_name": None if found.dataset is None else found.dataset.privacy_unit,
+        "published": list(dict.fromkeys(labelled)),
         "has_words": any(name.startswith("report.") for name in entries.fields if entries.one(name)),
-        "epsilons": [f"{epsilon:g}" for epsilon in views.EPSILONS],
+    }
+
+
+def _budget_step(entries: Entries, found: Checked) -> dict[str, Any]:
+    return {
+        "epsilons": [f"{epsilon:g}" for epsilon in EPSILONS],
         "slider": _slider(entries.one("budget.epsilon")),
-        "error_columns": [(name, name) for name in views.column_choices(found.query)],
+        "error_columns": [(name, name) for name in column_choices(found.query)],
         "confidences": _CONFIDENCES,
         "objectives": _OBJECTIVES,
         "needed": found.needed,
         "other_problems": list(dict.fromkeys(found.problems.values())),
         "chosen_epsilon": None if found.epsilon is None else f"{found.epsilon:.15g}",
-        "plan": None if plan is None else views.plan_views(plan),
-        "picture": picture,
-        "plan_epsilon": None if plan is None else f"{plan.epsilon:.15g}",
-        "plan_delta": None if plan is None else f"{plan.delta:.15g}",
+        **_plan_values(entries, found),
+    }
+
+
+def _plan_values(entries: Entries, found: Checked) -> dict[str, Any]:
+    plan = found.plan
+    if plan is None:
+        return {"plan": None, "picture": None, "plan_epsilon": None, "plan_delta": None, "promise": ""}
+    return {
+        "plan": plan_card(plan),
+        "picture": made_up(plan, _largest(entries)),
+        "plan_epsilon": f"{plan.epsilon:.15g}",
+        "plan_delta": f"{plan.delta:.15g}",
+        "promise": "" if found.dataset is None else promise_to(found.dataset, plan),
+    }
+
+
+def _publish_step(entries: Entries, found: Checked) -> dict[str, Any]:
+    text, hides = query_text(found.plain)
+    return {
         "refused": found.refused,
         "charged_to": _charged_to(found.plain.get("data", {})),
-        "promise": "" if plan is None or found.dataset is None else views.promise(plan, found.dataset),
         "query_text": text,
         "hides_password": hides,
         "python": python_code(without_passwords(found.plain)),
     }
-    return _rendered("planner.html", **values)
 
 
 def job(running: Job, *, token: str, root: str) -> str:
@@ -142,8 +270,10 @@ def job(running: Job, *, token: str, root: str) -> str:
     heading = names[running.kind][0 if running.is_running else 1]
     if not running.is_running and result.outcome != "done":
         heading = {"refused": "Refused", "nothing": "Nothing was released", "left": "Not finished"}[result.outcome]
-    cards = [] if result.made is None else views.release_cards(result.made)
-    if result.suggestion is not None:
+    cards = [] if result.made is None else release_cards(result.made)
+    if result.suggestion is not None and result.suggestion.refusal:
+        heading = "Bounds that stay open"
+    elif result.suggestion is not None:
         cards = [suggestion_card(result.suggestion)]
     return _rendered(
         "job.html",
@@ -169,13 +299,13 @@ def job(running: Job, *, token: str, root: str) -> str:
 
 
 def help_page(root: str) -> str:
-    """What each choice means."""
+    """Render the page that explains each choice."""
     return _rendered("help.html", root=root)
 
 
 def style() -> str:
     """The style of reports, and what the web page has beside it."""
-    sheets = [("osgt.pages", "style.css"), ("osgt.web", "web.css")]
+    sheets = [("osgt.render", "style.css"), ("osgt.web", "web.css")]
     return "\n".join(resources.files(package).joinpath(name).read_text(encoding="utf-8") for package, name in sheets)
 
 
@@ -191,7 +321,7 @@ def query_text(plain: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def without_passwords(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with URLs as they may be shown."""
+    """Replace the URLs in the values of a query file by those that may be shown."""
     data = dict(plain.get("data", {}))
     for key in ("source", "ledger"):
         if holds_secret(data.get(key, "")):
@@ -250,13 +380,13 @@ def _slider(epsilon: str) -> int:
     try:
         value = float(epsilon)
     except ValueError:
-        return len(views.EPSILONS) // 2
-    return min(range(len(views.EPSILONS)), key=lambda i: abs(views.EPSILONS[i] - value))
+        return len(EPSILONS) // 2
+    return min(range(len(EPSILONS)), key=lambda i: abs(EPSILONS[i] - value))
 
 
 def _largest(entries: Entries) -> int:
     text = entries.one("made_up.largest")
-    return min(max(int(text), 1), 10**9) if text.isdecimal() and len(text) < 12 else views.LARGEST
+    return min(max(int(text), 1), 10**9) if text.isdecimal() and len(text) < 12 else LARGEST
 
 
 def _charged_to(data: Mapping[str, Any]) -> str:

@@ -4,7 +4,9 @@
 const WAIT = 10;
 let busy = false;
 let waiting = null;
+const KEEP = 100;
 let timer;
+let keeping = null;
 
 function main() {
   return document.getElementById("main");
@@ -76,6 +78,22 @@ function refreshed(page) {
   }
 }
 
+// The address of this page, so that loading it again finds what was entered.
+function addressed() {
+  const form = document.getElementById("planner");
+  if (form) history.replaceState(null, "", `${form.action}?page=${form.elements.page.value}`);
+}
+
+// The server keeps what is typed, also before the field is left.
+function keep() {
+  clearTimeout(keeping);
+  keeping = null;
+  const form = document.getElementById("planner");
+  if (!form) return;
+  const body = new URLSearchParams(new FormData(form));
+  fetch(`${form.action}keep`, { method: "POST", body, credentials: "same-origin", keepalive: true }).catch(() => null);
+}
+
 function slide(slider) {
   const value = slider.dataset.steps.split(" ")[Number(slider.value)];
   document.getElementById(slider.dataset.for).value = value;
@@ -97,6 +115,7 @@ document.addEventListener("input", (event) => {
   if (!field.form || field.form.id !== "planner" || field.type === "file") return;
   if (field.type === "range") slide(field);
   else follow(field);
+  if (keeping === null && (busy || field.matches("[data-refresh]"))) keeping = setTimeout(keep, KEEP);
   if (field.matches("[data-refresh], [data-quiet]")) return;
   clearTimeout(timer);
   timer = setTimeout(() => update(field.form, false), WAIT);
@@ -122,6 +141,10 @@ document.addEventListener("submit", (event) => {
   update(event.target, true, by);
 });
 
+addEventListener("pagehide", () => {
+  if (keeping !== null) keep();
+});
+
 // Whether something else was entered than the page came with.
 function isEntered(field) {
   if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
@@ -137,6 +160,8 @@ for (const field of document.querySelectorAll("#planner :is(input, select, texta
   const typing = field === document.activeElement && field.matches("textarea, [type=text]");
   if (!typing) field.dispatchEvent(new Event("change", { bubbles: true }));
 }
+
+addressed();
 
 async function poll() {
   const waiting = document.querySelector("[data-poll]");

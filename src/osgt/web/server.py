@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from osgt.web.app import Web
+from osgt.web.gate import BACKLOG, Connection, raise_limit
 
 #: Seconds that requests may take after the server was told to end.
 _LAST_SECONDS = 3
@@ -34,14 +36,15 @@ def serve(start: dict[str, Any], *, port: int, opens: bool, say: Callable[[str],
     say
         Tells the user what to do.
     """
+    raise_limit()
     listening = _listening(port)
     number = listening.getsockname()[1]
     address = f"http://127.0.0.1:{number}"
     web = Web(number, start, lambda path: say(f"Opened. For another browser: {address}{path}"))
-    say(f"osgt web is at {address}{web.gate.link}\nThe link works once. Press Ctrl-C to end.")
     config = uvicorn.Config(
         web.gate,
-        http="h11",  # which bounds the headers
+        http=Connection,
+        backlog=BACKLOG,
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -54,19 +57,38 @@ def serve(start: dict[str, Any], *, port: int, opens: bool, say: Callable[[str],
     gc.freeze()
     try:
         with tempfile.TemporaryDirectory(prefix="osgt-web-") as folder:
-            if opens:
-                _open(f"{address}{web.gate.link}", Path(folder))
+
+            def tell() -> None:
+                say(f"osgt web is at {address}{web.gate.link}\nThe link works once. Press Ctrl-C to end.")
+                if opens:
+                    # In a thread: a browser of the terminal returns only when it is closed.
+                    link = f"{address}{web.gate.link}"
+                    threading.Thread(target=_open, args=(link, Path(folder)), name="osgt browser", daemon=True).start()
+
             # A signal ends the server, which then passes it on: it must not end what has begun as well.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[listening])
+                _Server(config, tell).run(sockets=[listening])
         _finish(web, say)
     finally:
         web.opened.close()
 
 
+class _Server(uvicorn.Server):
+    """A server that tells when it accepts connections: whoever comes sooner is refused."""
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then tell."""
+        await super().startup(sockets)
+        self._tell()
+
+
 def _listening(port: int) -> socket.socket:
-    """A socket that only this computer can reach."""
+    """A socket that only this computer can reach. Nobody listens to it before the server has started."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

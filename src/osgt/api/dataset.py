@@ -1,0 +1,229 @@
+"""Dataset: a table and whom it is about."""
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import ibis.expr.types as ir
+
+from osgt.api.query import Query
+from osgt.api.suggestion.open_query import OpenQuery
+from osgt.data.engines.source import Options
+from osgt.data.rows import PrivateRows
+from osgt.data.unit import Neighbours, check_key_type
+from osgt.noise.arguments import count
+from osgt.query.aggregates import OfAllRows
+from osgt.query.groups import Groups, levels_of
+from osgt.query.keys import public_table
+from osgt.render.table_cards import dataset_card, dataset_line
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+
+
+class Dataset(PrivateRows, OfAllRows):
+    """A table, and the column that says whom a row is about: the privacy unit.
+
+    Parameters
+    ----------
+    source
+        A path or glob of Parquet or CSV files; a pandas, polars or pyarrow frame; a DuckDB file or connection; an Ibis
+        table; a Spark DataFrame or session; a PostgreSQL URL. Databases take `table` as well.
+    privacy_unit
+        The column that names the person, household, vehicle, … that is protected, or a list of columns that name it
+        together. Rows in which one of them is missing are ignored. Text is told apart byte by byte, whatever the
+        collation of the column: "Ann" and "ann" are two. "row" where every row is a unit of its own, as in a survey:
+        `max_groups` and `max_rows_per_group` are 1 then.
+    ledger, dataset
+        The ledger that every release is charged to, or its path, and the name of the data set there.
+    neighbours
+        "add_remove" (the default): one unit and all its rows more or less must hardly change a release.
+        "change_one": one unit exchanged for another, which takes about twice as much noise.
+    engine, master
+        The engine by name, if the source alone does not say it: files are read by "duckdb" unless this is "spark" or
+        another engine that is installed; and where Spark runs.
+    types
+        What columns of CSV files hold: int64, float64, decimal(p, s), boolean, date, timestamp or string. Those that
+        are not declared are text; types are never guessed from data, where one value could change them. A field that
+        does not fit its type is missing. Also for columns of text and of Python objects in pandas and polars frames.
+    delimiter, quote
+        What separates the fields of a CSV file, if not a comma (or a tab in a .tsv file); and what stands around fields
+        with delimiters or line ends in them, if not `"` (nothing in a .tsv file): a character, or "none".
+    encoding
+        The encoding of a CSV file, if not UTF-8: "latin-1", "cp1252", "utf-16", … What is no text in it is read as �.
+    decimal, date_format
+        How declared types are written in a CSV file: "," for numbers with a decimal comma, and where day, month and
+        year stand, as in "%d.%m.%Y" for 31.12.2024.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"patient": ["a", "a", "b"], "ward": ["x", "y", "x"]})
+    >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_groups=2, max_rows_per_group=1).count()
+    >>> query.plan(epsilon=1, delta=1e-6).threshold
+    30
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        privacy_unit: str | Sequence[str],
+        *,
+        ledger: Any = None,
+        dataset: str | None = None,
+        table: str | None = None,
+        neighbours: Neighbours = "add_remove",
+        engine: str | None = None,
+        master: str | None = None,
+        types: Mapping[str, str] | None = None,
+        delimiter: str | None = None,
+        quote: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
+        date_format: str | None = None,
+    ) -> None:
+        if (ledger is None) != (dataset is None):
+            raise ValueError("ledger and dataset (the name of the data set there) must be given together")
+        if ledger is not None and not isinstance(ledger, str | os.PathLike) and not hasattr(ledger, "reserve"):
+            raise ArgumentTypeError(
+                f"ledger must be a Ledger or its path, as in ledger='budget.db', got {ledger!r}", argument="ledger"
+            )
+        options = Options(table, engine, master, types, delimiter, quote, encoding, decimal, date_format)
+        super().__init__(source, privacy_unit, neighbours, options)
+        self._opened_ledger = _opened(ledger) if isinstance(ledger, str | os.PathLike) else None
+        self.ledger, self.dataset = self._opened_ledger or ledger, dataset
+
+    def close(self) -> None:
+        """Close what this object has opened: the connection to files and database URLs, the ledger of a path."""
+        super().close()
+        if self._opened_ledger is not None:
+            self._opened_ledger.close()
+
+    def on(self, table: ir.Table) -> Self:
+        """Copy the data set onto another table with the stored columns, and derive columns anew. It has no ledger."""
+        other = super().on(table)
+        other.ledger, other.dataset = None, None
+        return other
+
+    def group_by(
+        self,
+        *columns: str | Sequence[str],
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        public_keys: Any = None,
+        totals: Any = None,
+    ) -> Query:
+        """Groups by the values of columns, one after the other or in a list; with none, all rows are one group.
+
+        `data.count()`, `data.sum(…)` and so on are short for `data.group_by().count()`.
+
+        Parameters
+        ----------
+        max_groups
+            The most groups that one unit may count in. What is left out has to be given, or recommended by
+            `suggest_bounds`, before anything can be released.
+        max_rows_per_group
+            The most rows of one unit that may count in a group. Only queries that count units alone can do without.
+        public_keys
+            Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
+            dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
+            of a list: a range, a set (which is sorted), a NumPy array, a Series or an Index; of what is categorical in
+            pandas, its categories. "all" for a derived column stands for all labels or values that it can have (and in
+            place of everything, if all columns are such). If not given, only groups with enough units are shown, for a
+            part of δ.
+        totals
+            Totals to publish as well: "rollup" (over the last key, the last two, …, all of them), "cube" (over every
+            set of keys), or a list of levels, each the columns that remain, as in `[("region",), ()]`; a level may have
+            a weight: `{"by": ["region"], "weight": 2}`. Numbers are those of the same rows and add up exactly.
+        """
+        names = _names(columns)
+        self._check_keys(names)
+        max_groups, rows = self._check_limits(names, max_groups, max_rows_per_group)
+        read, public = self, None
+        if public_keys is not None:
+            if not names:
+                raise ArgumentError(
+                    "public_keys must be left out where there are no columns to group by", argument="public_keys"
+                )
+            public_keys = self._every(public_keys, names)
+            public = public_table(public_keys, names, self.engine.key_schema(self.table))
+        if isinstance(public_keys, str | os.PathLike):
+            read = copy(self)
+            read.files = (*self.files, glob.escape(os.fspath(public_keys)))
+        levels = levels_of(totals, names, public)
+        query = Query(read, Groups(names, max_groups or 1, rows, public, self.unit.each_row, levels))
+        if max_groups is None:
+            # Not to be released before it has a limit, but a suggestion can be made for it.
+            return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]
+        return query
+
+    def _check_keys(self, columns: tuple[str, ...]) -> None:
+        """Raise unless columns can be grouped by."""
+        for column in columns:
+            check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
+        if self.unit.columns and set(self.unit.columns) <= set(columns):
+            raise ArgumentError(
+                f"group_by: {self.privacy_unit!r} is the privacy unit: a group would be one unit, which a release "
+                "never shows",
+                argument="group_by",
+            )
+        if len(set(columns)) < len(columns):
+            raise ArgumentError(f"group_by: each column once, got {', '.join(columns)}", argument="group_by")
+
+    def _check_limits(
+        self, columns: tuple[str, ...], max_groups: int | None, max_rows_per_group: int | None
+    ) -> tuple[int | None, int | None]:
+        """The limits of groups and of rows; None where one is open."""
+        if self.unit.each_row:
+            for name, given in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
+                if given not in (None, 1):
+                    raise ArgumentError(
+                        f"{name} must be left out where every row is a unit: it is 1, got {given!r}", argument=name
+                    )
+            max_groups = max_rows_per_group = 1
+        if not columns:
+            if max_groups not in (None, 1):
+                raise ArgumentError(
+                    f"max_groups must be left out where there are no groups, got {max_groups!r}", argument="max_groups"
+                )
+            max_groups = 1
+        limit = None if max_groups is None else count("max_groups", max_groups)
+        rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
+        return limit, rows
+
+    def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:
+        """Public keys with all values of derived columns in place of "all"."""
+        if isinstance(public_keys, str) and public_keys == "all":
+            public_keys = dict.fromkeys(columns, "all")
+        if not isinstance(public_keys, Mapping):
+            return public_keys
+        found = dict(public_keys)
+        for name, values in public_keys.items():
+            if isinstance(values, str) and values == "all":
+                every = self.derived[name].values if name in self.derived else None
+                if every is None:
+                    raise ArgumentError(
+                        f'public_keys: "all" is for columns that cut, recode, quarter, month or weekday derives; list '
+                        f"the keys of {name!r}",
+                        argument="public_keys",
+                    )
+                found[name] = list(every)
+        return found
+
+    def __repr__(self) -> str:
+        return dataset_line(self)
+
+    def _repr_html_(self) -> str:
+        return dataset_card(self).html()
+
+
+def _names(columns: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
+    """The columns, those in lists among them."""
+    listed = ([each] if isinstance(each, str) or not isinstance(each, Sequence) else each for each in columns)
+    return tuple(name for names in listed for name in names)
+
+
+def _opened(location: str | os.PathLike[str]) -> Any:
+    from osgt.ledger import Ledger  # noqa: PLC0415 - takes a while, and few data sets have one
+
+    return Ledger(location)

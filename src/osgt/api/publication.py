@@ -1,0 +1,269 @@
+"""Publication: several tables about the same people, released together from one budget."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from osgt.api.preview import PublicationPreview
+from osgt.api.publish import check_release, make_release
+from osgt.api.query import Query
+from osgt.api.release import PublicationRelease, check_table_name, checked_texts
+from osgt.api.suggestion.open_query import OpenQuery
+from osgt.calibration import Part
+from osgt.noise import Family
+from osgt.noise.arguments import real_number
+from osgt.noise.error import Objective
+from osgt.plan.joint import JointPlanning
+from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
+from osgt.plan.publication import PublicationPlan
+from osgt.query.about import About, ReportTexts
+from osgt.render.table_cards import several_card
+from osgt.support.errors import warn_caller, warn_caller_after_charge
+from osgt.support.text import unknown
+
+#: What tables on the same data may differ in.
+_OF_TABLES = ("derive", "where")
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Tables with the same rows, groups and bounds. The engine computes them together, from the same kept rows.
+
+    What two of them ask for is measured once, and is the same number in both.
+    """
+
+    names: tuple[str, ...]
+    #: All that the tables ask for. Weights of columns are 1 on average; those of a table add up to its part of them.
+    query: Query
+    #: The weights of its tables together.
+    weight: float
+
+    def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
+        """Gather the input of a plan; all columns of a table together count as much as its weight says."""
+        asked = self.query.asked(confidence, objective, family, measure_left_out=measure_left_out)
+        share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
+        return replace(asked, planning=asked.planning.with_share(share))
+
+
+class Publication:
+    """Several tables about the same people, released together from one budget.
+
+    One calibration sets the noise of all tables: ε is not split among them. The tables have one plan, one charge to the
+    ledger, one statement and one report.
+
+    Parameters
+    ----------
+    tables
+        Queries by the names of their tables: `Publication(by_city=query_1, by_month=query_2)`, or a dict. All of them
+        begin with the same `Dataset`; they may differ in `where`, groups, bounds and aggregates.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from osgt import Dataset, Publication
+    >>> rides = pa.table({"user": [1, 1, 2], "city": ["Bern", "Rome", "Rome"], "month": [1, 2, 2]})
+    >>> data = Dataset(rides, privacy_unit="user")
+    >>> cities = data.group_by("city", max_groups=2, max_rows_per_group=1, public_keys=["Bern", "Rome"]).count()
+    >>> months = data.group_by("month", max_groups=2, max_rows_per_group=1, public_keys=[1, 2]).count()
+    >>> release = Publication(by_city=cities, by_month=months).release(epsilon=1, delta=1e-6)
+    >>> release["by_month"].to_arrow().column_names
+    ['month', 'count', 'count_low', 'count_high']
+    """
+
+    def __init__(self, tables: Mapping[str, Query] | None = None, /, **more: Query) -> None:
+        self.tables: dict[str, Query] = {**(tables or {}), **more}
+        _check(self.tables)
+        self.weights: dict[str, float] = dict.fromkeys(self.tables, 1.0)
+        self.dataset = next(iter(self.tables.values())).dataset
+        self._planned: dict[Any, PublicationPlan] = {}
+        self._told: set[str] = set()
+
+    def weighted(self, weights: Mapping[str, float] | None = None, /, **more: float) -> "Publication":
+        """Give some tables another weight than 1: a larger one means less noise there, and more elsewhere.
+
+        All columns of a table together count for its weight.
+        """
+        given = {**(weights or {}), **more}
+        for name, weight in given.items():
+            if name not in self.tables:
+                raise ValueError(f"weights: {unknown('table', str(name), [*self.tables], having='there are')}")
+            real_number(f"weight of {name}", weight, positive=True)
+        found = Publication(self.tables)
+        found.weights = {**self.weights, **{name: float(weight) for name, weight in given.items()}}
+        return found
+
+    def __getitem__(self, name: str) -> Query:
+        return self.tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The tables, those with the same rows, groups and bounds together."""
+        found: list[list[str]] = []
+        for name, query in self.tables.items():
+            for names in found:
+                if _is_same(query, self.tables[names[0]]):
+                    names.append(name)
+                    break
+            else:
+                found.append([name])
+        return tuple(self._block(names) for names in found)
+
+    def _block(self, names: list[str]) -> Block:
+        tables = [(self.tables[name], self.weights[name]) for name in names]
+        own = [[error.weight for a in query.aggregates for error in a.errors(query.groups)] for query, _ in tables]
+        weight = math.fsum(each for _, each in tables)
+        average = sum(len(each) for each in own) / weight
+        asked = [
+            replace(aggregate, weight=aggregate.weight * each * average / math.fsum(weights))
+            for (query, each), weights in zip(tables, own, strict=True)
+            for aggregate in query.aggregates
+        ]
+        return Block(tuple(names), replace(tables[0][0], aggregates=tuple(asked)), weight)
+
+    def plan(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        confidence: float = 0.95,
+        objective: Objective = "interval",
+        family: str | Family = "osgt",
+        charged: bool | None = None,
+        measure_left_out: bool = True,
+    ) -> PublicationPlan:
+        """The noise of all tables and what would be charged at a budget. Reads no data; arguments as for a query."""
+        apart = self.dataset.ledger is not None if charged is None else charged
+        key = epsilon, delta, confidence, objective, str(family), apart, measure_left_out
+        if key not in self._planned:
+            asked = [
+                block.asked(confidence, objective, family, measure_left_out=measure_left_out) for block in self.blocks
+            ]
+            plans = make_plans(asked, epsilon, delta, charged=apart)
+            self._planned[key] = self._plan_of_tables(plans)
+        found = self._planned[key]
+        warn_caller(found.cautions, self._told)
+        return found
+
+    def _plan_of_tables(self, plans: Sequence[Plan]) -> PublicationPlan:
+        """Make the plans of tables out of those of their blocks."""
+        block_of = {name: i for i, block in enumerate(self.blocks) for name in block.names}
+        tables = {
+            name: replace(plans[block_of[name]], aggregates=query.aggregates, limit_notes=tuple(query.limit_notes()))
+            for name, query in self.tables.items()
+        }
+        return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights))
+
+    def release(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        confidence: float = 0.95,
+        nonnegative: bool = False,
+        objective: Objective = "interval",
+        family: str | Family = "osgt",
+        measure_left_out: bool = True,
+    ) -> PublicationRelease:
+        """Charge the budget once, read the data and add the planned noise to all tables; arguments as for a query."""
+        plan = self.plan(
+            epsilon,
+            delta,
+            confidence=confidence,
+            objective=objective,
+            family=family,
+            measure_left_out=measure_left_out,
+        )
+        warn_caller(plan.cautions, self._told)  # `plan` was called from here, and left it to this method
+        release = make_release(self, plan, nonnegative=nonnegative)
+        assert isinstance(release, PublicationRelease)
+        warn_caller_after_charge(release.data_warnings)
+        return release
+
+    def check_release(self, plan: AnyPlan) -> None:
+        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
+        check_release(self, plan)
+
+    def preview(self) -> PublicationPreview:
+        """Preview what the bounds of each table cut off: exact, so **not private**, for whoever may see the data."""
+        return PublicationPreview({name: query.preview() for name, query in self.tables.items()})
+
+    def about(self, texts: ReportTexts) -> About:
+        """The texts of a report on all tables, checked: labels and units are of what they publish."""
+        return checked_texts(self.tables, texts)
+
+    @property
+    def computed(self) -> tuple[Query, ...]:
+        """The queries that the engine computes, one for each block."""
+        return tuple(block.query for block in self.blocks)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether no table chooses its groups by their size."""
+        return all(query.shows_all for query in self.tables.values())
+
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """List the parts that a unit moves in all tables, weighted as the noise is shared out."""
+        asked = [block.asked(0.95, "interval", "osgt", measure_left_out=False) for block in self.blocks]
+        return JointPlanning(tuple(each.planning for each in asked)).rough_parts(epsilon, delta)
+
+    def __repr__(self) -> str:
+        return f"Publication({', '.join(self)})"
+
+    def _repr_html_(self) -> str:
+        return several_card(self.tables, self.weights).html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The publication in plain values, as in a query file."""
+        plain = {name: query.to_dict() for name, query in self.tables.items()}
+        first = plain[next(iter(plain))]["data"]
+        return {
+            "data": {key: value for key, value in first.items() if key not in _OF_TABLES},
+            "table": [
+                {
+                    "name": name,
+                    "weight": self.weights[name],
+                    **{key: each["data"][key] for key in _OF_TABLES},
+                    "groups": each["groups"],
+                    "aggregates": each["aggregates"],
+                }
+                for name, each in plain.items()
+            ],
+        }
+
+
+def _check(tables: Mapping[str, Any]) -> None:
+    """Raise unless these are complete queries about the same people, under names that files can have."""
+    if not tables:
+        raise ValueError("a publication must have at least one table: Publication(by_city=query)")
+    seen: dict[str, str] = {}
+    for name, query in tables.items():
+        check_table_name(name)
+        if name.casefold() in seen:
+            raise ValueError(f"tables {seen[name.casefold()]!r} and {name!r} must differ in more than capital letters")
+        seen[name.casefold()] = name
+        if isinstance(query, OpenQuery):
+            query.refuse(f"table {name!r}: ")
+        if not isinstance(query, Query):
+            raise TypeError(f"table {name!r} must be a query, as Dataset.group_by begins it, got {query!r}")
+        if not query.aggregates:
+            raise ValueError(f"table {name!r} must ask for something, such as a count, a sum or a mean")
+    first_name, first = next(iter(tables.items()))
+    for name, query in tables.items():
+        if not query.dataset.is_of_same_rows(first.dataset):
+            raise ValueError(
+                f"tables {first_name!r} and {name!r} must be about the same people in the same data: make one "
+                "Dataset(…) and begin both queries with it"
+            )
+
+
+def _is_same(one: Query, other: Query) -> bool:
+    """Whether two queries are about the same rows, in the same groups and with the same bounds."""
+    return one.groups == other.groups and bool(one.dataset.rows().equals(other.dataset.rows()))

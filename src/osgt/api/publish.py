@@ -1,0 +1,251 @@
+"""The life of a release: prepare, charge, read, add noise, estimate, write, settle.
+
+Up to the charge no row is read, and all that can be refused is refused. Between the charge and the noise an error may
+depend on single rows, so it is not shown. From the noise on nothing depends on the data any more: a finished table that
+cannot be written where it was wanted is kept elsewhere, since its budget is spent.
+"""
+
+import datetime
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from osgt.api.charge import SharedReservation, charge, check_charge, settle_command, settle_or_explain, title_of
+from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
+from osgt.data.reading import EngineQuery
+from osgt.data.rows import PrivateRows
+from osgt.facts.statement import Made, NoisyTable, publication_statement, table_statement
+from osgt.limits.misfits import declared_columns
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.publication import PublicationPlan
+from osgt.query.about import About
+from osgt.query.aggregates.base import QuerySpec
+from osgt.release.measuring import Measured, NothingReleasedError, exact_numbers, noisy_table, prepared, with_noise
+from osgt.render.files.published import out_key, write_parquet
+from osgt.support.errors import OsgtError
+from osgt.support.files import Target, words_of, written_together
+
+#: The steps that an observer is told of as they begin.
+Step = Literal["charge", "read", "write", "settle"]
+Observer = Callable[[Step], None]
+
+
+class AnyQuery(Protocol):
+    """A query of one table or of several: `Query` or `Publication`."""
+
+    @property
+    def dataset(self) -> PrivateRows:
+        """The rows that all tables are about."""
+
+    @property
+    def tables(self) -> Mapping[str, QuerySpec]:
+        """The queries of the tables by their names; a table alone has none."""
+
+    @property
+    def computed(self) -> Sequence[QuerySpec]:
+        """The queries that the engine computes, one for each block of the plan."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query in plain values, as in a query file."""
+
+
+def publish(
+    query: AnyQuery,
+    plan: AnyPlan,
+    targets: Mapping[str, Target],
+    about: About,
+    *,
+    nonnegative: bool,
+    observe: Observer = lambda _: None,
+) -> "Outcome":
+    """Release a query into files: begin these, charge, read, add noise, write, settle.
+
+    Raises what is refused before the charge, NothingReleasedError if reading fails, UnwrittenError if writing does.
+    """
+    files, release = tuple(Path(target.path) for target in targets.values()), None
+    try:
+        with written_together(targets) as places:  # what cannot be written is not charged
+            release = make_release(query, plan, nonnegative=nonnegative, observe=observe)
+            observe("write")
+            fill(release, targets, places, about)
+    except (Exception, KeyboardInterrupt) as error:
+        if release is None:
+            raise
+        out = [Path(targets[key].path) for key in map(out_key, query.tables) if key in targets]
+        raise rescue_unwritten(release, "the files could not be written", error, out=out, about=about) from error
+    observe("settle")
+    return Outcome(release, files, settle_or_explain(release, files) if files else None)
+
+
+def make_release(
+    query: AnyQuery, plan: AnyPlan, *, nonnegative: bool, observe: Observer = lambda _: None
+) -> AnyRelease:
+    """Prepare, charge, read, add noise, estimate, in this order. If it fails after the charge, the charge stands."""
+    blocks = _prepare(query, plan)
+    observe("charge")
+    reservation = charge(query.dataset, plan, _title(query), query.to_dict())
+    observe("read")
+    try:
+        exact = [exact_numbers(block, own, ready) for block, own, ready in blocks]
+        noisy = [with_noise(block, own, each) for (block, own, _), each in zip(blocks, exact, strict=True)]
+        return estimate(query, plan, noisy, reservation, nonnegative=nonnegative)
+    except Exception as error:
+        raise NothingReleasedError(charged=reservation is not None) from error
+
+
+def check_release(query: AnyQuery, plan: AnyPlan) -> None:
+    """Refuse all that a release of this plan would refuse now. No row is read and nothing is charged."""
+    _prepare(query, plan)
+    check_charge(query.dataset, plan)
+
+
+def _prepare(query: AnyQuery, plan: AnyPlan) -> list[tuple[QuerySpec, Plan, EngineQuery]]:
+    """Compile and check the query for the engine, for each block. No row is read."""
+    return [(block, own, prepared(block, own)) for block, own in zip(query.computed, plan.blocks, strict=True)]
+
+
+def _title(query: AnyQuery) -> str:
+    return "; ".join(f"{name}: {title_of(own)}" if name else title_of(own) for name, own in query.tables.items())
+
+
+def estimate(
+    query: AnyQuery,
+    plan: AnyPlan,
+    noisy: Sequence[Measured],
+    reservation: SharedReservation | None = None,
+    *,
+    nonnegative: bool,
+) -> AnyRelease:
+    """Make tables and their statement of what was measured with noise, block by block: post-processing alone."""
+    tables = {}
+    for name, own in query.tables.items():
+        measured, own_plan = noisy[plan.block_of[name]], plan.tables[name]
+        left_out = measured.left_out
+        if left_out is not None and name:
+            bounded = {limits.column for aggregate in own.aggregates for limits in aggregate.limits}
+            left_out = left_out.of_columns(bounded, declared_columns(own))
+        table = noisy_table(own, own_plan, measured, nonnegative=nonnegative)
+        tables[name] = NoisyTable(table, own_plan, own, left_out)
+    made = Made(
+        nonnegative=nonnegative,
+        date=datetime.datetime.now(datetime.UTC),
+        version=version("osgt"),
+        reservation=None if reservation is None else str(reservation.sequence),
+    )
+    if not isinstance(plan, PublicationPlan):
+        [table] = tables.values()
+        return _release(table, table_statement(table, made), reservation)
+    whole, each = publication_statement(tables, plan, made)
+    releases = {name: _release(table, each[name], reservation) for name, table in tables.items()}
+    return PublicationRelease(releases, plan, query, whole, reservation)
+
+
+def _release(table: NoisyTable, statement: Any, reservation: SharedReservation | None) -> Release:
+    return Release(table.table, table.plan, table.query, table.left_out, statement, reservation)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A release whose files are in place, and what is left to do if the ledger could not be told."""
+
+    release: AnyRelease
+    files: tuple[Path, ...]
+    left_to_do: str | None
+
+
+class UnwrittenError(OsgtError):
+    """The budget is spent and the tables are made, but their files could not be written: `__cause__` says why.
+
+    `is_kept` says whether the tables are kept elsewhere; the message says where, and what to do.
+    """
+
+    def __init__(self, words: str, *, is_kept: bool) -> None:
+        super().__init__(words)
+        self.is_kept = is_kept
+
+
+def rescue_unwritten(
+    release: AnyRelease, what: str, reason: BaseException, *, out: Sequence[Path] = (), about: About | None = None
+) -> UnwrittenError:
+    """Keep finished tables that could not be written or shown, and say where. `out` is where they were to be."""
+    why = "interrupted" if isinstance(reason, KeyboardInterrupt) else words_of(reason)
+    stands = "" if release.reservation is None else " The charge to the ledger stands."
+    tables = [*release.tables.values()]
+    it, table = ("it", "table") if len(tables) == 1 else ("them", "tables")
+    try:
+        paths = keep(tables, about)
+    except OSError as error:
+        words = (
+            f"Nothing was released: {what} ({why}), and the finished {table} could not be kept elsewhere "
+            f"({words_of(error)}).{stands}"
+        )
+        return UnwrittenError(words, is_kept=False)
+    places = [os.path.abspath(file) for file in out] or ["FILE"] * len(paths)
+    options = [word for path, place in zip(paths, places, strict=True) for word in ("--kept", path, "--out", place)]
+    how = (
+        f"Move {it} to {'its' if len(tables) == 1 else 'their'} place"
+        if release.reservation is None
+        else f"To put {it} in place, run `{settle_command(release, *options)}`"
+    )
+    with_it = "with its statement, is" if len(tables) == 1 else "with their statement, are"
+    shown = ", ".join(repr(str(path)) for path in paths)
+    words = (
+        f"The budget is spent, but {what}: {why}. The finished {table}, {with_it} kept in {shown}."
+        f"{stands} {how}; do not release again."
+    )
+    return UnwrittenError(words, is_kept=True)
+
+
+def keep(releases: Sequence[Release], about: About | None = None) -> list[Path]:
+    """Write tables to new Parquet files with their statement that only their owner can read; OSError if nowhere.
+
+    All go into the first of these that can be written: `osgt` in the user's folder for state (`XDG_STATE_HOME`, or
+    `.local/state` in the home folder), and the folder for temporary files.
+    """
+    reason: Exception | None = None
+    for folder in _folders():
+        paths: list[Path] = []
+        try:
+            for release in releases:
+                paths.append(_keep(release, about or About(), folder))
+        except Exception as error:
+            reason = error
+            for path in paths:
+                path.unlink(missing_ok=True)
+        else:
+            return paths
+    assert reason is not None
+    raise OSError(words_of(reason)) from reason
+
+
+def _folders() -> Iterator[Path]:
+    state = os.environ.get("XDG_STATE_HOME")
+    yield (Path(state) if state else Path("~/.local/state").expanduser()) / "osgt"
+    yield Path(tempfile.gettempdir())
+
+
+def _keep(release: Release, about: About, folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entry = "" if release.reservation is None else f"{release.reservation.sequence}-"
+    descriptor, name = tempfile.mkstemp(prefix=f"release-{entry}", suffix=".parquet", dir=folder)  # mode 0600
+    path = Path(name)
+    try:
+        write_parquet(release.table, release.statement, about, path)
+        os.fsync(descriptor)
+    except BaseException:
+        path.unlink(missing_ok=True)  # pyarrow may have done it
+        raise
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def close_data(query: Any) -> None:
+    """Close the data of a query after its release."""
+    with suppress(Exception):  # whatever it is, it says nothing about the release
+        query.dataset.close()

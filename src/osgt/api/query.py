@@ -1,0 +1,302 @@
+"""Query: groups, bounds and aggregates, built step by step; nothing is read until `release`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from osgt.api.publish import check_release, make_release
+from osgt.api.release import Release, checked_texts
+from osgt.calibration import Part
+from osgt.facts import wording
+from osgt.limits.curve import Aim
+from osgt.limits.left_out_measures import left_out_measures
+from osgt.limits.misfits import declared_columns
+from osgt.noise import Family, family_of
+from osgt.noise.arguments import real_number
+from osgt.noise.error import Objective
+from osgt.plan.inputs import Planning
+from osgt.plan.joint import JointPlanning
+from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
+from osgt.query.about import About, ReportTexts
+from osgt.query.aggregates import Aggregate, Column, Methods
+from osgt.render.table_cards import query_card, query_line
+from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
+from osgt.support.numbers import with_article
+
+if TYPE_CHECKING:
+    from osgt.api.preview import Preview
+    from osgt.api.suggestion.suggestion import Suggestion
+
+
+@dataclass(frozen=True, eq=False)
+class Query(Methods):
+    """A request for a private table. Every method returns a new query; `plan` and `release` end the chain.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from osgt import Dataset
+    >>> rides = pa.table({"user": [1, 1, 2], "city": ["Bern", "Rome", "Rome"], "fare": [12.5, 8.0, 30.0]})
+    >>> data = Dataset(rides, privacy_unit="user")
+    >>> query = data.group_by("city", max_groups=2, max_rows_per_group=1, public_keys=["Bern", "Rome"]).count()
+    >>> release = query.sum("fare", bounds=(0, 50)).release(epsilon=1, delta=1e-6)
+    >>> release.to_arrow().column_names
+    ['city', 'count', 'count_low', 'count_high', 'fare_sum', 'fare_sum_low', 'fare_sum_high']
+    """
+
+    #: Plans that were made, since a release plans as well, and what is the same for every budget.
+    _planned: dict[Any, Plan] = field(default_factory=dict, init=False, repr=False)
+    _plannings: dict[Any, Planning] = field(default_factory=dict, init=False, repr=False)
+    #: Warnings that Python has shown.
+    _told: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def plan(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        interval: float | None = None,
+        column: str | None = None,
+        confidence: float = 0.95,
+        objective: Objective = "interval",
+        family: str | Family = "osgt",
+        charged: bool | None = None,
+        measure_left_out: bool = True,
+    ) -> Plan:
+        """The noise, the intervals and what would be charged at a budget. Reads no data.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The budget of the release, in total.
+        interval
+            Instead of `epsilon`: the half-width that the noise interval of `column` may have (the first count or sum
+            if no column is named). The plan then has the ε that it takes.
+        objective
+            What to make small: "interval", the half-widths that are shown; or, as for `calibrate`, "variance",
+            "mean_abs", ("quantile", p) or ("max", n). Of several columns the sum of weight·(error/shift)².
+        family
+            The noise family to choose from.
+        charged
+            Whether a ledger is charged, which takes a part of δ where groups are chosen by their size; if the data set
+            has one, unless told otherwise.
+        measure_left_out
+            Whether the release measures what its bounds leave out, for 2 % of the variance. It does not where they can
+            leave out nothing.
+        """
+        if delta is None:
+            raise ArgumentError("delta must be given: far below one over the number of units", argument="delta")
+        if (epsilon is None) == (interval is None):
+            raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
+
+        asked = self.asked(confidence, objective, family, measure_left_out=measure_left_out)
+        apart = self.dataset.ledger is not None if charged is None else charged
+
+        def plan_at(budget: float) -> Plan:
+            key = budget, delta, confidence, objective, asked.planning.family.name, apart, measure_left_out
+            if key not in self._planned:
+                [self._planned[key]] = make_plans([asked], budget, delta, charged=apart)
+            return self._planned[key]
+
+        if epsilon is None:
+            target = real_number("interval", interval, positive=True)
+            first = plan_at(1.0)  # refuses what is wrong with the rest
+            chosen = _chosen(first.columns, column)
+            width = first.columns[chosen].half_width or target  # about inversely proportional to ε
+            epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target), width / target)
+        found = plan_at(epsilon)
+        warn_caller(found.warnings, self._told)
+        return found
+
+    def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
+        """Gather the input of a plan."""
+        left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
+        return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
+
+    def planning(
+        self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
+    ) -> Planning:
+        """Gather everything that decides about the noise, except for the budget."""
+        key = confidence, objective, family_of(family)
+        if key not in self._plannings:
+            schema = self.dataset.table.schema()
+            columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
+            # Floats without nulls may still be NaN, which counts as missing.
+            complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
+            self._plannings[key] = Planning(
+                self.groups,
+                self.dataset.neighbours,
+                self.aggregates,
+                frozenset(complete),
+                objective,
+                confidence,
+                family_of(family),
+            )
+        return self._plannings[key]
+
+    def release(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        confidence: float = 0.95,
+        nonnegative: bool = False,
+        objective: Objective = "interval",
+        family: str | Family = "osgt",
+        measure_left_out: bool = True,
+    ) -> Release:
+        """Read the data and add the planned noise, once; `objective`, `family`, `measure_left_out` as for `plan`.
+
+        The budget is charged first if the data set has a ledger. `nonnegative=True` shows negative counts as 0, and
+        sums of values that cannot be negative; the other groups are lowered alike for that, so that the sum of the
+        column and all totals stay. Small groups come out too large on average, and large ones too small. The intervals
+        are those before that step, cut off at 0.
+        """
+        plan = self.plan(
+            epsilon,
+            delta,
+            confidence=confidence,
+            objective=objective,
+            family=family,
+            measure_left_out=measure_left_out,
+        )
+        warn_caller(plan.warnings, self._told)  # `plan` was called from here, and left it to this method
+        release = make_release(self, plan, nonnegative=nonnegative).tables[""]
+        warn_caller_after_charge(release.data_warnings)
+        return release
+
+    def check_release(self, plan: AnyPlan) -> None:
+        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
+        check_release(self, plan)
+
+    def suggest_bounds(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        release_epsilon: float | None = None,
+        release_delta: float | None = None,
+        aim: Aim = "error",
+        confidence: float = 0.95,
+    ) -> "Suggestion":
+        """Recommend the bounds that are not given, from noisy histograms over units. Private, and charged.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The budget of the suggestion, which is charged beside that of the release. A tenth of the release's budget,
+            or less, is enough; δ is of use only where groups are not public.
+        release_epsilon, release_delta
+            The budget that the release will have; ten times that of the suggestion if not given. If that has δ = 0, a
+            hundredth of the ledger's δ; without a ledger it stays open.
+        aim
+            What the bounds are for: "error", the least root mean square error; or "coverage", the least among bounds
+            that cut off so little that noise intervals also hold the numbers that nothing was cut off from: in nine of
+            ten groups no more than half a standard deviation of the noise, as far as the histograms tell.
+        """
+        return self._open().suggest_bounds(  # type: ignore[no-any-return]
+            epsilon,
+            delta,
+            release_epsilon=release_epsilon,
+            release_delta=release_delta,
+            aim=aim,
+            confidence=confidence,
+        )
+
+    def preview(self) -> "Preview":
+        """Preview what bounds cut off, exactly and so **not private**: for whoever may see the data and sets bounds.
+
+        Bounds that are not given yet can be left out: there is a line for each of many choices.
+        """
+        return self._open().preview()  # type: ignore[no-any-return]
+
+    @property
+    def tables(self) -> "dict[str, Query]":
+        """The queries of all tables: this one, without a name."""
+        return {"": self}
+
+    def about(self, texts: ReportTexts) -> About:
+        """The texts of a report on this query, checked."""
+        return checked_texts(self.tables, texts)
+
+    @property
+    def computed(self) -> "tuple[Query, ...]":
+        """The queries that the engine computes: this one."""
+        return (self,)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether no group is chosen by its size."""
+        return self.groups.shows_all
+
+    def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
+        """List the parts that a unit moves, weighted as the noise is shared out, by a formula and no calibration."""
+        return JointPlanning((self.planning(),)).rough_parts(epsilon, delta)
+
+    def __repr__(self) -> str:
+        return query_line(self, "Query")
+
+    def _repr_html_(self) -> str:
+        return query_card(self).html()
+
+    def with_aggregate(self, aggregate: Aggregate) -> Self:
+        """Add one more aggregate; refuse names that are taken and bounds that are too wide."""
+        if self.groups.max_rows is None and any(not measure.per_unit for measure in aggregate.measures):
+            return self._open().with_aggregate(aggregate)  # type: ignore[no-any-return]
+        taken = set(self.groups.by) | {
+            name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high")
+        }
+        for name in aggregate.names:
+            for column in (name, f"{name}_low", f"{name}_high"):
+                if column in taken:
+                    raise ArgumentError(
+                        f"name: there is a column {column!r} already; leave one out, or give it another name",
+                        argument="name",
+                    )
+        query = replace(self, aggregates=(*self.aggregates, aggregate))
+        query.planning().checked()
+        return query
+
+    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
+        """Add one more aggregate, whose bounds are open."""
+        return self._open().without_bounds(kind, arguments)
+
+    def _open(self) -> Any:
+        """Convert the query to an open one, whose bounds need not all be given."""
+        from osgt.api.suggestion.open_query import OpenQuery  # noqa: PLC0415 - it uses this class
+
+        return OpenQuery.of(self, max_groups=self.groups.max_groups, max_rows=self.groups.max_rows)
+
+    def limit_notes(self) -> list[str]:
+        """Say what each bound can cut off."""
+        unit, cuts = self.dataset.privacy_unit, []
+        one = with_article(unit)
+        if self.dataset.filters:
+            cuts.append("rows that where(…) leaves out are ignored")
+        if (most := self.groups.max_groups) and self.groups.by and not self.groups.each_row:
+            what = wording.as_clause(wording.groups_limit(unit, most))
+            cuts.append(f"max_groups = {most:,}: {what}; where that is common, counts and sums come out too small")
+        if self.groups.max_rows is not None and not self.groups.each_row:
+            what = wording.as_clause(wording.rows_limit(unit, self.groups.max_rows, by=bool(self.groups.by)))
+            cuts.append(f"max_rows_per_group = {self.groups.max_rows:,}: {what}")
+        cuts += [limits.words for aggregate in self.aggregates for limits in aggregate.limits]
+        if self.groups.public is not None:
+            cuts.append("public_keys: rows with other keys are ignored")
+        elif self.groups.by:
+            cuts.append("groups below the threshold are mostly left out, with all that is in them")
+        if not self.groups.each_row:
+            cuts.append(f"rows without {one} are ignored")
+        return list(dict.fromkeys(cuts))
+
+
+def _chosen(columns: Sequence[Column], name: str | None) -> int:
+    """The place of the column whose interval is asked for; if none is named, the first that has one for all groups."""
+    known = {column.name: i for i, column in enumerate(columns) if column.noise is not None}
+    chosen = next(iter(known), None) if name is None else name
+    if chosen not in known:
+        raise ArgumentError(
+            f"column must name a count or a sum for plan(interval=…), one of {list(known)}; got {name!r}: the "
+            "interval of a mean, a proportion or a quantile depends on the group",
+            argument="column",
+        )
+    return known[chosen]

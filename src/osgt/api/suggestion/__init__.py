@@ -1,0 +1,1 @@
+"""Recommended limits, from private histograms: charged like a release."""

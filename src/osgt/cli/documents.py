@@ -1,0 +1,173 @@
+"""Commands that write texts down: `osgt statement`, `osgt schema`, and the reference of the command line.
+
+`python -m osgt.cli.documents FOLDER` writes the reference into a folder of the docs.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from osgt.cli import app
+from osgt.cli.shared import Overwrite, clear_errors, command_target, say, terminal
+from osgt.support.files import written
+
+if TYPE_CHECKING:
+    from osgt.render.files.published import Published
+
+
+def statement(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Table of `osgt release`: .parquet, or .csv with its description.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print every parameter as JSON.")] = False,
+    csvw: Annotated[
+        bool, typer.Option("--csvw", help="Print the description of the table as CSV: CSV on the Web (W3C).")
+    ] = False,
+    registry: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write an entry for the Differential Privacy Deployments Registry: .yaml. What only you know is left "
+            "as marked blanks.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Show what a release promises, from its file alone.
+
+    Example: osgt statement release.parquet --registry entry.yaml
+    """
+    with clear_errors():
+        if as_json + csvw + (registry is not None) > 1:
+            raise ValueError("give one of --json, --csvw and --registry")
+        from osgt.render.files.published import read_published  # noqa: PLC0415 - the extra "tables"
+
+        found = read_published(file)
+        if as_json:
+            typer.echo(json.dumps(found.statement.to_dict(), indent=2, ensure_ascii=False))
+        elif csvw:
+            typer.echo(found.description or found.metadata(f"{file.stem}.csv"), nl=False)
+        elif registry is not None:
+            _write_entry(found, file, registry, overwrite=overwrite)
+        else:
+            _say(found)
+
+
+def _say(found: "Published") -> None:
+    from osgt.facts.columns import notes  # noqa: PLC0415 - the extra "tables"
+
+    console = terminal()
+    if found.about.title is not None:
+        say(console, f"{found.about.title}\n")
+    say(console, found.statement)
+    say(console, "\nColumns:")
+    for note in notes(found.statement.to_dict(), found.about):
+        unit = "" if note.unit is None else f" In {note.unit}."
+        say(console, f"  {note.name}: {note.words}{unit}")
+
+
+def _write_entry(found: "Published", file: Path, registry: Path, *, overwrite: bool) -> None:
+    from osgt.render.files.registry import BLANK, registry_yaml  # noqa: PLC0415 - the extra "tables"
+
+    suffixes = (".yaml", ".yml")
+    target = command_target("--registry", registry, overwrite=overwrite, suffixes=suffixes, apart=[str(file)])
+    text = registry_yaml(found.statement, found.about)
+    with written(target) as place:
+        place.write_text(text, encoding="utf-8")
+    blanks = sum(line.count(f"{BLANK}:") for line in text.splitlines())
+    say(terminal(), f"{registry}: {blanks} blanks are left for you, each marked {BLANK!r}.")
+
+
+def schema(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write; standard output if not given.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Print the JSON Schema of query files: with it, editors complete keys and mark mistakes.
+
+    Example: osgt schema --out query.schema.json, and as the first line of the query file: #:schema query.schema.json
+    """
+    with clear_errors():
+        from osgt.query.file.reference import query_file_schema  # noqa: PLC0415 - the extra "tables"
+
+        text = json.dumps(query_file_schema(), indent=2, ensure_ascii=False) + "\n"
+        if out is None:
+            typer.echo(text, nl=False)
+            return
+        target = command_target("--out", out, overwrite=overwrite, suffixes=(".json",))
+        with written(target) as place:
+            place.write_text(text, encoding="utf-8")
+
+
+PAGE = "options.md"
+
+_INTRODUCTION = """# Options of the commands
+
+<!-- Made by `python -m osgt.cli.documents docs/reference`, from the code: change it there. -->
+
+What `--help` says, for all commands. [The commands at a glance, and their exit codes](commands.md).
+"""
+
+
+def reference() -> str:
+    """The page in Markdown."""
+    root = typer.main.get_command(app)
+    return "\n".join([_INTRODUCTION, *_of_all(root, typer.Context(root, info_name="osgt"))])
+
+
+def _of_all(group: Any, context: Any) -> Iterator[str]:
+    for name, command in group.commands.items():
+        alone = command.make_context(name, [], parent=context, resilient_parsing=True)
+        if hasattr(command, "commands"):
+            yield from _of_all(command, alone)
+        else:
+            yield _of_one(alone)
+
+
+def _of_one(context: Any) -> str:
+    command = context.command
+    words, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+    call, _, rest = example.partition("\n\n")
+    text = f"## `{context.command_path}`\n\n{words.strip()}\n"
+    if call:
+        text += f"\n```\n{call.strip()}\n```\n"
+    if rest:
+        text += f"\n{rest.strip()}\n"
+    shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False) and each.name != "help"]
+    order = list(dict.fromkeys(map(_panel, shown)))
+    for panel, parameters in groupby(sorted(shown, key=lambda each: order.index(_panel(each))), key=_panel):
+        rows = "".join(f"| {_name(each)} | {_meaning(each)} |\n" for each in parameters)
+        text += f"\n| {panel.lower()} | meaning |\n|---|---|\n{rows}"
+    return text
+
+
+def _panel(parameter: Any) -> str:
+    return getattr(parameter, "rich_help_panel", None) or f"{parameter.param_type_name}s"
+
+
+def _name(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.name.upper()}`"
+    flags = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return f"`{flags} {parameter.metavar or ''}".rstrip() + "`"
+
+
+def _meaning(parameter: Any) -> str:
+    words = " ".join((parameter.help or "").split()).replace("|", r"\|").replace("<", "&lt;")
+    return f"{words} Required." if parameter.required else words
+
+
+def main(folder: str) -> None:
+    """Write the page into a folder."""
+    (Path(folder) / PAGE).write_text(reference(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,184 @@
+"""Spark: sessions and DataFrames, tables that a session knows, and files on request."""
+
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+import ibis.expr.schema as sch
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from osgt.data.engines.engine import Engine, decimal, digits_of, function, least_beyond, reduction
+from osgt.data.engines.source import PARQUET, Options, Source, check_file, check_names, is_rows, suffix_of, table_in
+from osgt.data.engines.spark.reading import text_files_as_view
+from osgt.data.engines.spark.sessions import (
+    check_session,
+    connection_to,
+    in_one_piece,
+    running_session,
+    session_for_files,
+    table_of_frame,
+)
+from osgt.data.engines.spark.where import SparkWhere
+
+#: Where Spark's own functions are.
+_BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
+
+#: Cells: as many as an integer of 64 bits can note beside its sign.
+CELLS = 63
+
+#: With more groups than that, units rarely have them in so many cells, and nothing would leave.
+_MOST_GROUPS = 32
+
+
+class Spark(Engine):
+    """Spark. It seeds the random numbers of every query by itself, and runs several queries at once."""
+
+    name = "spark"
+    title = "Spark"
+    backend = "pyspark"
+    takes = (
+        'a Spark DataFrame, a Spark session with table=, or with engine="spark" the name of a table or a path of '
+        "Parquet or CSV files"
+    )
+    dialect = SparkWhere
+    has_master = True
+
+    def opens(self, source: Any) -> bool:
+        return type(source).__module__.partition(".")[0] == "pyspark"
+
+    def opened(self, source: Any, options: Options) -> Source:
+        if isinstance(source, str | os.PathLike):
+            return self._open_named(os.fspath(source), options)
+        if not self.opens(source):
+            raise self.refused(source)
+        if type(source).__name__ != "DataFrame":
+            return Source(table_in(connection_to(source), options.table))
+        if source.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+            check_names(source.columns)
+        return Source(table_of_frame(connection_to(source.sparkSession), source))
+
+    def _open_named(self, name: str, options: Options) -> Source:
+        if options.table is None and not suffix_of(name):
+            return Source(connection_to(running_session(options.master)).table(name))
+        if not is_rows(name):
+            raise self.refused(name)
+        paths = check_file(name, options) if "://" not in name else []
+        connection = connection_to(session_for_files(options.master))
+        if suffix_of(name) in PARQUET:
+            return Source(connection.read_parquet(name))
+        return text_files_as_view(connection, name, paths, suffix_of(name), options)
+
+    def is_path(self, source: str) -> bool:
+        return super().is_path(source) and bool(Path(source).suffix)
+
+    def close(self, backend: Any) -> None:
+        """Sessions are shared with whoever else uses Spark in this process."""
+
+    def small_table(self, backend: Any, table: pa.Table) -> ir.Table:
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
+
+        # What Ibis holds in memory goes to Spark through pandas, where a null among whole numbers is lost.
+        # Spark by itself would take times without a zone for times in that of the session, and so convert the column
+        # that they are compared with: the hours that a clock skips there would be others.
+        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        return table_of_frame(backend, backend._session.createDataFrame(table, schema))
+
+    # Columns
+
+    def key_schema(self, table: ir.Table) -> sch.Schema:
+        """With zones: Spark tells times with a zone from those without; to Ibis they are one type."""
+        backend = table.get_backend()
+        fields = backend.raw_sql(backend.compile(table)).schema.fields
+        instants = {field.name for field in fields if field.dataType.typeName() == "timestamp"}
+        known = table.schema().items()
+        return sch.Schema({name: dt.Timestamp(timezone="UTC") if name in instants else dtype for name, dtype in known})
+
+    def public_key(self, column: ir.Value, dtype: dt.DataType) -> ir.Value:
+        """Times are what they should be: a cast to Ibis' one type for them may go through the clock of the session."""
+        return column if dtype.is_timestamp() else super().public_key(column, dtype)
+
+    def text_bytes(self, column: ir.Value) -> ir.Value:
+        return column.cast("binary")
+
+    def shown(self, keys: pa.Array, dtype: dt.DataType) -> pa.Array:
+        if pa.types.is_timestamp(keys.type) and keys.type.tz is not None and dtype.timezone is None:
+            return keys.cast(pa.timestamp("us", "UTC"))  # times with a zone: to Ibis they have none
+        return super().shown(keys, dtype)
+
+    # Numbers
+
+    def hashed(self, salt: int, columns: Sequence[ir.Value]) -> ir.Value:
+        return function("xxhash64", ibis.literal(salt, type="int64"), *columns, returns=dt.int64)
+
+    def total(self, numbers: Any) -> Any:
+        """Sums have 64 bits, and too large a one is an error: the upper and the lower bits apart never are."""
+        upper, lower = (part.sum().cast("decimal(28, 0)") for part in (numbers >> 16, numbers & 0xFFFF))
+        return upper * 2**16 + lower
+
+    def decimal_steps(self, column: ir.DecimalValue, step: Fraction, low: int, high: int) -> ir.IntegerValue:
+        """Rounded down to one more digit than a step has: ⌊y + ½⌋ = ⌊(⌊10·y⌋ + 5)/10⌋. Nothing is added to decimals."""
+        dtype, digits = column.type(), digits_of(step) + 1
+        least, most = low * step, high * step
+        if least > -least_beyond(dtype):
+            column = ibis.greatest(column, decimal(least, dtype))
+        if most < least_beyond(dtype):
+            column = ibis.least(column, decimal(most, dtype))
+        if digits < dtype.scale:
+            places = ibis.literal(digits, type="int32")
+            column = function("floor", column, places, returns=dt.Decimal(38, max(digits, 0)))
+        tenth = decimal(step / 10, dt.Decimal(max(1, abs(digits) + 1), max(digits, 0)))
+        tenths = function("div", column, tenth, returns=dt.int64)
+        return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
+
+    def sieved(self, rows: ir.Table, unit: str, max_groups: int) -> ir.Table:
+        """Remove the rows of groups that others of their unit come before: `max_groups` or more, by "choice".
+
+        They leave before the rows are sorted, which is slow. The hashes by which groups are chosen are put into cells,
+        in order, and a unit notes in one integer which cells its groups are in. Groups in different cells have
+        different hashes. So if `max_groups` cells before its own hold groups of its unit, a group is not among the
+        first `max_groups`. What stays is at least what is kept. Whether a row stays depends on the rows of its unit
+        alone, and those that stay are bounded as all would be: the promise does not rest on the sieve.
+        """
+        if max_groups > _MOST_GROUPS:
+            return rows
+        # From 0 to 1, and its root: cells are narrow at the beginning, where the first of many groups are.
+        place = (rows["choice"].cast("float64") * 2.0**-64 + 0.5).sqrt() * float(CELLS)
+        cell = ibis.least(place.floor().cast("int32"), ibis.literal(CELLS - 1, type="int32"))
+        one = ibis.literal(1, type="int8").cast("int64")
+        rows = rows.mutate(bit=function("shiftleft", one, cell, returns=dt.int64))
+        each = ibis.window(group_by=unit)
+        cells = reduction("bit_or", rows["bit"], returns=dt.int64).over(each)
+        rows = rows.mutate(cells=cells, unit_rows=rows.count().over(each))
+        before = function("bit_count", rows["cells"] & (rows["bit"] - 1), returns=dt.int32)
+        return rows.filter(before < max_groups).drop("bit", "cells")
+
+    # Queries
+
+    def single(self, backend: Any) -> Any:
+        return None
+
+    def replaced(self, backend: Any, names: list[str]) -> list[str]:
+        own = []
+        known = {row[0] for row in backend._session.sql("SHOW FUNCTIONS").collect()}
+        for name in known.intersection(names):
+            lines = [row[0] for row in backend._session.sql(f"DESCRIBE FUNCTION `{name}`").collect()]
+            classes = [line.removeprefix("Class: ") for line in lines if line.startswith("Class: ")]
+            if classes and not classes[0].startswith(_BUILT_IN):
+                own.append(name)
+        return sorted(own)
+
+    def understand(self, backend: Any, sql: str) -> None:
+        check_session(backend._session)  # a table of Ibis brings its own
+        backend.raw_sql(sql)  # planned here; run when its rows are asked for
+
+    def seed(self, backend: Any, number: float) -> None:
+        """Every query has a seed of its own."""
+
+    def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
+        # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
+        return in_one_piece(backend._session, lambda: backend.raw_sql(sql).toArrow())

@@ -1,0 +1,174 @@
+"""Sessions of Spark, which are left as they are with their settings, and answers of one piece from them.
+
+Spark computes again what a lost executor held, and need not find the same rows there. A unit is bounded in one task,
+and its groups are summed in others. If the first task is repeated when some of the others are through, these have
+counted the unit in groups of the first attempt, and the rest count it in groups of the second. Where the source gives
+the same rows both times these are the same groups. Where it does not (`dropDuplicates` keeps any of several rows, a
+database has moved on, `rand()`), the unit may be in twice as many as it is allowed. Spark goes back to the beginning
+only where it takes a stage for random, which it does not for any of these. So an answer of which a part was computed
+twice is thrown away unseen, and the query runs again.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from weakref import finalize
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from osgt.sampling.entropy import token
+from osgt.support.errors import ArgumentError, about, missing
+
+#: How often a query runs before it is given up.
+RUNS = 3
+
+#: How long to wait until Spark has written down what happened.
+_MILLISECONDS = 60_000
+
+#: Jobs and stages that Spark has to remember: a query has some ten, and others may run beside it.
+_REMEMBERED = 100
+
+
+def check_session(session: Any) -> None:
+    """Raise unless the session will tell what was computed twice: nothing must be charged where it does not."""
+    if ".connect." in type(session).__module__:
+        raise TypeError(
+            "a session of Spark Connect does not tell whether rows were read twice after an executor was lost, so the "
+            "bounds might not hold; use a session in this process: SparkSession.builder.master(…).getOrCreate()"
+        )
+    from py4j.clientserver import ClientServer  # noqa: PLC0415 - an extra
+
+    context = session.sparkContext
+    if not isinstance(context._gateway, ClientServer):  # a tag might go to the jobs of another thread
+        raise ValueError(
+            "with PYSPARK_PIN_THREAD=false Spark does not tell which jobs a release has run, so the bounds might not "
+            "hold; start Python without it"
+        )
+    for name in ("spark.ui.retainedJobs", "spark.ui.retainedStages"):
+        if int(context.getConf().get(name, "1000")) < _REMEMBERED:
+            raise ArgumentError(
+                f"{name} must be at least {_REMEMBERED}: otherwise Spark forgets whether rows were read twice after an "
+                "executor was lost, and the bounds might not hold",
+                argument=name,
+            )
+
+
+def in_one_piece(session: Any, work: Callable[[], pa.Table]) -> pa.Table:
+    """Run `work` on Spark, at most `RUNS` times, until every part of its answer was computed once."""
+    context, tag = session.sparkContext, f"osgt_{token(8)}"
+    spark = context._jsc.sc()
+    for run in range(RUNS):
+        before = max(_known_jobs(spark), default=-1)
+        context.addJobTag(f"{tag}_{run}")
+        try:
+            answer = work()
+        finally:
+            context.removeJobTag(f"{tag}_{run}")
+        if _knows_all(_known_jobs(spark), before) and not _computed_again(spark, f"{tag}_{run}"):
+            return answer
+    raise RuntimeError(
+        f"in none of {RUNS} runs of the query was it sure that Spark computed every part once: see why executors are "
+        "lost, or raise spark.ui.retainedJobs and spark.ui.retainedStages if these are low or very many jobs run at "
+        "once; then release again"
+    )
+
+
+def _known_jobs(spark: Any) -> set[int]:
+    """The numbers of the jobs that Spark still knows about, whoever started them."""
+    spark.listenerBus().waitUntilEmpty(_MILLISECONDS)
+    jobs = spark.statusStore().jobsList(None)
+    return {jobs.apply(i).jobId() for i in range(jobs.size())}
+
+
+def _knows_all(known: set[int], before: int) -> bool:
+    """Whether no job since the one with the number `before` is forgotten: Spark keeps a limited number of them."""
+    return known.issuperset(range(before + 1, max(known, default=before) + 1))
+
+
+def _computed_again(spark: Any, tag: str) -> bool:
+    """Whether some part of the jobs with this tag was computed twice, or may have been: Spark has forgotten it."""
+    tracker, store, computed = spark.statusTracker(), spark.statusStore(), []
+    jobs = list(tracker.getJobIdsForTag(tag))
+    if not jobs:  # every query has one, even where there are no rows
+        return True
+    # Jobs that run at once share the stages that they both need.
+    for number in {number for job in jobs for number in tracker.getJobInfo(job).get().stageIds()}:
+        try:
+            stage = store.lastStageAttempt(number)
+        except Exception:  # those that were skipped are the first that Spark forgets
+            return True
+        # Asked first: a stage that a job has computed counts as skipped once another one that shares it has ended.
+        if stage.attemptId() > 0:
+            return True
+        if stage.status().toString() != "SKIPPED":
+            # A stage that a later job repeats has another number, but makes the same last set of rows.
+            computed.append(max(map(int, stage.rddIds().mkString(",").split(","))))
+    return len(set(computed)) < len(computed)
+
+
+# Sessions and their tables
+
+#: What Spark takes for a master. Anything else ends its process with pages of its own.
+_MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+
+
+def connection_to(session: Any) -> Any:
+    """The session for Ibis, whose own way to connect sets the session's time zone and more."""
+    check_session(session)
+    ibis.pyspark  # noqa: B018 - its options are known once it is named
+    from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
+
+    backend = Backend(session)
+    backend._session, backend._mode = session, "batch"
+    return backend
+
+
+def running_session(master: str | None) -> Any:
+    """The session that runs already, as it is; otherwise one of our own, on this machine or at `master`."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise missing("Spark", "PySpark", "spark") from None
+    if master is not None and not _MASTER.fullmatch(master):
+        raise ArgumentError(
+            f"master must be local, local[4], spark://host:7077, k8s://https://host:443 or yarn, got {master!r}",
+            argument="master",
+        )
+    if SparkSession.getActiveSession() is not None:
+        return SparkSession.builder.getOrCreate()
+    builder = SparkSession.builder.appName("osgt").config("spark.ui.enabled", "false")
+    # What goes wrong comes as an exception; what Spark would print about it could quote values.
+    builder = builder.config("spark.log.level", "OFF").master(master or "local[*]")
+    try:
+        return builder.getOrCreate()
+    except Exception:
+        if master is None or master.startswith("local"):
+            raise OSError(
+                "Spark cannot be started on this machine: it needs Java, on the PATH or in JAVA_HOME"
+            ) from None
+        words = f"master: Spark cannot be started at {master!r}: check the address, and that it runs"
+        raise about("master", OSError(words)) from None
+
+
+def session_for_files(master: str | None) -> Any:
+    """A session with settings and views of its own, whatever else runs; its time zone is UTC."""
+    session = running_session(master).newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def table_of_frame(connection: Any, frame: Any) -> ir.Table:
+    """A Spark DataFrame under a name of its own, for as long as somebody uses it."""
+    view, session = f"osgt_{token(8)}", connection._session
+    frame.createOrReplaceTempView(view)
+    result: ir.Table = connection.table(view)
+    finalize(result.op(), _drop, session, view).atexit = False
+    return result
+
+
+def _drop(session: Any, view: str) -> None:
+    with suppress(Exception):  # the session has ended, and its views with it
+        session.catalog.dropTempView(view)

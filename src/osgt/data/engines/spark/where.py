@@ -1,0 +1,290 @@
+"""Conditions on Spark.
+
+In its ANSI mode, the default, operations fail where a value allows no answer; each has a form that gives NULL instead.
+Without that mode they give NULL or an answer by themselves, and are left as they are.
+"""
+
+import re
+from typing import Any, ClassVar
+
+from osgt.data.engines.spark.strings import check_pattern, spark_string
+from osgt.data.expressions.dialect import FIELDS, Dialect, Type
+from osgt.data.expressions.grammar import Grammar
+from osgt.data.expressions.tokens import Lexicon, by_name
+from osgt.data.expressions.tree import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    In,
+    Like,
+    Node,
+    Number,
+    Text,
+    Typed,
+    Unary,
+    Word,
+)
+
+_COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>"})
+_TYPES = by_name(
+    {
+        "BOOLEAN": "boolean",
+        "TINYINT": "tinyint byte",
+        "SMALLINT": "smallint short",
+        "INT": "int integer",
+        "BIGINT": "bigint long",
+        "DECIMAL": "decimal dec numeric",
+        "FLOAT": "float real",
+        "DOUBLE": "double",
+        "STRING": "string",
+        "DATE": "date",
+        "TIMESTAMP": "timestamp",
+        "TIMESTAMP_NTZ": "timestamp_ntz",
+    }
+)
+_KINDS = by_name(
+    {
+        "boolean": "boolean",
+        "integer": "tinyint smallint int bigint",
+        "decimal": "decimal",
+        "float": "float double",
+        "text": "string",
+        "date": "date",
+        "timestamp": "timestamp timestamp_ntz",
+        "interval": "interval",
+        "null": "void",
+    }
+)
+#: Digits of whole numbers when they become decimals.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_MOST_DIGITS = 38
+_TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
+_PLAIN = re.compile(r"[ -~]*")
+
+#: The functions that see nothing but their arguments.
+_FUNCTIONS = by_name(
+    {
+        "n": "abs ceil ceiling floor sign signum sqrt cbrt ln log10 log2 exp isnan",
+        "n?N": "round",
+        "n?n": "log",
+        "nn": "power pow mod",
+        "==*": "greatest least coalesce",
+        "==": "nullif ifnull nvl",
+        "b==": "if",
+        "a": "isnull isnotnull",
+        "t": "lower upper lcase ucase initcap length char_length character_length trim ltrim rtrim reverse ascii md5 "
+        "to_date to_timestamp try_to_timestamp",
+        "t?t": "btrim",
+        "tn": "left right",
+        "tn?n": "substring substr",
+        "tt": "contains startswith endswith instr locate position",
+        "ttt": "replace translate",
+        "aa*": "concat",
+        "taa*": "concat_ws",
+        "tN?t": "lpad rpad",
+        "tN": "repeat",
+        "tP": "regexp_like rlike regexp",
+        "tPT": "regexp_replace",
+        "tP?N": "regexp_extract",
+        "d": "year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear last_day",
+        "s": "hour minute second",
+        "Fd": "date_trunc",
+        "dN": "date_add date_sub dateadd",
+        "dd": "datediff date_diff",
+        "dT": "date_format",
+        "WWW": "make_date",
+        "": "now",
+    }
+)
+
+
+class SparkWhere(Dialect):
+    """The forms of operations that do not fail."""
+
+    engine = "Spark"
+    like_strict = True
+    grammar = Grammar(
+        concat_beside_plus=True,
+        comparisons=_COMPARISONS,
+        products=frozenset({"*", "/", "%"}),
+        powers=frozenset(),
+        matches=frozenset(),
+        likes=frozenset({"LIKE", "ILIKE", "RLIKE", "REGEXP"}),
+        types=_TYPES,
+    )
+    fields = FIELDS - {"ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM"}
+    functions = _FUNCTIONS
+    with_nan: ClassVar = {"float": "DOUBLE"}
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self.ansi = self._setting("spark.sql.ansi.enabled")
+
+    def _setting(self, name: str) -> bool:
+        return bool(self.backend._session.conf.get(name) == "true")
+
+    @property
+    def lexicon(self) -> Lexicon:
+        return Lexicon(
+            quote="`",
+            string=spark_string(
+                backslashes=not self._setting("spark.sql.parser.escapedStringLiterals"),
+                double_quotes=not self._setting("spark.sql.ansi.doubleQuotedIdentifiers"),
+            ),
+            operators=_COMPARISONS | {"+", "-", "*", "/", "%", "||", "::", "!"},
+            number=re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(L|S|Y|D|F|BD|l|s|y|d|f|bd)?", re.ASCII),
+            runs_together=False,
+        )
+
+    def check_text(self, text: str) -> None:
+        if "${" in text:
+            raise ValueError("Spark replaces ${…} before it reads anything; write it in another way")
+
+    def types_of(self, query: str) -> list[Type]:
+        names = [field.dataType.simpleString() for field in self.backend._session.sql(query).schema.fields]
+        return [Type(_KINDS.get(re.split(r"[ (<]", name)[0], "other"), name) for name in names]
+
+    def run(self, query: str) -> None:
+        self.backend._session.sql(query).collect()
+
+    def probes(self, node: Node) -> list[str]:
+        if isinstance(node, Binary) and node.operator == "RLIKE":
+            check_pattern(_value(node.right))
+            return [f"('' RLIKE {self.written(node.right)})"]
+        if isinstance(node, Call) and "P" in self.functions[node.name]:
+            check_pattern(_value(node.arguments[1]))
+            # With an empty alternative the pattern is found, and what is to be done with its groups is done.
+            pattern, rest = self.written(node.arguments[1]), node.arguments[2:]
+            result = f"concat('(?:', {pattern}, ')|')"
+            probes = [f"('' RLIKE {pattern})"]
+            if node.name in ("regexp_replace", "regexp_extract"):
+                probes.append(f"{node.name}('', {', '.join([result, *(self.written(argument) for argument in rest)])})")
+            return probes
+        if isinstance(node, Call) and node.name == "date_format":
+            return [f"date_format(TIMESTAMP '2020-01-01 00:00:00', {self.written(node.arguments[1])})"]
+        if isinstance(node, Cast | Binary | In | Between):
+            return self.cast_probes(node)
+        return super().probes(node)
+
+    def string(self, value: str) -> str:
+        if _PLAIN.fullmatch(value) and not set(value) & set("'\\$"):
+            return f"'{value}'"
+        # Backslashes, quotes and ${…} mean different things under different settings; bytes do not.
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+
+    def shown_string(self, value: str) -> str:
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+        return f"'{escaped}'"
+
+    def weekday(self, value: Node) -> Node:
+        return Binary("+", Call("weekday", (value,)), Number("1"))
+
+    def _like(self, node: Like) -> str:
+        escape = "" if node.escape in (None, "\\") else f" ESCAPE '{node.escape}'"
+        if node.escape in ("'", "$"):
+            raise ValueError("ESCAPE must be followed by another character")
+        return f"({self.written(node.value)} {node.operator} {self.string(node.pattern)}{escape})"
+
+    def _cast(self, node: Cast) -> str:
+        cast = "try_cast" if node.tolerant or (self.ansi and self.types) else "CAST"
+        return f"{cast}({self.written(node.value)} AS {node.type})"
+
+    def signed(self, node: Unary) -> str:
+        text = self.written(node.value)
+        if node.operator == "-" and self.ansi and self.kind(node.value) == "integer":
+            return f"try_subtract(0, {text})"
+        return f"({node.operator} {text})"
+
+    def calculated(self, node: Binary) -> str:
+        left, right = self.written(node.left), self.written(node.right)
+        if self.ansi and node.operator in _TRIED and self.types:
+            return f"{_TRIED[node.operator]}({left}, {right})"
+        return f"({left} {node.operator} {right})"
+
+    def compared(self, node: Binary) -> str:
+        self._check_alike(node.parts)
+        return super().compared(node)
+
+    def _in(self, node: In) -> str:
+        self._check_alike(node.parts)
+        return super()._in(node)
+
+    def _between(self, node: Between) -> str:
+        self._check_alike(node.parts)
+        return super()._between(node)
+
+    def _case(self, node: Case) -> str:
+        self._check_alike((*(value for _, value in node.branches), node.otherwise))
+        return super()._case(node)
+
+    def _check_alike(self, parts: tuple[Node, ...]) -> None:
+        """Raise if Spark would convert a value to a type that cannot hold it."""
+        if not self.types:
+            return
+        kinds = {self.kind(part) for part in parts}
+        if any(isinstance(part, Text) for part in parts) and kinds & {"integer", "decimal", "float", "boolean"}:
+            raise TypeError("write numbers and TRUE or FALSE without quotes")
+        if kinds >= {"date", "timestamp"} and any(self.kind(p) == "date" and not _is_fixed(p) for p in parts):
+            raise TypeError("a date and a time cannot be compared; cast one of them")
+        if "decimal" in kinds and "float" not in kinds:
+            self._check_digits(parts)
+
+    def _check_digits(self, parts: tuple[Node, ...]) -> None:
+        """Raise if no decimal has room for the digits of all numbers among the parts."""
+        sizes = [_digits(self.types[part].name) for part in parts if self.types[part].family == "number"]
+        if max(digits for digits, _ in sizes) + max(scale for _, scale in sizes) > _MOST_DIGITS:
+            raise TypeError("decimals of these lengths cannot be compared; cast one of them to double")
+
+    def _call(self, node: Call) -> str:
+        arguments = [self.written(argument) for argument in node.arguments]
+        if "=" in self.functions[node.name]:
+            self._check_alike(tuple(a for a in node.arguments if self.kind(a) != "boolean" or node.name != "if"))
+        if self.types:
+            written = self._total(node, arguments)
+            if written is not None:
+                return written
+        name = "locate" if node.name == "position" else node.name
+        return f"{name}({', '.join(arguments)})"
+
+    def size(self, text: str) -> str:
+        return f"octet_length({text})"
+
+    def _total(self, node: Call, arguments: list[str]) -> str | None:
+        """The functions that can fail, in a form that does not."""
+        if node.name in ("abs", "mod") and self.ansi:
+            if node.name == "mod":
+                return f"try_mod({', '.join(arguments)})"
+            if self.kind(node.arguments[0]) == "integer":
+                value = arguments[0]
+                return f"(CASE WHEN {value} < 0 THEN try_subtract(0, {value}) ELSE {value} END)"
+        if node.name == "to_date":
+            return f"{'try_cast' if self.ansi else 'CAST'}({arguments[0]} AS DATE)"
+        if node.name == "to_timestamp":
+            return f"try_to_timestamp({arguments[0]})"
+        if (
+            node.name in ("date_trunc", "date_format")
+            and self.kind(node.arguments[node.name == "date_trunc"]) == "date"
+        ):
+            at = int(node.name == "date_trunc")
+            date = arguments[at]
+            arguments[at] = f"(CASE WHEN {date} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {date} END)"
+            return f"{node.name}({', '.join(arguments)})"
+        return None
+
+
+def _value(node: Node) -> str:
+    return node.value if isinstance(node, Text) else ""
+
+
+def _is_fixed(node: Node) -> bool:
+    return isinstance(node, Typed | Word | Number)
+
+
+def _digits(name: str) -> tuple[int, int]:
+    """Digits before and behind the point."""
+    if name in _DIGITS:
+        return _DIGITS[name], 0
+    digits, _, scale = name.removeprefix("decimal(").rstrip(")").partition(",")
+    return int(digits) - int(scale), int(scale)

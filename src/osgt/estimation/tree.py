@@ -1,0 +1,168 @@
+"""Least squares over a tree: numbers that are the sums of others, some or all of them measured with independent noise.
+
+Every node is the sum of its children. Two passes give the estimates with the least variance (Hay, Rastogi, Miklau and
+Suciu 2010, here for any fan-outs, variances and unmeasured nodes): from the leaves up each node is weighed against what
+its children say about it, and from the root down the difference is shared out among the children by their variances.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
+
+from osgt.support.arrays import Floats
+
+#: Variances below count as this.
+_LEAST = 1e-250
+
+#: What is given for each level: nothing where the level is not measured.
+Levels = Sequence[ArrayLike | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Levels from the root down, or from several roots: how nodes hang together, and how exactly each is measured.
+
+    Parameters
+    ----------
+    parents
+        For each level but the first the place of each node's parent in the level above; any order will do.
+    variances
+        For each level the variance of the noise on each node, one number for all or one for each. None is for a level
+        that is not measured, infinity for a node that is not. A node without children must be measured.
+
+    Examples
+    --------
+    >>> tree = Tree([[0, 0, 0]], [1.0, 1.0])
+    >>> [level.ravel().tolist() for level in tree.estimates([[12.0], [3.0, 4.0, 1.0]])]
+    [[11.0], [4.0, 5.0, 2.0]]
+    >>> [level.tolist() for level in tree.variances_of_estimates]
+    [[0.75], [0.75, 0.75, 0.75]]
+    """
+
+    parents: Sequence[ArrayLike]
+    variances: Levels
+
+    def __post_init__(self) -> None:
+        if len(self.variances) != len(self.parents) + 1:
+            raise ValueError(
+                f"a tree of {len(self.variances)} levels has parents for all levels but the first, "
+                f"got {len(self.parents)}"
+            )
+        for level, noise in enumerate(self._noise):
+            if not np.all(noise >= 0):
+                raise ValueError("variances must be at least 0")
+            if np.any(np.isinf(noise) & (self._children[level] == 0)):
+                raise ValueError("a node without children must be measured")
+
+    @cached_property
+    def _up(self) -> list[NDArray[np.intp]]:
+        """Parents by level; none for the first level."""
+        return [np.zeros(0, np.intp), *(np.asarray(parents, dtype=np.intp) for parents in self.parents)]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of nodes in each level."""
+        below = [len(parents) for parents in self._up[1:]]
+        first = int(self._up[1].max(initial=0)) + 1 if below else 1
+        given = self.variances[0]
+        return [first if given is None or np.ndim(given) == 0 else len(np.asarray(given)), *below]
+
+    @cached_property
+    def _noise(self) -> list[Floats]:
+        given = (np.inf if noise is None else noise for noise in self.variances)
+        floats = [np.broadcast_to(np.asarray(v, dtype=np.float64), n) for v, n in zip(given, self.sizes, strict=True)]
+        # Without noise on both sides of a difference, too, there is something to share it out by.
+        return [np.where((noise >= 0) & (noise < _LEAST), _LEAST, noise) for noise in floats]
+
+    @cached_property
+    def _children(self) -> list[NDArray[np.intp]]:
+        """The number of children of each node."""
+        counted = [np.bincount(up, minlength=n) for up, n in zip(self._up[1:], self.sizes, strict=False)]
+        return [*counted, np.zeros(self.sizes[-1], np.intp)]
+
+    @cached_property
+    def _adding(self) -> list[csr_matrix]:
+        """Matrices that add up the children of each node: from a level to the one above."""
+        result = []
+        for level, up in enumerate(self._up[1:]):
+            ones, places = np.ones(len(up)), np.arange(len(up))
+            result.append(csr_matrix((ones, (up, places)), shape=(self.sizes[level], len(up))))
+        return result
+
+    @cached_property
+    def _passes(self) -> tuple[list[Floats], list[Floats], list[Floats]]:
+        """The quantities that both passes need, by level.
+
+        The weight of a node's own number against the sum of its children; the variance of what node and descendants
+        together say; and the share of its parent's difference that a node takes.
+        """
+        weights, below = [np.ones(n) for n in self.sizes], [noise.copy() for noise in self._noise]
+        for level in range(len(self.sizes) - 2, -1, -1):
+            summed = self._adding[level] @ below[level + 1]
+            own = self._noise[level]
+            inner = self._children[level] > 0
+            weights[level] = np.where(inner, summed / (np.where(inner, own, 0.0) + np.where(inner, summed, 1.0)), 1.0)
+            below[level] = np.where(inner, (1.0 - weights[level]) * summed, own)
+        shares = [np.zeros(self.sizes[0])]
+        for level, up in enumerate(self._up[1:]):
+            shares.append(below[level + 1] / (self._adding[level] @ below[level + 1])[up])
+        return weights, below, shares
+
+    @cached_property
+    def variances_of_estimates(self) -> list[Floats]:
+        """The variance of each node's estimate, by level."""
+        _, below, shares = self._passes
+        result = [below[0]]
+        for level, up in enumerate(self._up[1:]):
+            summed = self._adding[level] @ below[level + 1]
+            result.append(below[level + 1] - shares[level + 1] ** 2 * (summed - result[level])[up])
+        return result
+
+    def estimates(self, values: Levels) -> list[Floats]:
+        """The estimates of least variance, level by level: an array of nodes and columns for each.
+
+        `values` are the measured numbers, nodes by columns or one for each node; None where a level is not measured.
+        A value that is not measured may be anything. Parents are the sums of their children, but for the rounding of
+        floats.
+        """
+        columns = next((np.shape(given)[1:] for given in values if given is not None), ())
+        weights, _, shares = self._passes
+        own = []
+        for given, noise in zip(values, self._noise, strict=True):
+            known = np.zeros((len(noise), *columns)) if given is None else np.asarray(given, dtype=np.float64)
+            own.append(np.where(np.isfinite(noise)[:, None], known.reshape(len(noise), -1), 0.0))
+        sums = []
+        for level in range(len(own) - 2, -1, -1):
+            sums.append(self._adding[level] @ own[level + 1])
+            weight = weights[level][:, None]
+            own[level] = weight * own[level] + (1.0 - weight) * sums[-1]
+        for level, (up, total) in enumerate(zip(self._up[1:], reversed(sums), strict=True)):
+            own[level + 1] = own[level + 1] + shares[level + 1][:, None] * (own[level] - total)[up]
+        return own
+
+    def weights(self, asked: Levels) -> list[Floats]:
+        """Compute the coefficients of the measured numbers in Σ asked·estimate: nodes by columns, by level.
+
+        `asked` has the coefficients of the estimates in the same form; None is for a level that is not asked for. A
+        number that is not measured has the coefficient 0. The variance is the sum of weight²·variance.
+        """
+        columns = next((np.shape(given)[1:] for given in asked if given is not None), ())
+        weights, _, shares = self._passes
+        upward = []
+        for given, n in zip(asked, self.sizes, strict=True):
+            known = np.zeros((n, *columns)) if given is None else np.asarray(given, dtype=np.float64)
+            upward.append(known.reshape(n, -1).copy())
+        taken = []
+        for level in range(len(upward) - 2, -1, -1):
+            taken.append(self._adding[level] @ (shares[level + 1][:, None] * upward[level + 1]))
+            upward[level] += taken[-1]
+        result = upward
+        for level, (up, shared) in enumerate(zip(self._up[1:], reversed(taken), strict=True)):
+            passed = (1.0 - weights[level])[:, None] * result[level]
+            result[level] = weights[level][:, None] * result[level]
+            result[level + 1] = result[level + 1] + (passed - shared)[up]
+        return result

@@ -1,0 +1,1 @@
+"""The facts about a plan, a release and a ledger, and the sentences that say them."""

@@ -1,0 +1,160 @@
+"""The wording of releases, events and budgets, on a terminal and on a page. All texts are safe to print."""
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from osgt.facts import wording
+from osgt.ledger.replay import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
+from osgt.ledger.verification import Verification
+from osgt.support.numbers import counted, rounded_up
+from osgt.support.text import one_line, shortened
+
+#: Characters of a query that stands in for a title.
+_LONGEST = 120
+
+
+def who(record: ReleaseRecord | Event) -> str:
+    """Name the actor that is told, and the user of the database or the operating system where that is another."""
+    actor, user = one_line(record.actor), one_line(record.session_user)
+    return actor if actor == user or actor.startswith(f"{user}@") else f"{actor} (signed in as {user})"
+
+
+def what(release: ReleaseRecord) -> str:
+    """The title of a release, or its query."""
+    return one_line(release.title) if release.title else shortened(release.query, _LONGEST)
+
+
+def about(release: ReleaseRecord) -> str:
+    """The privacy unit and the table of a release, as far as they are known."""
+    unit = "" if release.unit is None else f"unit {one_line(release.unit)}"
+    table = "" if release.table is None else f"table {one_line(release.table)}"
+    return ", ".join(filter(None, (unit, table)))
+
+
+def outcome(release: ReleaseRecord) -> str:
+    """Say where the output of a release went; that it may be out where nobody has told the ledger."""
+    if release.output:
+        return f"→ {one_line(release.output)}"
+    return "no output is known: it may be out" if release.status == "reserved" else ""
+
+
+def when(record: ReleaseRecord | Event) -> str:
+    """The date and the time, to the second."""
+    return one_line(record.time)[:19].replace("T", " ")
+
+
+def figure(value: object) -> str:
+    """A number that was told with a release, if it was."""
+    return f"{value:.4g}" if isinstance(value, int | float) else "–"
+
+
+def used(share: float) -> str:
+    """A share of a budget that is used, never rounded down."""
+    return f"{_percent(share):g} %"
+
+
+def left(share: float) -> str:
+    """Write the share that is left of a budget when this one is used, never rounded up."""
+    return f"{round(100 - _percent(share), 1):g} %"
+
+
+def _percent(share: float) -> float:
+    return min(math.ceil(share * 1000) / 10, 100)
+
+
+def times(releases: Iterable[ReleaseRecord]) -> list[datetime]:
+    """List the times of the charges. Clocks may be wrong: the order of the chain is the one that counts."""
+    found: list[datetime] = []
+    for release in releases:
+        latest = found[-1] if found else datetime(1970, 1, 1, tzinfo=UTC)
+        found.append(max(moment(release.time) or latest, latest))
+    return found
+
+
+def budget(spending: Spending) -> str:
+    """The declared budget."""
+    return f"ε = {spending.budget_epsilon:g}, δ = {spending.budget_delta:g}"
+
+
+def proved(spending: Spending) -> str:
+    """The ε that is proved of all releases so far together, and under which condition."""
+    if math.isinf(spending.epsilon):
+        return "no ε is proved"
+    planned = spending.composition == "planned" and spending.releases > 0
+    return f"ε = {rounded_up(spending.epsilon)}{' if fixed in advance' if planned else ''}"
+
+
+def room(spending: Spending) -> str:
+    """Say how many more releases like the last one fit."""
+    count = spending.more_like_last
+    if count is None:
+        return "–"
+    if count == 0:
+        return "no more release like the last one"
+    least = "at least " if count >= MOST_COUNTED else ""
+    return f"{least}{count:,} more {'release' if count == 1 else 'releases'} like the last one"
+
+
+def so_far(spending: Spending) -> str:
+    """Say what is proved of the releases so far, and how many more fit, in sentences."""
+    if spending.releases == 0:
+        return "Nothing was released yet."
+    condition = "if they were fixed in advance" if spending.composition == "planned" else "whatever was seen in between"
+    what = "no ε is" if math.isinf(spending.epsilon) else f"ε = {rounded_up(spending.epsilon)} is"
+    return f"For all releases so far {what} proved, {condition}. There is room for {room(spending)}."
+
+
+def owners(spending: Spending) -> str:
+    """Name the units that a budget protects, and the tables that are about them."""
+    if spending.unit is None:
+        return "not declared yet"
+    tables = ", ".join(one_line(name or "a frame in memory") for name in spending.tables)
+    where = f"; {'table' if len(spending.tables) == 1 else 'tables'}: {tables}" if tables else ""
+    return f"{one_line(spending.unit)} ({spending.neighbours}){where}"
+
+
+def budget_facts(spending: Spending) -> list[tuple[str, str]]:
+    """The facts about a budget, each with its name."""
+    return [
+        ("Budget", budget(spending)),
+        ("Used", used(spending.share)),
+        ("Left", left(spending.share)),
+        ("Spent", proved(spending)),
+        ("Room for", room(spending)),
+        ("Releases", f"{spending.releases:,}"),
+        ("Protects", owners(spending)),
+    ]
+
+
+def checks(verification: Verification) -> str:
+    """Say how much a check has looked at."""
+    entries, sets = counted(verification.entries, "entry", "entries"), counted(len(verification.heads), "data set")
+    return f"{entries} of {sets}"
+
+
+def promise(spending: Spending, changes: Iterable[Event]) -> str:
+    """Say in plain words what a budget promises about all releases together."""
+    unit = "privacy unit" if spending.unit is None else one_line(spending.unit)
+    sentences = [
+        wording.promise(
+            unit,
+            spending.budget_epsilon,
+            spending.budget_delta,
+            change_one=spending.neighbours == "change_one",
+            each_row=unit == "row",
+            of="any result of all releases together",
+        )
+    ]
+    if spending.composition == "adaptive":
+        sentences.append(
+            "This holds for every analyst, who may choose each query and its budget after seeing all earlier answers."
+        )
+    else:
+        sentences.append("This holds if the noise of all releases was fixed before the first answer was seen.")
+    if any(event.after_outputs for event in changes):
+        sentences.append(
+            "The budget was changed after answers had been seen: the promise does not cover what was released before "
+            "and after that change together."
+        )
+    return " ".join(sentences)

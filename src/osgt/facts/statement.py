@@ -1,0 +1,291 @@
+"""Statement: what a release promises, in plain words and with every number needed to check it."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from osgt.data.rows import PrivateRows
+from osgt.facts import wording
+from osgt.facts.columns import MostlyNoise, columns_of
+from osgt.facts.plan_wording import choice, published_groups, totals
+from osgt.limits.left_out import NOTHING, LeftOut
+from osgt.limits.left_out_measures import left_out_measures
+from osgt.noise import written
+from osgt.noise.error import objective_text
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.publication import PublicationPlan
+from osgt.query.aggregates.base import QuerySpec
+from osgt.support.numbers import listed
+
+#: The values of a table's own statement beside those that all tables of a release have in common.
+_OWN = ("query", "columns", "left_out", "groups_shown", "mostly_noise")
+
+
+@dataclass(eq=False)
+class NoisyTable:
+    """A table with noise, and what its statement is about: plan, query, and what was left out."""
+
+    table: pa.Table
+    plan: Plan
+    query: QuerySpec
+    left_out: LeftOut | None
+
+    @property
+    def mostly_noise(self) -> MostlyNoise:
+        """The number of groups that are mostly noise, for each aggregate."""
+        return MostlyNoise.of(self.table, self.query.groups, self.plan.aggregates)
+
+    @property
+    def data_warnings(self) -> list[str]:
+        """The warnings where over 5 % was left out or does not fit its type, and where most groups are mostly noise."""
+        return [*([] if self.left_out is None else self.left_out.warnings), *self.mostly_noise.warnings]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings to read before the table is relied on; empty as a rule."""
+        return [*self.plan.warnings, *self.data_warnings]
+
+
+@dataclass(frozen=True)
+class Made:
+    """The circumstances in which a release was made: `reservation` is its entry in the ledger, if there is one."""
+
+    nonnegative: bool
+    date: datetime.datetime
+    version: str
+    reservation: str | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The promise of a release. `str` of it is for people, `to_dict` for programs."""
+
+    words: str
+    values: dict[str, Any]
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Statement":
+        """The statement of which these are the plain values."""
+        values = dict(plain)
+        return cls(values.pop("statement"), values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every parameter of the release, in plain values for JSON, and the words."""
+        return {"statement": self.words, **self.values}
+
+    def __repr__(self) -> str:
+        budget = f"epsilon={self.values['epsilon']:.15g}, delta={self.values['delta']:.15g}"
+        return f"Statement({budget}; print it to read it)"
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def table_statement(table: NoisyTable, made: Made) -> Statement:
+    """The statement of a table that is released alone."""
+    query, plan = table.query, table.plan
+    sentences = [
+        promise("This release", query, plan),
+        *about_limits(query),
+        *about_noise(plan.confidence),
+        *about_groups(table),
+        *table.mostly_noise.sentences,
+        *closing("release", query.dataset, made),
+        *(f"Warning: {warning}" for warning in plan.warnings),
+    ]
+    return Statement(" ".join(sentences), table_values(table, plan, made))
+
+
+def publication_statement(
+    tables: Mapping[str, NoisyTable], plan: PublicationPlan, made: Made
+) -> tuple[Statement, dict[str, Statement]]:
+    """The statement of tables with one budget: one promise, and what there is to know about each table.
+
+    Also as the file of each table has it: the same words, the values of the table, and the whole.
+    """
+    first = next(iter(tables.values())).query
+    each = {name: table_values(table, plan, made) for name, table in tables.items()}
+    common = common_values(first, plan, made)
+    values = common | {
+        "privacy": common["privacy"] | {"selection_delta": plan.selection_delta},
+        "tables": {
+            name: {key: own[key] for key in _OWN}
+            | {
+                "weight": plan.weights[name],
+                "measured_with": [other for other in _measured_with(plan, name) if other != name],
+                "privacy": {key: value for key, value in own["privacy"].items() if key not in common["privacy"]},
+            }
+            for name, own in each.items()
+        },
+        "warnings": [
+            *plan.warnings,
+            *(f"Table {name}: {text}" for name, table in tables.items() for text in table.data_warnings),
+        ],
+    }
+    whole = Statement("\n".join(_paragraphs(tables, plan, first, made)), values)
+    plain = whole.to_dict()
+    return whole, {
+        name: Statement(whole.words, {**own, "table": name, "publication": plain}) for name, own in each.items()
+    }
+
+
+def _paragraphs(tables: Mapping[str, NoisyTable], plan: PublicationPlan, first: QuerySpec, made: Made) -> Iterator[str]:
+    """The statement of several tables in words: what is true of all, of each table, and of what they share."""
+    subject = f"This publication of {len(tables)} tables ({listed([*tables])}) together"
+    yield " ".join([promise(subject, first, plan), *about_noise(plan.confidence)])
+    for name, table in tables.items():
+        noise = table.mostly_noise.sentences
+        yield " ".join([f"Table {name}:", *about_limits(table.query), *about_groups(table), *noise])
+    for block in dict.fromkeys(tuple(_measured_with(plan, name)) for name in tables):
+        if len(block) > 1:
+            yield f"What the tables {listed(block)} have in common is the same number in each of them."
+    yield " ".join(closing("publication", first.dataset, made))
+    yield from (f"Warning: {warning}" for warning in plan.warnings)
+
+
+def _measured_with(plan: PublicationPlan, name: str) -> list[str]:
+    """The tables that are measured with one, itself among them."""
+    return [other for other in plan if plan.block_of[other] == plan.block_of[name]]
+
+
+def public_query(query: QuerySpec) -> dict[str, Any]:
+    """The query as everybody may see it: the name of the table, not where it is kept."""
+    plain = query.to_dict()
+    plain["data"]["source"] = query.dataset.identity["name"] or query.dataset.origin
+    return plain
+
+
+def common_values(query: QuerySpec, plan: AnyPlan, made: Made) -> dict[str, Any]:
+    """Gather the values that are common to all tables that are released together."""
+    ledger = None if made.reservation is None else {"dataset": query.dataset.dataset, "reservation": made.reservation}
+    return {
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "privacy": {
+            "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
+            "unit": query.dataset.privacy_unit,
+            "unit_in_words": query.dataset.unit.in_words,
+            "neighbours": query.dataset.neighbours,
+            "neighbouring": query.groups.neighbouring(query.dataset.neighbours),
+            "noise_delta": plan.noise_delta,
+            "charge": plan.charge.to_dict(),
+        },
+        "confidence": plan.confidence,
+        "objective": objective_text(plan.objective),
+        "nonnegative": made.nonnegative,
+        "ledger": ledger,
+        "date": made.date.isoformat(timespec="seconds"),
+        "software": f"osgt {made.version}",
+    }
+
+
+def table_values(table: NoisyTable, whole: AnyPlan, made: Made) -> dict[str, Any]:
+    """Gather all facts about a table in plain values; `whole` is the plan of all that is released with it."""
+    common = common_values(table.query, whole, made)
+    return common | {
+        "query": public_query(table.query),
+        "columns": columns_of(table.query, table.plan),
+        "privacy": common["privacy"] | measured_values(table.plan),
+        "left_out": None if table.left_out is None else table.left_out.to_dict(),
+        "warnings": table.warnings,
+        "groups_shown": table.table.num_rows,
+        "mostly_noise": dict(table.mostly_noise.numbers),
+    }
+
+
+def measured_values(plan: Plan) -> dict[str, Any]:
+    """Gather the values of the choice of groups, of the measures and of their noise."""
+    return {
+        "selection_delta": plan.selection_delta,
+        "threshold": plan.threshold,
+        "chosen_by": plan.chosen_by,
+        "shown_size": plan.shown_size,
+        "choice_within_delta": plan.selection is not None and not plan.selection.charged_separately,
+        "measures": [
+            {
+                "measure": measure.words,
+                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
+                "noise": written(plan.laws[measure]),
+            }
+            for measure, part in plan.parts.items()
+        ]
+        + [
+            {
+                "measure": f"what is left out: {name}",
+                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
+                "noise": written(law),
+            }
+            for name, (law, part) in plan.noise.extra_noise.items()
+        ],
+        "numbers": plan.noise.scheme.in_words(),
+    }
+
+
+def promise(subject: str, query: QuerySpec, plan: AnyPlan) -> str:
+    """Say what is promised, and to whom."""
+    definition = wording.definition(plan.epsilon, plan.delta)
+    who = f"in total, for every {query.dataset.privacy_unit}"
+    return f"{subject} is {definition}, {who}. {promise_to(query.dataset, plan)}"
+
+
+def promise_to(data: PrivateRows, plan: AnyPlan, unit: str | None = None) -> str:
+    """Say what one unit can change; `unit` is the name that people have for it, if that is another."""
+    return wording.promise(
+        unit or data.privacy_unit,
+        plan.epsilon,
+        plan.delta,
+        change_one=data.neighbours == "change_one",
+        each_row=data.unit.each_row,
+    )
+
+
+def about_noise(confidence: float) -> list[str]:
+    """Say what the noise is, and what intervals tell."""
+    return [wording.NOISE, *wording.intervals(confidence)]
+
+
+def about_limits(query: QuerySpec) -> list[str]:
+    """Say how much of a unit counts in a table."""
+    groups = query.groups
+    most = groups.max_groups if groups.by else None
+    return wording.limits(query.dataset.privacy_unit, most, groups.max_rows, each_row=groups.each_row)
+
+
+def about_groups(table: NoisyTable) -> list[str]:
+    """Say what was left out of a table, and which groups are shown."""
+    query, plan, left_out = table.query, table.plan, table.left_out
+    sentences = about_totals(plan)
+    if query.dataset.derived:
+        sentences.append(wording.computed_columns({name: made.text for name, made in query.dataset.derived.items()}))
+    if left_out is not None:
+        sentences += left_out.sentences
+    elif left_out_measures(query.groups, query.aggregates) is None:
+        sentences.append(NOTHING)
+    sentences += published_groups(plan)
+    if (chosen := choice(plan)) is not None:
+        sentences.append(chosen)
+        asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
+        if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
+            sentences.append(wording.small_groups(str(plan.chosen_by)))
+    return sentences
+
+
+def about_totals(plan: Plan) -> list[str]:
+    """Say how totals come about, and what is true of them."""
+    if not plan.groups.levels:
+        return []
+    distinct = [name for aggregate in plan.aggregates if not aggregate.adds_up(plan.groups) for name in aggregate.names]
+    return [
+        *totals(plan),
+        *([wording.rest_of_chosen_groups(str(plan.chosen_by))] if plan.groups.public is None else []),
+        *([wording.distinct_units(distinct)] if distinct else []),
+    ]
+
+
+def closing(thing: str, dataset: PrivateRows, made: Made) -> list[str]:
+    """Say what was done to negative numbers, and whether a ledger was charged."""
+    negative = wording.negative_numbers(nonnegative=made.nonnegative)
+    return [*negative, wording.ledger(thing, dataset.dataset, made.reservation)]

@@ -1,0 +1,263 @@
+"""Every sentence that people read about a plan or a release, once, from plain facts.
+
+The views (statement, report, cards, terminal, CSV on the Web, Excel, registry, planner) choose and arrange. A sentence
+begins with a capital letter and ends with a full stop; `as_clause` makes it part of a longer one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
+
+NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
+
+INTERVALS_SHOW = "Intervals show the noise alone, neither what the limits left out nor errors in the data."
+
+NOT_MEASURED = "How much the limits left out was not measured. They work like this:"
+
+GIVEN_GROUPS = "The groups were given beforehand; all of them are published, also those without any rows."
+
+ESCAPED = "In CSV, text that a spreadsheet could take for a formula begins with an apostrophe (')."
+
+#: The sentence on rows that are units of their own.
+_EACH_ROW = "Every row counts as one unit, once: whoever has several rows is protected for each of them alone."
+
+_NEGATIVE = (
+    "Negative numbers are shown as 0, and the others of their column are lowered alike, so that the sum stays: small "
+    "groups come out too large on average, and large ones too small."
+)
+
+
+def as_clause(sentence: str) -> str:
+    """A sentence as part of a longer one."""
+    return sentence[:1].lower() + sentence[1:].removesuffix(".")
+
+
+def budget(epsilon: float, delta: float) -> str:
+    """Write ε and δ in full."""
+    return f"ε = {epsilon:.15g}, δ = {delta:.15g}"
+
+
+def cost(epsilon: float, delta: float, tables: int = 1) -> str:
+    """Say what a plan would charge."""
+    of_all = f" for {tables:,} tables together" if tables > 1 else ""
+    return f"Total cost{of_all}: {budget(epsilon, delta)}. No data were read."
+
+
+def definition(epsilon: float, delta: float) -> str:
+    """The kind of differential privacy, with its parameters."""
+    if delta > 0:
+        return f"(ε, δ)-differentially private with ε = {epsilon:.15g} and δ = {delta:.15g}"
+    return f"ε-differentially private with ε = {epsilon:.15g} (δ = 0)"
+
+
+def protected(unit: str, *, tables: int = 1) -> str:
+    """Say who is protected."""
+    return f"Every {unit} is protected by differential privacy{', in all tables together' if tables > 1 else ''}."
+
+
+def promise(
+    unit: str, epsilon: float, delta: float, *, change_one: bool, each_row: bool = False, of: str = "any result"
+) -> str:
+    """Say what one unit can change, at most; where δ is 0 there is no exception."""
+    rows, others = ("", "another") if each_row else ("all rows of ", "others")
+    change = f"Replacing {rows}one {unit} by {others}" if change_one else f"Adding or removing {rows}one {unit}"
+    but = f", except with a probability of about {one_in(delta)} (δ = {delta:.15g})" if delta > 0 else ""
+    return f"{change} changes the probability of {of} by at most a factor of {factor(epsilon)}{but}."
+
+
+def guess(unit: str, epsilon: float, delta: float, *, change_one: bool) -> str:
+    """State the promise as a limit on what somebody learns who found a thing about one unit as likely as not."""
+    sure = at_most_sure(epsilon)
+    if sure is None:
+        return f"With such an ε this hardly limits what can be learned about a single {unit}."
+    again = " (with the same exception)" if delta > 0 else ""
+    if change_one:
+        return (
+            f"In other words{again}: somebody who finds two versions of the data of one {unit} equally likely can be "
+            f"at most {sure} sure afterwards which one is right, whatever else they know."
+        )
+    return (
+        f"In other words{again}: somebody who finds it 50 % likely that a certain {unit} is in the data can be at most "
+        f"{sure} sure afterwards, whatever else they know."
+    )
+
+
+def ledger(thing: str, dataset: str | None, entry: str | None) -> str:
+    """Say whether a ledger was charged, and what that means."""
+    if entry is None:
+        weaker = "Every further release from the same data weakens the protection."
+        return f"This {thing} was not charged to a ledger. {weaker}"
+    return (
+        f"This {thing} was charged to a ledger (data set {dataset!r}, entry {entry}), which limits what all releases "
+        "from these data reveal together."
+    )
+
+
+def interval(confidence: float) -> str:
+    """Say what an interval contains."""
+    return f"Each interval contains the value without noise with a probability of at least {percent(confidence)}."
+
+
+def intervals(confidence: float) -> list[str]:
+    """Say what intervals contain, how many of them miss, and what they do not show."""
+    return [f"{interval(confidence)} {misses(confidence)}", INTERVALS_SHOW]
+
+
+def groups_limit(unit: str, most: int) -> str:
+    """Say what `max_groups` does."""
+    return f"{_one(unit)} in more than {counted(most, 'group')} is counted in {_of_them(most)}, chosen at random."
+
+
+def rows_limit(unit: str, most: int, *, by: bool) -> str:
+    """Say what `max_rows_per_group` does; `by` says whether there are groups."""
+    where = " in a group" if by else ""
+    return (
+        f"{_one(unit)} with more than {counted(most, 'row')}{where} is counted with {_of_them(most)}, chosen at random."
+    )
+
+
+def limits(unit: str, max_groups: int | None, max_rows: int | None, *, each_row: bool = False) -> list[str]:
+    """Say how much of one unit counts; `max_groups` is None where there are no groups."""
+    if each_row:
+        return [_EACH_ROW]
+    found = [] if max_groups is None else [groups_limit(unit, max_groups)]
+    if max_rows is not None:
+        found.append(rows_limit(unit, max_rows, by=max_groups is not None))
+    elif max_groups is None:
+        found.append(f"Every {unit} counts once.")
+    return found
+
+
+def _one(unit: str) -> str:
+    words = with_article(unit)
+    return words[:1].upper() + words[1:]
+
+
+def _of_them(number: int) -> str:
+    return "one of them" if number == 1 else f"{number:,} of them"
+
+
+def measured_limits(unit: str) -> str:
+    """Introduce the shares of what was left out."""
+    return (
+        f"So that no single {unit} counts too much, limits were set, and what exceeds them is left out. How much that "
+        "is was estimated, with noise as well (intervals in brackets):"
+    )
+
+
+def threshold(chosen_by: str, least: int, shown_size: int, often: float, unit: str | None = None) -> str:
+    """Say from which size on groups are published; with a unit, in the words that people have for it.
+
+    A group of `shown_size` is published so `often`.
+    """
+    what = f"number, counting each {unit} once," if unit and chosen_by == "units" else f"number of {chosen_by}"
+    return (
+        f"A group is published if its noisy {what} is at least {least:,}. A group of {shown_size:,} is published "
+        f"{percent(often)} of the time."
+    )
+
+
+def choice(selection_delta: float, *, apart: bool) -> str:
+    """Say what the choice of groups has to do with δ."""
+    if apart:
+        return f"δ = {selection_delta:.3g} of the total is charged for that choice."
+    return "Adding noise and choosing groups together keep within ε and δ."
+
+
+def small_groups(chosen_by: str) -> str:
+    """Say what is true of groups that are smaller than the threshold."""
+    return (
+        f"Smaller groups appear mostly where their noise is upward: their numbers of {chosen_by}, and what is computed "
+        "from these, are too large on average, and the intervals cover less often."
+    )
+
+
+def totals(levels: Sequence[str]) -> str:
+    """Say how totals come about where all groups are published."""
+    return (
+        f"Totals ({', '.join(levels)}) were measured from the same rows where that helps, and all levels estimated "
+        "together by least squares. Published numbers add up exactly; means are those of each group’s own sum and "
+        "count. Where negative numbers are shown as 0, others of the same total are lowered, so that totals stay."
+    )
+
+
+def total_of_chosen_groups(other: str) -> str:
+    """Say how the total comes about where groups are chosen; `other` is the name of the rest."""
+    return (
+        "The total of all rows has noise of its own; what is left of it beside the published groups is shown as "
+        f"“{other}”."
+    )
+
+
+def rest_of_chosen_groups(chosen_by: str) -> str:
+    """Say how far off the rest beside the published groups is."""
+    return (
+        "Groups are published where the noise happens to be upward, so that what is left comes out too small on "
+        f"average; it has no interval where it is made from the number of {chosen_by}."
+    )
+
+
+def distinct_units(names: Sequence[str]) -> str:
+    """Say that distinct units do not add up."""
+    return (
+        f"Distinct units ({', '.join(names)}) were counted for each level: they do not add up, since a unit can be in "
+        "several groups."
+    )
+
+
+def computed_columns(columns: Mapping[str, str]) -> str:
+    """Say how columns were computed."""
+    return f"Columns were computed from each row by itself: {'; '.join(f'{k} = {v}' for k, v in columns.items())}."
+
+
+def negative_numbers(*, nonnegative: bool) -> list[str]:
+    """Say what was done to negative numbers, if anything."""
+    return [_NEGATIVE] if nonnegative else []
+
+
+def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
+    """Say in how many groups each column is mostly noise; nothing if in none."""
+    found = {name: number for name, number in numbers.items() if number}
+    if not found:
+        return []
+    what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
+    if not has_keys:
+        return [f"Mostly noise: {listed(list(found))} ({what})."]
+    where = [f"{name} in {number:,}" for name, number in found.items()]
+    return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
+
+
+def mostly_noise_warnings(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
+    """Warn of columns that are mostly noise in more than half of the groups."""
+    return [
+        f"{name} is mostly noise in {number:,} of {counted(groups, 'group')}: use coarser groups, smaller limits or a "
+        "larger ε."
+        if has_keys
+        else f"{name} is mostly noise: use smaller limits or a larger ε."
+        for name, number in numbers.items()
+        if 2 * number > groups
+    ]
+
+
+def gains(objective: object, saved: Mapping[str, float], over: str) -> str:
+    """Say how much smaller the error is than with the other noises, and over what it is taken."""
+    what = {"variance": "Variance", "interval": "Intervals"}.get(str(objective), "Error")
+    less = "narrower" if objective == "interval" else "less"
+    others = [f"{round(100 * part, 1) + 0.0:.1f} % {less} than with {noise_name(name)}" for name, part in saved.items()]
+    whole = f" ({over})" if over else ""
+    return f"{what}{whole}: {', '.join(others)}."
+
+
+def noise_name(name: str) -> str:
+    """A noise beside that of a plan, by the name that people know: "Laplace noise of δ = 0"."""
+    plain = name.removesuffix(" (pure)")
+    return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
+
+
+def measured_beside(share: float, *, by_limits: bool, misfits: bool) -> str:
+    """Say that a release measures more than its columns, and what that takes of the variance."""
+    what = [
+        *(["how much the limits leave out"] if by_limits else []),
+        *(["how many values do not fit their declared types"] if misfits else []),
+    ]
+    return f"The release also measures {listed(what)}, which makes every variance {percent(share)} larger."

@@ -1,0 +1,388 @@
+"""The replay of a chain as its entries tell it: releases, other events, and the spending of a budget."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from osgt.ledger.account import check_told, stored_charge
+from osgt.ledger.headroom import Headroom, how_many
+from osgt.ledger.store import chain
+from osgt.ledger.store.chain import Entry, Fault, Fetched, damaged, many_records
+from osgt.ledger.store.schema import OWNERS_KINDS
+from osgt.ledger.subject import Owners, Subject, Table
+from osgt.privacy import Charge
+from osgt.privacy.filters.budget import Budget
+from osgt.privacy.filters.planned import Planned
+from osgt.privacy.filters.union import FilterState
+from osgt.privacy.profile import float_above
+from osgt.support.display import Displayed, views
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event: its kind, time and actor. `kind` is "open", "budget", "tables" or "restore"; `text` says it in words.
+
+    `epsilon` and `delta` are the budget from then on, where it was set; `after_outputs` is True if it was changed after
+    something had been released. `voided` are the entries that were declared void, which is of the kind "budget", too.
+    """
+
+    sequence: int
+    time: str
+    actor: str
+    session_user: str
+    kind: str
+    text: str
+    reason: str | None
+    epsilon: float | None
+    delta: float | None
+    after_outputs: bool
+    voided: tuple[int, ...] = ()
+
+
+def moment(time: object) -> datetime | None:
+    """The time of an entry. Times are only told: None if it is not one."""
+    try:
+        found = datetime.fromisoformat(str(time))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _event(entry: Entry) -> Event:
+    values = entry.values
+    budget = values.get("budget") or {}
+    return Event(
+        sequence=entry.sequence,
+        time=values["time"],
+        actor=values["actor"],
+        session_user=values["session_user"],
+        kind=entry.kind,
+        text=_words(entry.kind, values),
+        reason=values.get("reason"),
+        epsilon=budget.get("epsilon"),
+        delta=budget.get("delta"),
+        after_outputs=bool(values.get("after_outputs")),
+        voided=tuple(values.get("void") or ()),
+    )
+
+
+def _words(kind: str, values: dict[str, Any]) -> str:
+    match kind:
+        case "open":
+            unit = values["owners"]["unit"]
+            whose = "" if unit is None else f", for {unit}"
+            return f"opened with {_figures(values)}{whose}{_tables(values['owners'])}"
+        case "budget" if values.get("void"):
+            what = "entry" if len(values["void"]) == 1 else "entries"
+            return f"declared void, since nothing was released: {what} {', '.join(map(str, values['void']))}"
+        case "budget":
+            seen = "after answers had been seen" if values["after_outputs"] else "before anything was released"
+            return f"budget changed to {_figures(values)}, {seen}"
+        case "tables":
+            return f"tables declared{_tables(values)}"
+        case _:
+            lost = "charges were lost, so the budget counts as spent"
+            if not values.get("from_backup", True):
+                return lost
+            return (
+                f"restored from a backup: {lost if values['charges_unknown'] else 'it has all charges that are known'}"
+            )
+
+
+def _figures(values: dict[str, Any]) -> str:
+    budget = values["budget"]
+    return f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g} ({budget['composition']})"
+
+
+def _tables(values: dict[str, Any]) -> str:
+    names = [str(table["name"] or "a frame in memory") for table in values["tables"]]
+    return f"; {'table' if len(names) == 1 else 'tables'}: {', '.join(names)}" if names else ""
+
+
+#: Releases like the last one are counted up to this.
+MOST_COUNTED = 1000
+
+_STATUS = {"settle": "settled", "cancel": "cancelled"}
+
+#: The status of releases that count for nothing.
+_UNDONE = ("cancelled", "void")
+
+
+@dataclass(frozen=True)
+class ReleaseRecord:
+    """A release that was charged, and what became of it.
+
+    `status` is "reserved" (charged, no output known), "settled" (its output is durable), "cancelled" (nothing was read,
+    and the charge was taken back) or "void" (the owner has declared that it released nothing). `epsilon` and `delta`
+    are those that the release was asked for with, if it said them. `share_after` is the share of the budget that was
+    used when it was charged, this release included.
+    `actor` is who it says it was, `session_user` is who it was for the database or the operating system. `output` says
+    where the output went and `output_hashes` are the SHA-256 hashes of its files, in that order; `settled_by` is who
+    said so. Each note ends with who made it, and when.
+    """
+
+    sequence: int
+    time: str
+    actor: str
+    session_user: str
+    query: str
+    title: str | None
+    epsilon: float | None
+    delta: float | None
+    unit: str | None
+    neighbours: str | None
+    table: str | None
+    source: str | None
+    stored_charge: dict[str, Any]
+    status: str
+    settled_at: str | None
+    settled_by: str | None
+    statement_hash: str | None
+    output: str | None
+    output_hashes: tuple[str, ...]
+    notes: tuple[str, ...]
+    software: str
+    share_after: float
+
+    @cached_property
+    def charge(self) -> Charge:
+        """The charge that it took out of the budget."""
+        return stored_charge(self.stored_charge)
+
+    def __repr__(self) -> str:
+        what = f", {self.title!r}" if self.title else ""
+        return f"ReleaseRecord({self.sequence}, {self.time[:19]}{what}, {self.status})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "charge": plain.pop("stored_charge")}
+
+
+@dataclass(frozen=True)
+class Spending(Displayed):
+    """The spending of a budget: how much of it is used.
+
+    `epsilon` (at the declared δ) and `delta` (at the declared ε) are what is proved of all releases together: of an
+    adaptive budget by its filters, for every analyst; of a planned one by exact composition, for releases that were
+    fixed in advance. `share` is the share of the budget that is used, as the ledger decides by it: at 1 nothing fits
+    any more.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    share: float
+    selection_delta: float
+    budget_epsilon: float
+    budget_delta: float
+    composition: str
+    releases: int
+    unit: str | None
+    neighbours: str | None
+    tables: tuple[str | None, ...]
+    headroom: Headroom = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, name: str, headroom: Headroom, owners: Owners) -> "Spending":
+        """Compute the spending of a budget from the charges that stand against it."""
+        epsilon, delta = headroom.figures()
+        return cls(
+            dataset=name,
+            epsilon=epsilon,
+            delta=delta,
+            share=headroom.share(),
+            selection_delta=float_above(headroom.selection),
+            budget_epsilon=headroom.budget.epsilon,
+            budget_delta=headroom.budget.delta,
+            composition=headroom.budget.composition,
+            releases=headroom.releases,
+            unit=owners.unit,
+            neighbours=owners.neighbours,
+            tables=tuple(table.name for table in owners.tables),
+            headroom=headroom,
+        )
+
+    @cached_property
+    def more_like_last(self) -> int | None:
+        """The number of further releases like the last one that fit, up to `MOST_COUNTED`; None before the first."""
+        last = self.headroom.last
+        return None if last is None else how_many(self.headroom, last, MOST_COUNTED)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; None in place of an infinite ε."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "headroom"}
+        epsilon = self.epsilon if math.isfinite(self.epsilon) else None
+        return {**plain, "epsilon": epsilon, "more_like_last": self.more_like_last}
+
+    def __repr__(self) -> str:
+        spent = f"ε = {self.epsilon:.4g} of {self.budget_epsilon:.15g} at δ = {self.budget_delta:.15g}"
+        return f"Spending({self.dataset!r}; {spent}; share used: {self.share:.4g}; releases: {self.releases:,})"
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw what is used of the budget, and what is left. Returns the axes of Matplotlib."""
+        return views().plot(self, axes)
+
+
+@dataclass(frozen=True)
+class Overview(Displayed):
+    """A data set at one moment: its budget and what is used of it, all releases and all other events."""
+
+    spending: Spending
+    releases: list[ReleaseRecord]
+    events: list[Event]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of the budget that is used over time. Returns the axes of Matplotlib."""
+        return views().plot(self, axes)
+
+    def __repr__(self) -> str:
+        used = f"share used: {self.spending.share:.4g}"
+        return f"Overview({self.spending.dataset!r}; releases: {len(self.releases):,}; {used})"
+
+
+def _release(entry: Entry, end: dict[str, Any], notes: Sequence[str], is_void: bool) -> ReleaseRecord:
+    """The record of a release, from its charge and its end."""
+    values, subject = entry.values, entry.values["subject"]
+    table = subject["table"] or {}
+    return ReleaseRecord(
+        sequence=entry.sequence,
+        time=values["time"],
+        actor=values["actor"],
+        session_user=values["session_user"],
+        query=values["query"],
+        title=values["title"],
+        epsilon=values["epsilon"],
+        delta=values["delta"],
+        unit=subject["unit"],
+        neighbours=subject["neighbours"],
+        table=table.get("name"),
+        source=table.get("source"),
+        stored_charge=values["charge"],
+        status="void" if is_void else _STATUS.get(end.get("kind", ""), "reserved"),
+        settled_at=end.get("time"),
+        settled_by=end.get("actor"),
+        statement_hash=end.get("statement_hash"),
+        output=end.get("output"),
+        output_hashes=tuple(end.get("output_hashes", ())),
+        notes=tuple(notes),
+        software=values["software"],
+        share_after=_share(values["share"]),
+    )
+
+
+def _is_readable(entry: Entry) -> bool:
+    """Whether an entry that was declared void tells what others tell."""
+    try:
+        check_told(entry.kind, entry.values)
+        Subject.of(**entry.values["subject"])
+        return isinstance(entry.values["charge"], dict)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return False
+
+
+def _share(told: object) -> float:
+    """A share as an entry tells it; what cannot be one counts as all."""
+    return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) and math.isfinite(told) else 1.0
+
+
+#: Entries that say what the filters are left with.
+_WITH_STATE = ("open", "charge", "cancel", "budget")
+
+
+class Replay:
+    """A data set as its entries tell it: quickly, since nothing is decided by it.
+
+    Whether each decision was right is for `verify` to find out, and each process that charges checks it for itself
+    (`Account`).
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = list(entries)
+
+    @cached_property
+    def voided(self) -> frozenset[int]:
+        """The entries that the owner has declared void."""
+        return chain.find_voided(self.entries)
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """The events besides releases, in order."""
+        return [_event(entry) for entry in self.entries if entry.kind in OWNERS_KINDS]
+
+    @cached_property
+    def releases(self) -> list[ReleaseRecord]:
+        """The releases that were charged, in order, and what became of each."""
+        ends: dict[int, dict[str, Any]] = {}
+        notes: dict[int, list[str]] = {}
+        with many_records():
+            for entry in self.entries:
+                if entry.refers_to is None or entry.sequence in self.voided:
+                    continue
+                if entry.kind == "note":
+                    note = entry.values
+                    text = f"{note['text']} ({note['actor']}, {note['time'][:10]})"
+                    notes.setdefault(entry.refers_to, []).append(text)
+                else:
+                    ends[entry.refers_to] = entry.values
+            return [
+                _release(
+                    entry, ends.get(entry.sequence, {}), notes.get(entry.sequence, ()), entry.sequence in self.voided
+                )
+                for entry in self.entries
+                if entry.kind == "charge" and (entry.sequence not in self.voided or _is_readable(entry))
+            ]
+
+    @cached_property
+    def _standing(self) -> list[ReleaseRecord]:
+        return [release for release in self.releases if release.status not in _UNDONE]
+
+    @property
+    def headroom(self) -> Headroom:
+        """The budget and what stands against it, as the last entries say."""
+        latest = list(reversed(self.entries))
+        budget = next(Budget.from_dict(e.values["budget"]) for e in latest if e.kind in ("open", "budget"))
+        charges = [release.charge for release in self._standing]
+        if budget.shares is None:
+            state: FilterState | Planned = Planned.of(budget, charges)
+        else:
+            state = FilterState.from_dict(next(e.values["state"] for e in latest if e.kind in _WITH_STATE))
+        lost = next(
+            (str(e.values["time"]) for e in latest if e.kind == "restore" and e.values["charges_unknown"]), None
+        )
+        return Headroom(budget, state, len(charges), lost, charges[-1] if charges else None)
+
+    @property
+    def owners(self) -> Owners:
+        """The owners of the budget: as declared, and as the standing releases have said."""
+        owners = Owners.from_dict(self.entries[0].values["owners"])
+        standing = {release.sequence for release in self._standing}
+        seen: set[str] = set()
+        for entry in self.entries:
+            if entry.kind == "tables":
+                owners = owners.with_tables(entry.values["tables"])
+                seen.clear()
+            elif entry.sequence in standing:
+                subject = entry.values["subject"]
+                key = repr({**subject, "table": {**(subject["table"] or {}), "source": None}})
+                if key not in seen:  # the same again says nothing new
+                    seen.add(key)
+                    known = None if subject["table"] is None else Table.of(subject["table"])
+                    owners = owners.bound(Subject(subject["unit"], subject["neighbours"], known))
+        return owners
+
+
+def overview(fetched: Fetched) -> Overview:
+    """Make the overview from the entries of a data set; DamagedLedgerError if they do not lead to its head."""
+    head = fetched.head
+    try:
+        voided = chain.find_voided(fetched.entries)
+        told = Replay(chain.follow_links(fetched.entries, 0, fetched.first_link, head, voided))
+        return Overview(Spending.of(head.name, told.headroom, told.owners), told.releases, told.events)
+    except Fault as fault:
+        raise damaged(head.name, str(fault)) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise damaged(head.name, f"an entry cannot be read: {error!r}") from None

@@ -1,0 +1,1 @@
+"""Storage of the chain of a ledger: databases, locks, checkpoints and copies."""

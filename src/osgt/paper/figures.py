@@ -1,0 +1,386 @@
+"""Figures of the paper: 1 to 3 are about the distribution itself, 4 to 6 about the privacy loss of the noise."""
+
+import math
+
+import numpy as np
+
+from osgt.noise import OSGT, DiscreteOSGT
+from osgt.paper.drawing import Curve, Mark, Panel, Picture
+from osgt.paper.trio import Trio, alpha_turn, epsilon_turn, last_turn, log_ratio
+
+#: The schematic of Figure 1 has these parameters, up to its unit of length.
+SCHEMATIC_M = 0.6
+#: (m, σ²) of the two examples in one dimension.
+FIRST, SECOND = (3.0, 40.0), (2.0, 20.0)
+
+
+def law_of(example: tuple[float, float]) -> OSGT:
+    """The OSGT with the paper's (m, σ²)."""
+    m, variance_parameter = example
+    return OSGT(m, math.sqrt(variance_parameter))
+
+
+def figure_1() -> Picture:
+    """The schematic density, and beside it a distribution on the integers."""
+    m = SCHEMATIC_M
+    law, bell = OSGT(m, 1.0), OSGT.gaussian(1.0)
+    y = np.linspace(-5, 5, 401)
+    inner = law.pdf(y) / law.pdf(0.0) * math.exp(-(m**2) / 2)
+    outer = bell.pdf(np.abs(y) - m) / bell.pdf(0.0)
+    schematic = Panel(
+        "Two Gaussians at ±m, and the tails kept",
+        "y",
+        "",
+        (
+            Curve("kept: the OSGT", "osgt", y, inner, "area"),
+            Curve("left out", "gaussian", y, outer, "dotted"),
+        ),
+        xlim=(-5, 5),
+        ylim=(0, 1.1),
+        marks=(Mark(m, 1.0, "m", (5, 4)), Mark(-m, 1.0, "−m", (-18, 4))),
+        legend="upper left",
+    )
+    real = law_of(FIRST)
+    whole = DiscreteOSGT.from_rates(real.slope, real.curvature)
+    k, fine = np.arange(-20.0, 21.0), np.linspace(-20, 20, 401)
+    added = Panel(
+        "Added: the law on the integers (m = 3, σ² = 40)",
+        "y",
+        "probability",
+        (
+            Curve(f"on the integers, variance {whole.var():.4f}", "discrete", k, whole.pmf(k), "bars"),
+            Curve(f"on the reals, variance {real.var():.4f}", "osgt", fine, real.pdf(fine)),
+        ),
+        xlim=(-20, 20),
+        ylim=(0, 0.115),
+        added=True,
+        legend="upper left",
+    )
+    return Picture("figure-1", "The offset-symmetric Gaussian tails", (schematic, added))
+
+
+def figure_2() -> Picture:
+    """Variance against σ² for two m, and what it means in units of σ²."""
+    parameter = np.linspace(0.5, 100, 200)
+    curves = [Curve("V = σ² (Gaussian)", "gaussian", parameter, parameter, "dashed")]
+    for (m, _), noise in ((SECOND, "second"), (FIRST, "osgt")):
+        curves.append(
+            Curve(f"V(m, σ²), m = {m:g}", noise, parameter, np.array([law_of((m, v)).var() for v in parameter]))
+        )
+    on_integers = np.arange(5.0, 101.0, 5.0)
+    discrete = np.array([DiscreteOSGT(FIRST[0], math.sqrt(v)).var() for v in on_integers])
+    curves.append(Curve("added: on the integers, m = 3", "discrete", on_integers, discrete, "points"))
+    marks = tuple(
+        Mark(v, law_of((m, v)).var(), f"V({m:g}, {v:g}) = {law_of((m, v)).var():.4f}", offset)
+        for (m, v), offset in ((FIRST, (14.0, -16.0)), (SECOND, (14.0, -16.0)))
+    )
+    paper = Panel(
+        "Variance against the parameter σ²",
+        "σ²",
+        "variance V",
+        tuple(curves),
+        marks,
+        xlim=(0, 100),
+        ylim=(0, 100),
+        legend="upper left",
+    )
+    shape = np.linspace(0.0, 6.0, 241)
+    laws = [OSGT(z, 1.0) for z in shape]
+    variance = np.array([law.var() for law in laws])
+    information = np.array([law.fisher_information() for law in laws])
+    added = Panel(
+        "Added: one curve for all m and σ, and its price",
+        "m/σ",
+        "",
+        (
+            Curve("V/σ²: what the OSGT gains far out", "osgt", shape, variance),
+            Curve(
+                "V·Fisher information: what it loses with very many coordinates", "bound", shape, variance * information
+            ),
+            Curve("2: the Laplace end", "laplace", shape, np.full_like(shape, 2.0), "dotted"),
+        ),
+        xlim=(0, 6),
+        ylim=(0, 2.5),
+        added=True,
+        legend="upper right",
+    )
+    return Picture("figure-2", "Variance of the OSGT", (paper, added))
+
+
+#: A label, its colour and a distribution.
+_Named = tuple[tuple[str, str, OSGT | DiscreteOSGT], ...]
+
+
+def figure_3() -> Picture:
+    """Density and survival function against Gaussian and Laplace, and where the tails cross."""
+    trio = Trio.of(law_of(FIRST))
+    named = (("OSGT", "osgt", trio.osgt), ("Gaussian", "gaussian", trio.gaussian), ("Laplace", "laplace", trio.laplace))
+    grid = np.linspace(0.25, 40, 160)
+    from_gaussian = last_turn(lambda v: float(trio.osgt.logsf(v) - trio.gaussian.logsf(v)), grid)
+    from_laplace = last_turn(lambda v: float(trio.laplace.logsf(v) - trio.osgt.logsf(v)), grid)
+    return Picture(
+        "figure-3",
+        "Density and tail at m = 3, σ² = 40, all of variance 27.7047",
+        (_density(named), _survival(named), _tails(named, trio, from_gaussian, from_laplace)),
+        {"OSGT tail above the Gaussian's from y": from_gaussian, "Laplace tail above the OSGT's from y": from_laplace},
+    )
+
+
+def _density(named: _Named) -> Panel:
+    y = np.linspace(-20, 20, 801)
+    return Panel(
+        "(a) Density",
+        "y",
+        "f(y)",
+        tuple(Curve(label, noise, y, np.asarray(law.pdf(y))) for label, noise, law in named if isinstance(law, OSGT)),
+        xlim=(-20, 20),
+        ylim=(0, 0.14),
+    )
+
+
+def _survival(named: _Named) -> Panel:
+    whole = DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1]))
+    far, k = np.linspace(0, 40, 401), np.arange(0.0, 41.0, 2.0)
+    return Panel(
+        "(b) Survival function",
+        "y",
+        "P[Y > y]",
+        (
+            *(Curve(label, noise, far, np.asarray(law.sf(far))) for label, noise, law in named),
+            # On the integers P[Y > k] belongs to the middle between k and k + 1.
+            Curve("added: OSGT on the integers", "discrete", k + 0.5, np.asarray(whole.sf(k)), "points"),
+        ),
+        xlim=(0, 40),
+        ylim=(1e-14, 1),
+        ylog=True,
+    )
+
+
+def _tails(named: _Named, trio: Trio, from_gaussian: float, from_laplace: float) -> Panel:
+    """The tails in units of the Gaussian's, with the places where they cross."""
+    near = np.linspace(0, 20, 401)
+    return Panel(
+        "Added: tails in units of the Gaussian's",
+        "y",
+        "P[Y > y] / P[Gaussian > y]",
+        tuple(
+            Curve(label, noise, near, np.exp(np.asarray(law.logsf(near)) - trio.gaussian.logsf(near)))
+            for label, noise, law in named
+        ),
+        (
+            Mark(from_gaussian, 1.0, f"OSGT above the\nGaussian from y = {from_gaussian:.2f}", (2, -50)),
+            Mark(
+                from_laplace,
+                math.exp(float(trio.osgt.logsf(from_laplace) - trio.gaussian.logsf(from_laplace))),
+                f"Laplace above the\nOSGT from y = {from_laplace:.2f}",
+                (-86, 44),
+            ),
+        ),
+        xlim=(0, 20),
+        ylim=(0.3, 20),
+        ylog=True,
+        added=True,
+        legend="upper left",
+    )
+
+
+#: (m, σ²) and the number of coordinates of the paper's last example, and the ε at which it reads the curves.
+EIGHT, DIMENSIONS, READ_AT = (15.0, 630.0), 8, 0.9
+
+
+def _turns(trio: Trio, coordinates: int, end: float, name: str) -> dict[str, float]:
+    """Find the ε where OSGT overtakes the Gaussian, and where the Laplace of the same variance overtakes the OSGT."""
+    osgt, gaussian, laplace = trio.profiles(coordinates)
+    pure = float(laplace.epsilon(0.0))
+    below = pure * (1.0 - np.geomspace(0.98, 1e-9, 40))  # the Laplace's δ falls to 0 at the very end
+    return {
+        f"{name}: OSGT below the Gaussian from ε": epsilon_turn(osgt, gaussian, np.linspace(0.0, end, 25)),
+        f"{name}: Laplace below the OSGT from ε": epsilon_turn(laplace, osgt, below),
+        f"{name}: Laplace gives δ = 0 from ε": pure,
+    }
+
+
+def _one_dimension(example: tuple[float, float], letter: str, end: float) -> tuple[Panel, Curve, dict[str, float]]:
+    m, parameter = example
+    trio, whole = Trio.of(law_of(example)), Trio.of(DiscreteOSGT(m, math.sqrt(parameter)))
+    osgt, gaussian, laplace = trio.profiles()
+    epsilon = np.linspace(0, end, 241)
+    few = np.linspace(0, end, 25)
+    one, other = osgt.delta(epsilon), gaussian.delta(epsilon)
+    panel = Panel(
+        f"({letter}) m = {m:g}, σ² = {parameter:g}, V = {trio.osgt.var():.4f}",
+        "ε",
+        "δ(ε)",
+        (
+            Curve("OSGT", "osgt", epsilon, one),
+            Curve("Gaussian", "gaussian", epsilon, other),
+            Curve(
+                f"added: Laplace, δ = 0 from ε = {laplace.epsilon(0.0):.3f}",
+                "laplace",
+                epsilon,
+                laplace.delta(epsilon),
+                "dashed",
+            ),
+            Curve("added: OSGT on the integers", "discrete", few, whole.profiles()[0].delta(few), "points"),
+        ),
+        xlim=(0, end),
+        ylim=(1e-14, 1),
+        ylog=True,
+        legend="upper right",
+    )
+    advantage = Curve(f"m = {m:g}, σ² = {parameter:g}", "osgt", epsilon, np.exp(log_ratio(other, one)))
+    return panel, advantage, _turns(trio, 1, end, f"({letter})")
+
+
+def figure_4() -> Picture:
+    """δ(ε) in one dimension at two parameters, and the ratio of the two."""
+    first, ratio_1, turns_1 = _one_dimension(FIRST, "a", 1.2)
+    second, ratio_2, turns_2 = _one_dimension(SECOND, "b", 1.6)
+    ratio_2 = Curve(ratio_2.label, "second", ratio_2.x, ratio_2.y, "dashed")
+    level = np.array([0.0, 1.6])
+    turn_1, turn_2 = turns_1["(a): OSGT below the Gaussian from ε"], turns_2["(b): OSGT below the Gaussian from ε"]
+    added = Panel(
+        "Added: how many times smaller δ is with the OSGT",
+        "ε",
+        "δ of the Gaussian / δ of the OSGT",
+        (ratio_1, ratio_2, Curve("equal", "gaussian", level, np.ones(2), "dotted")),
+        (
+            Mark(turn_1, 1.0, f"Gaussian better\nbelow ε = {turn_1:.3f} (a)\nand {turn_2:.3f} (b)", (22, -40)),
+            Mark(turn_2, 1.0, "", (0, 0)),
+        ),
+        xlim=(0, 1.6),
+        ylim=(0.01, 1e5),
+        ylog=True,
+        added=True,
+        legend="upper left",
+    )
+    return Picture("figure-4", "Approximate differential privacy, Δ = 1", (first, second, added), turns_1 | turns_2)
+
+
+def figure_5() -> Picture:
+    """Rényi divergence, its bound of Theorem 2 and the Gaussian's; and all of them in units of the Gaussian's."""
+    trio, whole = Trio.of(law_of(FIRST)), Trio.of(DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1])))
+    osgt, gaussian, laplace = trio.profiles()
+    alpha = np.concatenate([1 + np.geomspace(0.01, 1, 20, endpoint=False), np.linspace(2, 100, 99)])
+    few = np.array([2.0, *range(10, 101, 10)])
+    exact, bound, rival = osgt.renyi(alpha), osgt.zcdp(alpha), gaussian.renyi(alpha)
+    paper = Panel(
+        "Divergence of order α, m = 3, σ² = 40",
+        "α",
+        "Rényi divergence",
+        (
+            Curve("OSGT, exact", "osgt", alpha, exact),
+            Curve("OSGT, bound of Theorem 2", "bound", alpha, bound, "dashed"),
+            Curve("Gaussian", "gaussian", alpha, rival),
+            Curve("added: OSGT on the integers", "discrete", few, whole.profiles()[0].renyi(few), "points"),
+        ),
+        xlim=(1, 100),
+        ylim=(0, 2),
+        legend="upper left",
+    )
+    grid = 1 + np.geomspace(1e-2, 99, 80)
+    turns = {
+        "OSGT below the Gaussian from α": alpha_turn(osgt.renyi, gaussian.renyi, grid),
+        "bound of Theorem 2 below the Gaussian from α": alpha_turn(osgt.zcdp, gaussian.renyi, grid),
+        "Laplace below the OSGT from α": alpha_turn(laplace.renyi, osgt.renyi, grid),
+        "bound of Theorem 2 least at α": _least_bound(trio),
+    }
+    first, second, third = list(turns.values())[:3]
+    added = Panel(
+        "Added: in units of the Gaussian's",
+        "α",
+        "divergence / α·Δ²/2V",
+        (
+            Curve("OSGT, exact", "osgt", alpha, exact / rival),
+            Curve("OSGT, bound of Theorem 2", "bound", alpha, bound / rival, "dashed"),
+            Curve("Gaussian", "gaussian", alpha, rival / rival),
+            Curve("Laplace", "laplace", alpha, laplace.renyi(alpha) / rival, "dashed"),
+        ),
+        (
+            Mark(first, 1.0, f"Gaussian better\nbelow α = {first:.2f}", (-84, -40)),
+            Mark(second, 1.0, f"bound better\nfrom α = {second:.1f}", (14, 24)),
+            Mark(
+                third,
+                float(osgt.renyi(third) / gaussian.renyi(third)),
+                f"Laplace better\nfrom α = {third:.1f}",
+                (-62, -44),
+            ),
+        ),
+        xlim=(1.01, 100),
+        ylim=(0, 2.5),
+        xlog=True,
+        added=True,
+        legend="upper right",
+    )
+    return Picture("figure-5", "Rényi divergence and zCDP, Δ = 1", (paper, added), turns)
+
+
+def _least_bound(trio: Trio) -> float:
+    """The order where α·ρ + constant/(α - 1) is least, from the bound at one order."""
+    profile = trio.profiles()[0]
+    rho = 0.5 * trio.osgt.curvature
+    constant = float(profile.zcdp(2.0)) - 2 * rho
+    return 1.0 + math.sqrt(constant / rho)
+
+
+def figure_6() -> Picture:
+    """Eight dimensions: the paper's conversion from Rényi divergence, and the exact δ(ε)."""
+    trio = Trio.of(law_of(EIGHT))
+    osgt, gaussian, laplace = trio.profiles(DIMENSIONS)
+    epsilon = np.linspace(0.0, 1.2, 33)
+    exact, rival, pure = osgt.delta(epsilon), gaussian.delta(epsilon), laplace.delta(epsilon)
+    bound, rival_bound = osgt.delta_from_renyi(epsilon), gaussian.delta_from_renyi(epsilon)
+    paper = _eight_dimensions(
+        "k = 8, m = 15, σ² = 630",
+        "δ(ε), a bound",
+        (
+            Curve("OSGT, from Rényi divergence", "osgt", epsilon, bound),
+            Curve("Gaussian, from Rényi divergence", "gaussian", epsilon, rival_bound),
+        ),
+        (float(osgt.delta_from_renyi(READ_AT)), float(gaussian.delta_from_renyi(READ_AT))),
+    )
+    few, whole = np.linspace(0.1, 1.2, 12), Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1])))
+    added = _eight_dimensions(
+        "Added: the exact δ(ε)",
+        "δ(ε)",
+        (
+            Curve("OSGT, exact", "osgt", epsilon, exact),
+            Curve("Gaussian, exact", "gaussian", epsilon, rival),
+            Curve(f"Laplace, exact; δ = 0 from ε = {laplace.epsilon(0.0):.3f}", "laplace", epsilon, pure, "dashed"),
+            Curve("OSGT on the integers, exact", "discrete", few, whole.profiles(DIMENSIONS)[0].delta(few), "points"),
+            Curve("the bounds of the left picture", "faint", epsilon, bound, "dotted"),
+            Curve("", "faint", epsilon, rival_bound, "dotted"),
+        ),
+        (float(osgt.delta(READ_AT)), float(gaussian.delta(READ_AT))),
+        added=True,
+    )
+    turns = _turns(trio, DIMENSIONS, 1.2, "k = 8")
+    first = turns["k = 8: OSGT below the Gaussian from ε"]
+    ratios = Panel(
+        "Added: bounds and truth",
+        "ε",
+        "ratio",
+        (
+            Curve("δ of the Gaussian / of the OSGT", "osgt", epsilon, np.exp(log_ratio(rival, exact))),
+            Curve("paper's bound / exact, OSGT", "bound", epsilon, bound / exact, "dashed"),
+            Curve("paper's bound / exact, Gaussian", "gaussian", epsilon, rival_bound / rival, "dashed"),
+            Curve("equal", "faint", np.array([0.0, 1.2]), np.ones(2), "dotted"),
+        ),
+        (Mark(first, 1.0, f"Gaussian better\nbelow ε = {first:.3f}", (14, -34)),),
+        xlim=(0, 1.2),
+        ylim=(0.03, 1e6),
+        ylog=True,
+        added=True,
+        legend="upper left",
+    )
+    return Picture("figure-6", "Eight dimensions, Δ = 1 in each, all of variance 398.2", (paper, added, ratios), turns)
+
+
+def _eight_dimensions(
+    title: str, what: str, curves: tuple[Curve, ...], read: tuple[float, float], *, added: bool = False
+) -> Panel:
+    """Curves over ε, with the δ of the OSGT and of the Gaussian where the paper reads them."""
+    places = ((-66.0, -10.0) if added else (-62.0, -10.0)), (8.0, 6.0)
+    marks = tuple(Mark(READ_AT, value, f"{value:.3g}", place) for value, place in zip(read, places, strict=True))
+    limits = (0.0, 1.2), (1e-20, 1.0)
+    return Panel(title, "ε", what, curves, marks, *limits, ylog=True, added=added, legend="lower left")

@@ -1,0 +1,266 @@
+"""Planning: which whole numbers to measure for what a query asks for, at a budget.
+
+Schemes are ranked by a formula, for noise of any shape and for each end of the family by itself. `plan.joint` has
+the noise.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+from osgt.calibration import Column, JointNoise, Part
+from osgt.calibration.joint import error_of, joint_noise, noise_of, profile_of
+from osgt.calibration.scale import ScaleSearch
+from osgt.data.unit import Neighbours
+from osgt.noise import Distribution, Family, IntegerDistribution, on_integers
+from osgt.noise.arguments import confidence_level
+from osgt.noise.error import Objective, measure
+from osgt.plan.schemes import Alternatives, RoughCost, Scheme
+from osgt.plan.structure import adds_up, measured_levels
+from osgt.privacy import PrivacyProfile
+from osgt.query.aggregates.base import Aggregate, Error
+from osgt.query.groups import Groups, Total, UnitsAt
+from osgt.query.measures import Measure, Units, Values
+from osgt.support.arrays import LARGEST_SHIFT
+
+#: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
+_NEAR, _COMPARED = 1.15, 3
+
+#: The scheme that measures every number as it is comes with them, unless its rough cost is so much larger.
+_FAR = 2.0
+
+#: A shape half-way between the ends.
+_MIDDLE = 0.5
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A scheme, and the noise of each number that is measured."""
+
+    scheme: Scheme
+    parts: dict[Measure, Part]
+    laws: dict[Measure, IntegerDistribution]
+    #: Σ weight·(error/unit)² over the columns.
+    error: float
+    #: Noise and parts of what is measured over all units, whatever groups they are in.
+    extra_noise: "dict[str, tuple[IntegerDistribution, Part]]" = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> "list[tuple[IntegerDistribution, Part]]":
+        """The pairs of a noise and its part, for all that is measured."""
+        return [*((self.laws[measure], part) for measure, part in self.parts.items()), *self.extra_noise.values()]
+
+
+def profile_of_pairs(pairs: Iterable[tuple[Distribution, Part]]) -> PrivacyProfile:
+    """The privacy loss of noise on parts."""
+    every = list(pairs)
+    return profile_of([law for law, _ in every], [part for _, part in every])
+
+
+def profile_of_all(noises: Iterable[Noise]) -> PrivacyProfile:
+    """The privacy loss of all the noise of tables that are released together."""
+    return profile_of_pairs(pair for noise in noises for pair in noise.pairs)
+
+
+@dataclass(frozen=True)
+class Planning:
+    """The aggregates and limits to plan for. `interval` is the confidence of the intervals that are shown."""
+
+    groups: Groups
+    neighbours: Neighbours
+    aggregates: tuple[Aggregate, ...]
+    complete: frozenset[str]
+    asked_objective: Objective
+    interval: float
+    family: Family
+    #: What every column counts for beside its own weight: where several tables have one budget, that of its table.
+    share: float = 1.0
+
+    def with_share(self, share: float) -> "Planning":
+        """Set what every column counts for beside its weight; which schemes are good does not depend on it."""
+        other = replace(self, share=share)
+        other.__dict__.update({name: getattr(self, name) for name in ("alternatives", "_cost")})
+        return other
+
+    @property
+    def objective(self) -> Objective:
+        """The error that is to be small: of intervals, the quantile at their confidence."""
+        return ("quantile", self.interval) if self.asked_objective == "interval" else self.asked_objective
+
+    @cached_property
+    def selector(self) -> Measure | None:
+        """The count by which groups are chosen; None if all groups are shown.
+
+        The one that a unit moves least: of units if it is asked for, else of rows or values. It is measured as it is.
+        """
+        if self.groups.shows_all:
+            return None
+        asked = [self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures]
+        counts = [measure for measure in asked if measure.counted is not None]
+        return min(
+            counts,
+            key=lambda measure: (self.groups.max_contribution(measure), isinstance(measure, Values)),
+            default=Units(),
+        )
+
+    def _same(self, measure: Measure) -> Measure:
+        return self.alternatives_of((), frozenset()).same(measure)
+
+    @cached_property
+    def errors(self) -> tuple[Error, ...]:
+        """The errors that are to be small. A count that groups are chosen by alone counts like a column."""
+        found = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
+        asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
+        if self.selector is not None and self.selector not in asked:
+            found.append(Error({self.selector: 1.0}, self.groups.max_contribution(self.selector), 1.0))
+        return tuple(found)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """The schemes that there are."""
+        asked = [measure for aggregate in self.aggregates for measure in aggregate.measures]
+        chosen = () if self.selector is None else (self.selector,)
+        return self.alternatives_of(tuple(dict.fromkeys([*asked, *chosen])), frozenset(chosen))
+
+    def alternatives_of(self, asked: tuple[Measure, ...], direct: frozenset[Measure]) -> Alternatives:
+        """The schemes for some numbers, of which some must be measured as they are."""
+        return Alternatives(asked, self.groups, self.neighbours, self.complete, direct)
+
+    def checked(self) -> None:
+        """Raise if there is nothing to measure, or if numbers get too large."""
+        confidence_level(self.interval)
+        if self.asked_objective != "interval":
+            measure(self.asked_objective)
+        if not self.aggregates:
+            raise ValueError("the query must ask for something, such as a count, a sum or a mean")
+        if not self._fits(self.alternatives.directly()):
+            raise ValueError(
+                "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"
+            )
+
+    def _fits(self, scheme: Scheme) -> bool:
+        moves = [self.groups.sensitivity(measure, self.neighbours) for measure in scheme.measured]
+        most = (
+            self.groups.max_groups_per_unit if self.groups.levels else 1
+        )  # a total may move by what a unit adds to all its groups
+        return all(shift * most <= LARGEST_SHIFT for each in moves for shift, _ in each)
+
+    def part(self, measure: Measure, alone: int = 0) -> Part | None:
+        """Find the part that a unit moves, if so many of its groups are its alone; None if it moves nothing."""
+        moves = self.groups.sensitivity(measure, self.neighbours, alone)
+        return Part(*moves[0], also=moves[1:]) if moves else None
+
+    def joint(self, scheme: Scheme) -> JointNoise:
+        """Set up the joint calibration of a scheme: its parts, its columns, the family and the objective."""
+        parts = [self.part(measure) for measure in scheme.measured]
+        columns = []
+        for error in [*self.errors, *self._errors_of_totals(scheme)]:
+            coefficients = scheme.coefficients(error)
+            columns.append(
+                Column(
+                    tuple(coefficients.get(measure, 0) for measure in scheme.measured),
+                    error.unit,
+                    error.weight * self.share,
+                )
+            )
+        return joint_noise(
+            [part for part in parts if part is not None],
+            discrete=True,
+            family=self.family,
+            objective=self.objective,
+            columns=columns,
+        )
+
+    def scheme(self, epsilon: float, delta: float) -> Scheme:
+        """The scheme that is best with noise of the best shape."""
+        cost = self._cost.at(epsilon, delta)
+        first = self._first(cost, _COMPARED)
+        near = [scheme for scheme in first if cost(scheme) <= _NEAR * cost(first[0])]
+        direct = self.alternatives.directly()
+        near += [direct] if cost(direct) <= _FAR * cost(first[0]) else []
+        near += [self._first(end, 1)[0] for end in (self._cost.gaussian, self._cost.laplace)]
+        different = {scheme.key: scheme for scheme in near}
+        return self._least([self.with_totals(scheme) for scheme in different.values()], epsilon, delta)
+
+    def scheme_at(self, end: str) -> Scheme:
+        """The scheme that is best with noise of one end of the family."""
+        cost = self._cost.gaussian if end == self.family.ends[0].name else self._cost.laplace
+        return self.with_totals(self._first(cost, 1)[0])
+
+    def with_totals(self, scheme: Scheme) -> Scheme:
+        """The scheme with the totals that are worth measuring, of the numbers that add up, and all distinct units."""
+        levels = self.groups.levels
+        if not levels:
+            return scheme
+        distinct: list[Measure] = []
+        if any(not aggregate.adds_up(self.groups) for aggregate in self.aggregates):
+            distinct = [Total(UnitsAt(level.by), level) for level in levels]
+        return scheme.with_totals([*distinct, *self._totals_worth_measuring(scheme, distinct)])
+
+    def _totals_worth_measuring(self, scheme: Scheme, distinct: list[Measure]) -> list[Measure]:
+        """The totals of the numbers that add up, on the levels where a measurement helps."""
+        adding = [aggregate for aggregate in self.aggregates if aggregate.adds_up(self.groups)]
+        used = {own for aggregate in adding for asked in aggregate.measures for own in scheme.combined[asked]}
+        numbers = [measure for measure in scheme.measured if adds_up(measure) and measure in used]
+        if not numbers:
+            return []
+        rest = [measure for measure in scheme.measured if measure not in numbers] + distinct
+        others = math.fsum(math.sqrt(n) for each in rest for _, n in self.groups.sensitivity(each, self.neighbours))
+        worth = measured_levels(self.groups, self.neighbours, numbers[0], measures=len(numbers), others=others)
+        return [Total(number, level) for number in numbers for level in worth]
+
+    def _errors_of_totals(self, scheme: Scheme) -> list[Error]:
+        """Weigh the totals: each counts as much as the heaviest column of its groups, times what its level says."""
+        found = []
+        for total in scheme.measured:
+            if isinstance(total, Total):
+                base = Units() if isinstance(total.base, UnitsAt) else total.base
+                weights = [error.weight for error in self.errors if base in scheme.coefficients(error)]
+                weight = max(weights, default=1.0) * total.level.weight
+                found.append(Error({total: 1.0}, self.groups.max_contribution(total), weight))
+        return found
+
+    def rough_scheme(self, epsilon: float, delta: float) -> Scheme:
+        """The scheme that looks best, by the formula alone."""
+        return self.with_totals(self._first(self._cost.at(epsilon, delta), 1)[0])
+
+    @cached_property
+    def _cost(self) -> RoughCost:
+        return RoughCost(self.groups, self.neighbours, self.errors)
+
+    def _first(self, cost: Callable[[Scheme], float], number: int) -> list[Scheme]:
+        """The best schemes by a cost, of those that measure nothing too large."""
+        return list(islice(filter(self._fits, self.alternatives.ranked(cost)), number))
+
+    def _least(self, schemes: Sequence[Scheme], epsilon: float, delta: float) -> Scheme:
+        """The best of some schemes, by an estimate for a shape between the ends."""
+        if len(schemes) == 1 or delta == 0:
+            return schemes[0]
+
+        def error(scheme: Scheme) -> float:
+            joint = self.joint(scheme)
+            scale = math.exp(ScaleSearch(joint, epsilon, delta).roughly(_MIDDLE))
+            return joint.rough_error(_MIDDLE, scale, "variance")
+
+        return min(schemes, key=error)
+
+    def noise(self, scheme: Scheme, laws: Sequence[Distribution]) -> Noise:
+        """The noise of what a scheme measures, given its distributions in order."""
+        joint = self.joint(scheme)
+        named = {measure: on_integers(law) for measure, law in zip(scheme.measured, laws, strict=True)}
+        parts = dict(zip(scheme.measured, joint.parts, strict=True))
+        error = error_of(list(named.values()), joint.columns, self.objective)
+        return Noise(scheme, parts, named, error)
+
+    def as_shown(self, noise: Noise) -> tuple[float, float]:
+        """The error, by the intervals as they will be shown if these are what is to be small."""
+        if self.asked_objective != "interval":
+            return noise.error, noise.error
+        laws = list(noise.laws.values())
+        widths = [
+            column.weight * (noise_of(laws, column).half_width(self.interval) / column.unit) ** 2
+            for column in self.joint(noise.scheme).columns
+        ]
+        return math.fsum(widths), noise.error

@@ -1,0 +1,1 @@
+"""Queries: groups, keys, levels and the whole numbers that each aggregate measures."""

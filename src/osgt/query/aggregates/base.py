@@ -1,0 +1,325 @@
+"""The base of all aggregates: the whole numbers they need, their columns, the noise, and what their bounds cut off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from osgt.data.rows import PrivateRows
+from osgt.estimation.intervals import Numbers
+from osgt.estimation.rounding import with_sum_kept
+from osgt.noise.many import NoiseSum
+from osgt.query.groups import Groups
+from osgt.query.measures import Measure
+from osgt.query.quantiles import NoisyTree
+from osgt.query.values import ValueGrid
+
+#: Whole numbers, one row for each group, and what they are to be divided by.
+Quotient = tuple[NDArray[np.int64], int]
+
+#: Sizes of a group for which intervals of means and variances are told.
+_SIZES = (100, 1_000, 10_000)
+
+
+#: Whole numbers from 0 on.
+_COUNTS = ValueGrid("integer", Fraction(1), 0, 1)
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The whole numbers that aggregates ask for, with noise: one row for each group, and the noise of each.
+
+    This is all that an aggregate sees of a release. How the numbers came about, and what is measured for them, is the
+    plan's business.
+    """
+
+    values: Mapping[Measure, Quotient]
+    noises: Mapping[Measure, NoiseSum]
+    confidence: float
+    nonnegative: bool
+    #: For quantiles: the tree of ranges that they are read from.
+    trees: Mapping[Measure, NoisyTree] = field(default_factory=dict)
+    #: Whole numbers to show in place of the nearest ones, where numbers are to add up.
+    whole: Mapping[Measure, NDArray[np.int64]] | None = None
+
+    def noise(self, asked: Measure) -> NoiseSum:
+        """The distribution of the noise on each number of a measure."""
+        return self.noises[asked]
+
+    def numbers(self, asked: Measure) -> list[Numbers]:
+        """The numbers of a measure, in order: most measures have one, bins have several."""
+        values, of = self.values[asked]
+        shown = None if self.whole is None else self.whole[asked]
+        return [
+            Numbers(values[:, i], self.noise(asked), of, None if shown is None else shown[:, i])
+            for i in range(values.shape[1])
+        ]
+
+    def number(self, asked: Measure) -> Numbers:
+        """The one number of a measure."""
+        [one] = self.numbers(asked)
+        return one
+
+    def in_groups(self, values: Mapping[Measure, Sequence[int]]) -> "Noisy":
+        """Replace the numbers by those of some groups, and keep the noise."""
+        given = {measure: (np.array(numbers)[:, None], 1) for measure, numbers in values.items()}
+        return replace(self, values=given, nonnegative=False, whole=None)
+
+
+@dataclass(frozen=True)
+class Error:
+    """The terms of the error of a column: the noise of Σ coefficient·number, in units of `unit`."""
+
+    coefficients: Mapping[Measure, float]
+    unit: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Column:
+    """The accuracy of a column, known beforehand: its noise in steps of `step`, or the half-widths by group size.
+
+    Of a quantile it is the half-width in ranks: what that means for the value depends on the data.
+    """
+
+    name: str
+    kind: str
+    confidence: float
+    noise: NoiseSum | None = None
+    step: Fraction = Fraction(1)
+    by_size: Mapping[int, float] | None = None
+    ranks: float | None = None
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation of the noise; None if it depends on the size of the group."""
+        return None if self.noise is None else self.noise.std() * float(self.step)
+
+    @property
+    def half_width(self) -> float | None:
+        """The half-width of the noise interval; None if it depends on the size of the group."""
+        return None if self.noise is None else self.noise.half_width(self.confidence) * float(self.step)
+
+    @property
+    def width(self) -> float:
+        """A half-width to compare with that of another plan: in ranks for a quantile, in a large group for a ratio.
+
+        Other figures of the same column are in the same proportion.
+        """
+        if self.ranks is not None:
+            return self.ranks
+        return (self.half_width or 0.0) if self.by_size is None else max(self.by_size.items())[1]
+
+    def excess(self, target: float) -> float:
+        """Above 0 as long as the half-width exceeds the target, and the more so the larger the noise is."""
+        if self.noise is None:
+            raise TypeError(f"the noise of {self.name} depends on the size of the group")
+        return self.noise.excess(self.confidence, Fraction(target) / self.step)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "std": self.std,
+            "half_width": self.half_width,
+            "half_width_in_ranks": self.ranks,
+            "half_width_by_size": {str(size): half for size, half in (self.by_size or {}).items()},
+        }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The least and the largest value of a column that an aggregate takes as it is, and what becomes of the others."""
+
+    column: str
+    low: float
+    high: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One or more columns of a release. A larger `weight` means less noise here and more elsewhere."""
+
+    kind: ClassVar[str]
+
+    name: str
+    weight: float
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that it is made of."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns, without the ends of the intervals."""
+        return [self.name]
+
+    def adds_up(self, groups: Groups) -> bool:
+        """Whether the numbers of groups add up to those of all their rows; distinct units may not."""
+        return True
+
+    @property
+    def clipping(self) -> tuple[str, ValueGrid] | None:
+        """The column whose values count as the nearer bound where they are beyond it, and its grid; None if none."""
+        return None
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """The values that its bounds cut off: named in plans and statements, counted by previews."""
+        if self.clipping is None:
+            return ()
+        column, (low, high) = self.clipping[0], self.clipping[1].bounds
+        words = f"values below {low:,} count as {low:,}, values above {high:,} as {high:,}"
+        return (Limits(column, low, high, f"bounds of {column}: {words}"),)
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """List the terms of the errors of its columns: noise is shared out among measures to keep them small."""
+        raise NotImplementedError
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        """Compute its columns: for each name the value and both ends of the noise interval.
+
+        A value is null where the interval is all that the bounds allow: the group is too small to tell.
+        """
+        raise NotImplementedError
+
+    def mostly_noise(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Mark the rows of a published table whose number is mostly noise: here, those that have none."""
+        return np.asarray(np.all([table[name].is_null().to_numpy() for name in self.names], axis=0))
+
+    def arguments(self) -> dict[str, Any]:
+        """List the arguments beside name and weight, in plain values, as in a query file."""
+        return {} if self.clipping is None else {"column": self.clipping[0], "bounds": self.clipping[1].bounds}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a query file."""
+        return {"kind": self.kind, **self.arguments(), "name": self.name, "weight": self.weight}
+
+    @property
+    def title(self) -> str:
+        """In a word: `count`, `mean(delay)`."""
+        column = self.arguments().get("column")
+        return self.kind if column is None else f"{self.kind}({column})"
+
+    def with_interval(self, value: Any, low: Any, high: Any, *, unknown: Any = None) -> dict[str, pa.Array]:
+        """A column and the ends of its interval, under their names; the value is null where it is unknown."""
+        named = {f"{self.name}_low": low, f"{self.name}_high": high}
+        return {self.name: pa.array(value, mask=unknown)} | {name: pa.array(end) for name, end in named.items()}
+
+    def plan_columns(self, noisy: Noisy) -> list[Column]:
+        """Describe its columns before there are any numbers: `noisy` has noise alone.
+
+        Here, that of a ratio: half the length of the interval in groups of several sizes. The first measure is a count
+        and is as large as the group; all others are 0, as in the middle of the bounds.
+        """
+        numbers = dict.fromkeys(self.measures, [0] * len(_SIZES)) | {self.measures[0]: _SIZES}
+        columns = self.columns(noisy.in_groups(numbers))
+        low, high = (columns[f"{self.name}_{end}"].to_numpy() for end in ("low", "high"))
+        by_size = dict(zip(_SIZES, ((high - low) / 2).tolist(), strict=True))
+        return [Column(self.name, self.kind, noisy.confidence, by_size=by_size)]
+
+
+@dataclass(frozen=True)
+class PlainNumbers(Aggregate):
+    """One measure, a column for each of its numbers. The noise is the same in groups of every size."""
+
+    measure: Measure
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.measure,)
+
+    @property
+    def grid(self) -> ValueGrid:
+        """The meaning of a step of the measure."""
+        return _COUNTS
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        return (Error({self.measure: 1.0}, groups.max_contribution(self.measure), self.weight),)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        columns = {}
+        for name, numbers in zip(self.names, noisy.numbers(self.measure), strict=True):
+            shown = numbers.whole(noisy.confidence)
+            if noisy.nonnegative and self.grid.low >= 0:
+                value, *ends = shown
+                # Where there are totals, this was done for all levels together.
+                value = with_sum_kept(value) if noisy.whole is None else value
+                shown = tuple(np.maximum(number, 0) for number in (value, *ends))
+            for suffix, steps in zip(("", "_low", "_high"), shown, strict=True):
+                columns[name + suffix] = in_units(steps, self.grid)
+        return columns
+
+    def mostly_noise(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Mark the rows in which all its intervals contain 0 or are wider than their numbers."""
+        result = []
+        for name in self.names:
+            value, low, high = (
+                table[name + end].cast(pa.float64(), safe=False).to_numpy() for end in ("", "_low", "_high")
+            )
+            result.append(((low <= 0) & (high >= 0) & (low < high)) | (high - low > np.abs(value)))
+        return np.asarray(np.all(result, axis=0))
+
+    def plan_columns(self, noisy: Noisy) -> list[Column]:
+        noise = noisy.noise(self.measure)
+        return [Column(name, self.kind, noisy.confidence, noise, self.grid.step) for name in self.names]
+
+
+def in_units(steps: NDArray[np.int64], grid: ValueGrid) -> pa.Array:
+    """Whole steps as numbers of the column's kind: int64, decimal or float64."""
+    if grid.kind == "float":
+        return pa.array(steps * float(grid.step))
+    if grid.step == 1:
+        return pa.array(steps)
+    digits = len(str(grid.step.denominator)) - 1
+    if grid.step.numerator == 1:
+        return _decimals(steps, digits)
+    return pa.array([Decimal(int(n)) * grid.step.numerator for n in steps], type=pa.decimal128(38, 0))
+
+
+def _decimals(steps: NDArray[np.int64], digits: int) -> pa.Array:
+    """The integers with a decimal point before the last digits, without a Python object for each."""
+    halves = np.empty((len(steps), 2), dtype=np.int64)
+    halves[:, 0], halves[:, 1] = steps, steps >> 63
+    return pa.Array.from_buffers(pa.decimal128(38, digits), len(steps), [None, pa.py_buffer(halves)])
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySpec:
+    """A query as far as aggregates know it: what they are asked of, and where they go."""
+
+    dataset: PrivateRows
+    groups: Groups
+    aggregates: tuple[Aggregate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The query in plain values, as in a query file."""
+        groups: dict[str, Any] = {"by": list(self.groups.by)}
+        if self.groups.by and not self.groups.each_row:
+            groups["max_groups"] = self.groups.max_groups
+        if self.groups.max_rows is not None and not self.groups.each_row:
+            groups["max_rows_per_group"] = self.groups.max_rows
+        groups["public_keys"] = None if self.groups.public is None else self.groups.public.num_rows
+        if self.groups.levels:
+            groups["totals"] = [level.to_dict() for level in self.groups.levels]
+        return {
+            "data": self.dataset.to_dict(),
+            "groups": groups,
+            "aggregates": [aggregate.to_dict() for aggregate in self.aggregates],
+        }
+
+    def with_aggregate(self, aggregate: Aggregate) -> Self:
+        """Make a copy of the query with one more aggregate."""
+        raise NotImplementedError
+
+    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
+        """A query with one more aggregate, whose bounds are open: a suggestion can be made for them."""
+        raise NotImplementedError

@@ -1,0 +1,62 @@
+"""The number of rows, and that of privacy units."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from osgt.query.aggregates.base import PlainNumbers, QuerySpec
+from osgt.query.aggregates.kinds import Arguments, Kind, check_name, check_weight
+from osgt.query.groups import Groups
+from osgt.query.measures import Rows, Units
+
+
+@dataclass(frozen=True)
+class Count(PlainNumbers):
+    """The number of rows, at most `max_rows_per_group` of each unit."""
+
+    kind = "count"
+
+
+class CountMethod(QuerySpec):
+    """`query.count()`."""
+
+    def count(self, *, name: str = "count", weight: float = 1) -> Self:
+        """The number of rows, at most `max_rows_per_group` of each unit."""
+        return self.with_aggregate(
+            Count(check_name(name, "count"), check_weight(weight), self.groups.canonical(Rows()))
+        )
+
+
+class CountArguments(Arguments):
+    """The number of rows."""
+
+    kind: Literal["count"]
+
+
+COUNT = Kind(CountMethod.count, CountArguments)
+
+
+@dataclass(frozen=True)
+class CountUnits(PlainNumbers):
+    """The number of privacy units: each counts once in a group."""
+
+    kind = "count_units"
+
+    def adds_up(self, groups: Groups) -> bool:
+        return groups.max_groups_per_unit == 1
+
+
+class CountUnitsMethod(QuerySpec):
+    """`query.count_units()`."""
+
+    def count_units(self, *, name: str = "count_units", weight: float = 1) -> Self:
+        """The number of privacy units."""
+        return self.with_aggregate(CountUnits(check_name(name, "count_units"), check_weight(weight), Units()))
+
+
+class CountUnitsArguments(Arguments):
+    """The number of privacy units."""
+
+    kind: Literal["count_units"]
+
+
+COUNT_UNITS = Kind(CountUnitsMethod.count_units, CountUnitsArguments)

@@ -1,0 +1,93 @@
+"""The mean of a column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from osgt.estimation.intervals import ratio_interval
+from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
+from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
+from osgt.query.groups import Groups
+from osgt.query.measures import CentredSum, Measure, Rows, Values
+from osgt.query.values import ValueGrid, grid_of
+from osgt.support.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Mean(Aggregate):
+    """The mean: a centred sum over a count, both with noise; missing values are left out or count as the centre."""
+
+    kind = "mean"
+
+    column: str
+    grid: ValueGrid
+    count: Measure
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return self.count, CentredSum(self.column, self.grid)
+
+    @property
+    def clipping(self) -> tuple[str, ValueGrid]:
+        return self.column, self.grid
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """The noise of sum - mean·count, for a mean half-way between the middle of the bounds and one of them."""
+        count, total = self.measures
+        return (Error({total: 1.0, count: self.grid.width / 2}, groups.max_contribution(total), self.weight),)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        count, total = (noisy.number(measure) for measure in self.measures)
+        low, high = ratio_interval(total, count, self.grid.width, noisy.confidence)
+        value = np.clip(total.floats / np.maximum(count.floats, 1), low, high)
+        centre, unit = float(self.grid.centre), float(self.grid.step) / 2
+        unknown = (low <= -self.grid.width) & (high >= self.grid.width)
+        return self.with_interval(*(centre + unit * array for array in (value, low, high)), unknown=unknown)
+
+    def arguments(self) -> dict[str, Any]:
+        return super().arguments() | {"missing": "skip" if isinstance(self.count, Values) else "centre"}
+
+
+class MeanMethod(QuerySpec):
+    """`query.mean(…)`."""
+
+    def mean(
+        self,
+        column: str,
+        bounds: Sequence[float] | None = None,
+        *,
+        missing: str = "skip",
+        name: str | None = None,
+        weight: float = 1,
+    ) -> Self:
+        """The mean of a column, each value clipped to `bounds`.
+
+        Missing values are left out (`missing="skip"`), for which the values are counted with noise of their own, or
+        count as the middle of the bounds (`missing="centre"`), for which the count of rows serves.
+        """
+        if missing not in ("skip", "centre"):
+            raise ArgumentError(f'missing must be "skip" or "centre", got {missing!r}', argument="missing")
+        if bounds is None:
+            arguments = {"column": column, "missing": missing, "name": name, "weight": weight}
+            return self.without_bounds("mean", arguments)  # type: ignore[no-any-return]
+        grid = grid_of(column, self.dataset.number_type_of(column), bounds, centred=True)
+        count = Values(column) if missing == "skip" else self.groups.canonical(Rows())
+        return self.with_aggregate(Mean(check_name(name, f"{column}_mean"), check_weight(weight), column, grid, count))
+
+
+class MeanArguments(BoundedArguments):
+    """The mean of a column; values beyond the bounds count as the nearer bound."""
+
+    kind: Literal["mean"]
+    missing: Literal["skip", "centre"] = Field(
+        default="skip",
+        description='What becomes of missing values: left out ("skip"), or counted as the middle of the bounds '
+        '("centre"), for which no count of the values is needed.',
+    )
+
+
+MEAN = Kind(MeanMethod.mean, MeanArguments, BOUNDED)

@@ -1,0 +1,226 @@
+"""Quantiles of a column, and the median."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Annotated, Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from osgt.noise.arguments import confidence_level, count
+from osgt.query.aggregates.base import Aggregate, Column, Error, Noisy, QuerySpec, in_units
+from osgt.query.aggregates.kinds import (
+    Arguments,
+    Bounds,
+    ColumnName,
+    Kind,
+    Option,
+    check_name,
+    check_weight,
+    column_and_bounds,
+    number,
+)
+from osgt.query.file.types import PlainNumber, Words
+from osgt.query.groups import Groups
+from osgt.query.measures import Measure
+from osgt.query.quantiles import Leaves, least_rank_error
+from osgt.query.values import ValueGrid, grid_of
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+
+#: The number of bins if none is given, and the most there may be: engines limit how many numbers a query asks for.
+BINS, MOST_BINS = 256, 1024
+
+Bins = Annotated[
+    int,
+    Field(description=f"How many bins the bounds are divided into, at most: from 2 to {MOST_BINS:,}. More are finer."),
+]
+
+
+@dataclass(frozen=True)
+class Quantile(Aggregate):
+    """Quantiles, read from a tree of histograms."""
+
+    kind = "quantile"
+
+    levels: tuple[float, ...]
+    leaves: Leaves
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.leaves,)
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}_q{_percent(level)}" for level in self.levels]
+
+    @property
+    def clipping(self) -> tuple[str, ValueGrid]:
+        return self.leaves.column, self.leaves.grid
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        """The noise of a rank in the middle, in units of what it would be if nothing else were asked for."""
+        unit = groups.max_contribution(self.leaves) * least_rank_error(self.leaves)
+        return (Error({self.leaves: 1.0}, unit, self.weight),)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        columns: dict[str, pa.Array] = {}
+        grid = self.leaves.grid
+        result = noisy.trees[self.leaves].quantiles(self.levels, noisy.confidence)
+        for name, quantile in zip(self.names, result, strict=True):
+            low, high = in_units(quantile.low, grid), in_units(quantile.high, grid)
+            value = in_units(quantile.values, grid)
+            # Where the interval is all of the bounds, the value says nothing.
+            unknown = pa.array((quantile.low <= grid.low) & (quantile.high >= grid.high))
+            value = pc.if_else(unknown, pa.scalar(None, type=value.type), value)
+            columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        return columns
+
+    def plan_columns(self, noisy: Noisy) -> list[Column]:
+        tree = noisy.trees[self.leaves]
+        return [
+            Column(name, self.kind, noisy.confidence, ranks=tree.rank_error(level, noisy.confidence))
+            for name, level in zip(self.names, self.levels, strict=True)
+        ]
+
+    def arguments(self) -> dict[str, Any]:
+        return super().arguments() | {"bins": self.leaves.most, "levels": list(self.levels)}
+
+
+class QuantileMethod(QuerySpec):
+    """`query.quantile(…)`."""
+
+    def quantile(
+        self,
+        column: str,
+        levels: float | Sequence[float],
+        bounds: Sequence[float] | None = None,
+        *,
+        bins: int = BINS,
+        name: str | None = None,
+        weight: float = 1,
+    ) -> Self:
+        """Quantiles of a column, each value clipped to `bounds`; missing values are left out.
+
+        `levels` are shares between 0 and 1: `[0.25, 0.5, 0.75]` gives the columns `…_q25`, `…_q50` and `…_q75`. The
+        bounds are divided into at most `bins` equally wide bins, and an interval consists of whole bins. All quantiles
+        of a column with the same bounds and bins are read from the same noisy numbers.
+        """
+        leaves = leaves_of(self, column, bounds, bins)
+        return self.with_aggregate(Quantile(check_name(name, column), check_weight(weight), _levels(levels), leaves))
+
+
+class QuantileArguments(Arguments):
+    """Quantiles of a column; values beyond the bounds count as the nearer bound."""
+
+    kind: Literal["quantile"]
+    column: ColumnName
+    levels: Annotated[list[PlainNumber], Words("a list of numbers between 0 and 1")] = Field(
+        min_length=1, description="Which quantiles: 0.5 is the median. The columns are named after them, as in …_q50."
+    )
+    bounds: Bounds
+    bins: Bins = BINS
+
+
+def leaves_of(query: QuerySpec, column: str, bounds: object, bins: object) -> Leaves:
+    """The bins of a column."""
+    dtype = query.dataset.number_type_of(column)
+    if not dtype.is_numeric() or dtype.is_boolean():
+        raise ArgumentTypeError(f"column {column!r} must hold numbers, got {dtype}", argument="column")
+    most = count("bins", bins)
+    if not 2 <= most <= MOST_BINS:
+        raise ArgumentError(f"bins must be between 2 and {MOST_BINS:,}, got {bins!r}", argument="bins")
+    grid = grid_of(column, dtype, bounds, centred=dtype.is_floating())
+    if grid.width < 2:
+        raise ArgumentError(
+            f"bounds of {column!r} are too close to each other for quantiles: {bounds!r}", argument="bounds"
+        )
+    return Leaves(column, grid, most)
+
+
+def _levels(levels: object) -> tuple[float, ...]:
+    """The shares, ascending."""
+    given: list[Any] = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else [levels]
+    if not given or any(isinstance(level, bool) or not isinstance(level, Real | Decimal) for level in given):
+        raise ArgumentTypeError(
+            f"levels must be numbers between 0 and 1, as in [0.25, 0.5, 0.75], got {levels!r}", argument="levels"
+        )
+    result = sorted({confidence_level(float(level), "levels") for level in given})
+    if len({_percent(level) for level in result}) < len(given):
+        raise ArgumentError(f"levels must differ from each other, got {levels!r}", argument="levels")
+    return tuple(result)
+
+
+def _percent(level: float) -> str:
+    """A share as it stands in the name of a column: 50, 99_9."""
+    return f"{100 * level:.10g}".replace(".", "_").replace("e-", "e_")
+
+
+def _parse_quantile(text: str) -> dict[str, Any]:
+    column, *rest = text.rsplit(":", 3)
+    if not column or len(rest) != 3:
+        raise ValueError("a column, two numbers, and shares between commas")
+    low, high, levels = rest
+    return {
+        "column": column,
+        "bounds": [number(low), number(high)],
+        "levels": [number(level) for level in levels.split(",")],
+    }
+
+
+QUANTILE = Kind(QuantileMethod.quantile, QuantileArguments, Option("COLUMN:LOW:HIGH:LEVEL,LEVEL,…", _parse_quantile))
+
+
+@dataclass(frozen=True)
+class Median(Quantile):
+    """The quantile in the middle, under a name of its own."""
+
+    kind = "median"
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name]
+
+    def arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in super().arguments().items() if name != "levels"}
+
+
+class MedianMethod(QuerySpec):
+    """`query.median(…)`."""
+
+    def median(
+        self,
+        column: str,
+        bounds: Sequence[float] | None = None,
+        *,
+        bins: int = BINS,
+        name: str | None = None,
+        weight: float = 1,
+    ) -> Self:
+        """The median of a column, each value clipped to `bounds`; missing values are left out.
+
+        As `quantile(column, 0.5)`, in a column `…_median`.
+        """
+        leaves = leaves_of(self, column, bounds, bins)
+        return self.with_aggregate(Median(check_name(name, f"{column}_median"), check_weight(weight), (0.5,), leaves))
+
+
+class MedianArguments(Arguments):
+    """The median of a column; values beyond the bounds count as the nearer bound."""
+
+    kind: Literal["median"]
+    column: ColumnName
+    bounds: Bounds
+    bins: Bins = BINS
+
+
+def _parse_median(text: str) -> dict[str, Any]:
+    result = column_and_bounds(text)
+    if "bounds" not in result:
+        raise ValueError("a column and two numbers")
+    return result
+
+
+MEDIAN = Kind(MedianMethod.median, MedianArguments, Option("COLUMN:LOW:HIGH", _parse_median))

@@ -1,0 +1,1 @@
+"""The query file: one model, its text, its schema and its reference."""

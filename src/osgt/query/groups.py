@@ -1,0 +1,352 @@
+"""Groups, and levels of totals: how much one unit may contribute, and so how far it moves each measure."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from osgt.data.unit import NEIGHBOURS, Neighbours
+from osgt.noise.arguments import real_number
+from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
+from osgt.query.values import one_if
+from osgt.support.arrays import LARGEST_SUM, Integers
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+
+#: The column of a release that says which keys a number is summed over.
+SUMMED_OVER = "summed_over"
+
+#: What that column says of all groups that are not shown.
+OTHER = "other groups"
+
+_EXPECTED = (
+    'totals must be "rollup", "cube" or a list of levels, each a list of columns that remain, as in [["region"], []] '
+    'or [{"by": ["region"], "weight": 2}]'
+)
+
+
+@dataclass(frozen=True)
+class Level:
+    """The groups with equal values of the columns `by`; with none, all rows.
+
+    Parameters
+    ----------
+    weight
+        More than 1: less noise here, and more elsewhere.
+    places
+        The place of each public group among those of this level. None if keys are not public: one number for all.
+    keys
+        The keys of this level's groups.
+    """
+
+    by: tuple[str, ...]
+    weight: float = 1.0
+    places: NDArray[np.intp] | None = field(default=None, compare=False, repr=False)
+    keys: pa.Table | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return 1 if self.keys is None else max(1, self.keys.num_rows)
+
+    @property
+    def words(self) -> str:
+        """The name of the level in words: "by region", "in all"."""
+        return f"by {', '.join(self.by)}" if self.by else "in all"
+
+    def summed(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the finest groups added up for this level; sums beyond ±2⁶¹ count as that."""
+        places = np.zeros(len(numbers), np.intp) if self.places is None else self.places
+        if np.abs(numbers.astype(np.float64)).sum() < LARGEST_SUM // 2:
+            total = np.zeros((self.size, numbers.shape[1]), np.int64)
+            np.add.at(total, places, numbers)
+            return total
+        exact = np.zeros((self.size, numbers.shape[1]), object)
+        np.add.at(exact, places, numbers.astype(object))
+        return np.clip(exact, -LARGEST_SUM, LARGEST_SUM).astype(np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a query file."""
+        return {"by": list(self.by), "weight": self.weight}
+
+
+def levels_of(totals: Any, by: Sequence[str], public: pa.Table | None) -> tuple[Level, ...]:
+    """The levels that are asked for, from the finest to the coarsest; errors name `totals`."""
+    asked = {tuple(name for name in by if name in columns): weight for columns, weight in _parse_levels(totals, by)}
+    levels = sorted(asked.items(), key=lambda level: (-len(level[0]), [by.index(name) for name in level[0]]))
+    if not levels:
+        return ()
+    if SUMMED_OVER in by:
+        raise ArgumentError(
+            f"totals: a key must not be named {SUMMED_OVER!r}, which says what a total is summed over",
+            argument="totals",
+        )
+    if public is None:
+        if len(levels) > 1 or levels[0][0]:
+            raise ArgumentError(
+                "totals: groups that are chosen by their size have one total, that of all rows: totals=[()]; give "
+                "public_keys for totals of some of the keys",
+                argument="totals",
+            )
+        return (Level((), levels[0][1]),)
+    if not (is_nested([columns for columns, _ in levels]) or is_product(public)):
+        raise ArgumentError(
+            "totals: levels that cross, as in a cube, need public_keys with every combination of the values: a dict "
+            "with a list for each column. Levels each of which is within the one before, as in a roll-up, do not",
+            argument="totals",
+        )
+    return tuple(Level(columns, weight, *_groups(public, columns)) for columns, weight in levels)
+
+
+def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Iterate over the columns and the weight of each level."""
+    if totals is None:
+        return
+    if not by:
+        raise ArgumentError("totals must be left out where there are no columns to group by", argument="totals")
+    if totals == "rollup":
+        yield from ((tuple(by[:n]), 1.0) for n in range(len(by)))
+        return
+    if totals == "cube":
+        yield from ((some, 1.0) for n in range(len(by)) for some in itertools.combinations(by, n))
+        return
+    if isinstance(totals, str | Mapping) or not isinstance(totals, Sequence):
+        raise ArgumentTypeError(f"{_EXPECTED}; got {totals!r}", argument="totals")
+    met: set[frozenset[str]] = set()
+    for level in totals:
+        columns = _level_columns(level, by)
+        if frozenset(columns) in met:
+            raise ArgumentError(f"totals: each level once, got {level!r} again", argument="totals")
+        met.add(frozenset(columns))
+        weight = level.get("weight", 1) if isinstance(level, Mapping) else 1
+        yield columns, real_number("totals: weight", weight, positive=True)
+
+
+def _level_columns(level: Any, by: Sequence[str]) -> tuple[str, ...]:
+    """The columns that remain in a level, if these are some of the keys but not all."""
+    columns = level.get("by") if isinstance(level, Mapping) else level
+    columns = (columns,) if isinstance(columns, str) else columns
+    if not isinstance(columns, Sequence) or (isinstance(level, Mapping) and not set(level) <= {"by", "weight"}):
+        raise ArgumentTypeError(f"{_EXPECTED}; got {level!r}", argument="totals")
+    for name in columns:
+        if name not in by:
+            raise ArgumentError(
+                f"totals: {name!r} is not among the columns to group by, {', '.join(by)}", argument="totals"
+            )
+    if set(columns) == set(by):
+        raise ArgumentError(f"totals: {', '.join(by)} are all the keys; a total has fewer of them", argument="totals")
+    return tuple(columns)
+
+
+def groups_alone(table: pa.Table, levels: Sequence[Level]) -> pa.Table:
+    """The rows of a published table that are groups, without its totals and without the column that names these."""
+    if not levels or SUMMED_OVER not in table.column_names:
+        return table
+    return table.filter(pc.is_null(table[SUMMED_OVER])).drop_columns([SUMMED_OVER])
+
+
+def key_words(row: Mapping[str, Any], key: str, *, missing: str) -> str:
+    """A key of a released row in words: what it is, "Total" where it was summed over, or the word for none."""
+    over = row.get(SUMMED_OVER)
+    if row[key] is not None:
+        return value_words(row[key])
+    if over == OTHER:
+        return OTHER
+    return "Total" if over is not None and key in over.split(", ") else missing
+
+
+def value_words(value: Any) -> str:
+    """A value of a key as text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_nested(levels: Sequence[Sequence[str]]) -> bool:
+    """Whether each level is within the one before it."""
+    ordered = sorted(levels, key=len)
+    return all(set(few) < set(more) for few, more in itertools.pairwise(ordered))
+
+
+def is_product(public: pa.Table) -> bool:
+    """Whether the keys are all combinations of the values of their columns."""
+    return bool(math.prod(len(np.unique(codes(column))) for column in public.columns) == public.num_rows)
+
+
+def codes(column: pa.ChunkedArray) -> NDArray[np.intp]:
+    """A number for each value of a key, in the order in which they come first."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.intp)
+
+
+def _groups(public: pa.Table, columns: Sequence[str]) -> tuple[NDArray[np.intp], pa.Table]:
+    """The place of each key in a level, in the order in which its groups come first, and the keys of the level."""
+    place = np.zeros(public.num_rows, np.intp)
+    for name in columns:
+        place = place * (public.num_rows + 1) + codes(public[name])
+        _, place = np.unique(place, return_inverse=True)
+        place = np.asarray(place, np.intp)
+    _, first, inverse = np.unique(place, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    keys = public.select(list(columns)).take(pa.array(first[order]))
+    return np.asarray(rank[inverse], np.intp), keys if columns else pa.table({"": np.zeros(1)})
+
+
+# Totals: numbers measured for the groups of a level, each a sum over the finest groups in it
+
+
+@dataclass(frozen=True)
+class UnitsAt(Measure):
+    """The number of distinct units in each group of a level: a unit counts in the first of its finest groups there."""
+
+    by: tuple[str, ...]
+
+    per_unit = True
+    words = "distinct units"
+
+    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.starts[self.by])]
+
+
+@dataclass(frozen=True)
+class Total(Measure):
+    """A measure added up for the groups of a level.
+
+    One unit is in several of the finest groups, and what it adds to them may fall on one number or on several: one is
+    the worst case (docs/dominance.md). Distinct units move by one in each group that the unit is in.
+    """
+
+    base: Measure
+    level: Level
+
+    @property
+    def numbers(self) -> int:
+        return self.base.numbers
+
+    for_table = True
+
+    @property
+    def words(self) -> str:
+        return f"{self.base.words} {self.level.words}"
+
+    @property
+    def summed(self) -> tuple[Measure, ...]:
+        return self.base.summed
+
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        return self.level.summed(self.base.exact(sums))
+
+
+# Groups
+
+_NEIGHBOURING_ROWS = {
+    "add_remove": "one row is added or removed",
+    "change_one": "one row is exchanged for any other",
+}
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The grouping of a query: key columns, bounds, the public keys if there are any, and the levels of totals."""
+
+    by: tuple[str, ...]
+    max_groups: int
+    max_rows: int | None
+    public: pa.Table | None = None
+    #: Whether every row is a unit of its own, so that both limits are 1 and nothing has to be left out for them.
+    each_row: bool = False
+    levels: tuple[Level, ...] = ()
+
+    def neighbouring(self, neighbours: Neighbours) -> str:
+        """Describe the difference between neighbouring tables."""
+        return (_NEIGHBOURING_ROWS if self.each_row else NEIGHBOURS)[neighbours]
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether every group is shown, so that none is chosen by its size."""
+        return not self.by or self.public is not None
+
+    @property
+    def public_group_count(self) -> int | None:
+        """The number of groups, as far as that is public."""
+        if not self.by:
+            return 1
+        return None if self.public is None else self.public.num_rows
+
+    @property
+    def max_groups_per_unit(self) -> int:
+        """The most groups that one unit is in."""
+        return self.max_groups if self.public_group_count is None else min(self.max_groups, self.public_group_count)
+
+    def canonical(self, measure: Measure) -> Measure:
+        """The measure itself; with one row of a unit in a group, rows are units."""
+        return Units() if self.max_rows == 1 and isinstance(measure, Rows) else measure
+
+    def sensitivity(self, measure: Measure, neighbours: Neighbours, alone: int = 0) -> tuple[tuple[int, int], ...]:
+        """The sensitivity of a measure to one unit, as pairs (shift, coordinates): how far, and in how many numbers.
+
+        Exchanging a unit for another moves a measure by what the one takes away and the other brings: in twice as many
+        groups, or in the same groups twice as far. Twice as far in one group loses at least as much privacy as once in
+        two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
+
+        `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.
+        """
+        if isinstance(measure, Total):
+            return self._sensitivity_of_total(measure, neighbours)
+        low, high = measure.reach(self.rows)
+        shift, groups = max(-low, high), self.max_groups_per_unit - alone
+        if measure.for_table:
+            result = [(shift, 1)]
+        elif isinstance(measure, CentredOnAll):
+            # Whoever comes or goes moves the groups that they are not in as well.
+            result = [
+                (shift, groups),
+                (abs(measure.by), (self.public_group_count or self.max_groups_per_unit) - self.max_groups_per_unit),
+            ]
+        elif neighbours == "add_remove":
+            result = [(shift, groups)]
+        elif low < 0 < high:
+            result = [(2 * shift, groups), (shift, alone)]
+        elif self.public_group_count is not None and measure.numbers == 1:
+            result = [(shift, min(groups + self.max_groups_per_unit, self.public_group_count))]
+        else:
+            result = [(shift, groups + self.max_groups_per_unit)]
+        return tuple((far, n) for far, n in result if n)
+
+    def _sensitivity_of_total(self, total: Total, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
+        """The sensitivity of a total: in the worst case, all contributions of a unit fall on one number of the level.
+
+        Of two units that are exchanged one takes away and the other brings: where all contributions have one sign, on
+        two numbers if there are two; else both may move one number in the same direction.
+        """
+        exchanges = 1 if neighbours == "add_remove" else 2
+        if isinstance(total.base, UnitsAt):
+            return ((1, min(exchanges * self.max_groups_per_unit, total.level.size)),)
+        low, high = total.base.reach(self.rows)
+        if low < 0 < high:
+            return ((exchanges * self.max_contribution(total), 1),)
+        return ((self.max_contribution(total), min(exchanges, total.level.size * total.numbers)),)
+
+    def max_contribution(self, measure: Measure) -> int:
+        """The most that one unit adds to a measure in a group, in absolute value."""
+        if isinstance(measure, Total):
+            return (
+                1
+                if isinstance(measure.base, UnitsAt)
+                else self.max_groups_per_unit * self.max_contribution(measure.base)
+            )
+        low, high = measure.reach(self.rows)
+        return max(-low, high)
+
+    @property
+    def rows(self) -> int:
+        """The most rows of one unit in a group; one where rows make no difference."""
+        return self.max_rows or 1

@@ -1,0 +1,369 @@
+"""Measures: the integers that the engine sums for each group, and how far one person can move them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+
+from osgt.query.values import ValueGrid, as_float, one_if, present
+from osgt.support.arrays import LARGEST_SUM, Integers
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a row among those of its unit."""
+
+    #: Whether it is the one that counts for its unit in the group.
+    first: ir.BooleanValue
+    #: Whether it is the one that counts for its unit in a group of a level, by the level's columns; () is the table.
+    starts: Mapping[tuple[str, ...], ir.BooleanValue]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The contribution of each kept row to its group: an integer between `low` and `high`.
+
+    `per_unit` measures count a unit once in a group, however many of its rows are kept there. A measure may have
+    several `numbers`, as the bins of a histogram: each row then adds to one of them at most.
+    """
+
+    @property
+    def low(self) -> int:
+        """The least that a row adds."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """The most that a row adds."""
+        return 1
+
+    @property
+    def numbers(self) -> int:
+        """The count of its numbers for each group."""
+        return 1
+
+    @property
+    def per_unit(self) -> bool:
+        """Whether a unit counts once in a group, rather than with each of its rows."""
+        return False
+
+    @property
+    def uses_first(self) -> bool:
+        """Whether it tells one row of a unit in a group from the others."""
+        return self.per_unit
+
+    @property
+    def for_table(self) -> bool:
+        """Whether its numbers are for the table or a level of it, rather than one for each group."""
+        return False
+
+    def reach(self, rows: int) -> tuple[int, int]:
+        """The least and the most that a unit adds to a group in which it has between 1 and `rows` rows."""
+        most = 1 if self.per_unit else rows
+        return self.low * (most if self.low < 0 else 1), self.high * (most if self.high > 0 else 1)
+
+    @property
+    def summed(self) -> tuple["Measure", ...]:
+        """The measures that the engine sums for it."""
+        return (self,)
+
+    def exact(self, sums: Mapping["Measure", Integers]) -> Integers:
+        """Compute its numbers, one row for each group, from what the engine has summed."""
+        return sums[self]
+
+    @property
+    def words(self) -> str:
+        """The description of the measure, for statements."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it needs."""
+        return ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that decide about it, also where what is derived from them is all that it needs."""
+        return self.columns
+
+    @property
+    def counted(self) -> str | None:
+        """The things that it counts, in words; None if it is not a count."""
+        return None
+
+    def derived(self, rows: ir.Table) -> ir.Value | None:
+        """A value of each row that is computed once, before rows are left out; None if the columns are enough."""
+        return None
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        """Express the contribution of each row, one expression for each number of the measure.
+
+        `rows` has the columns by their names, and what is `derived` for a measure under the measure itself.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Units(Measure):
+    """The number of units."""
+
+    low = 1
+    counted = "units"
+    per_unit = True
+    words = "units"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.first)]
+
+
+@dataclass(frozen=True)
+class Rows(Measure):
+    """The number of rows."""
+
+    low = 1
+    counted = "rows"
+    words = "rows"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.first.notnull())]
+
+
+@dataclass(frozen=True)
+class ColumnMeasure(Measure):
+    """A measure of one column."""
+
+    column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class Values(ColumnMeasure):
+    """The number of rows in which a column has a value."""
+
+    @property
+    def words(self) -> str:
+        return f"values of {self.column}"
+
+    @property
+    def counted(self) -> str:
+        return self.words
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [one_if(present(rows[self.column]))]
+
+
+@dataclass(frozen=True)
+class ClippedSum(ColumnMeasure):
+    """The sum of a column, in steps of its grid."""
+
+    grid: ValueGrid
+
+    @property
+    def low(self) -> int:
+        return min(self.grid.low, 0)
+
+    @property
+    def high(self) -> int:
+        return max(self.grid.high, 0)
+
+    @property
+    def words(self) -> str:
+        return f"sum of {self.column} in steps of {self.grid.step}"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        column = rows[self.column]
+        return [present(column).ifelse(self._of(self.grid.steps(column)), 0)]
+
+    def _of(self, steps: Any) -> Any:
+        return steps
+
+
+@dataclass(frozen=True)
+class CentredSum(ClippedSum):
+    """The sum of a column's distances from the middle of its bounds, in half steps: half as far to move."""
+
+    @property
+    def low(self) -> int:
+        return -self.grid.width
+
+    @property
+    def high(self) -> int:
+        return self.grid.width
+
+    @property
+    def words(self) -> str:
+        return (
+            f"sum of 2·{self.column} - {self.grid.low + self.grid.high:,}, {self.column} in steps of {self.grid.step}"
+        )
+
+    def _of(self, steps: Any) -> Any:
+        return 2 * steps - (self.grid.low + self.grid.high)
+
+
+@dataclass(frozen=True)
+class Squares(CentredSum):
+    """The sum of 2·z² - w², z being the distance from the middle and w its largest value, in half steps.
+
+    The squares lie between 0 and w²; like this they are centred as well.
+    """
+
+    @property
+    def low(self) -> int:
+        return -(self.grid.width**2)
+
+    @property
+    def high(self) -> int:
+        return self.grid.width**2
+
+    @property
+    def words(self) -> str:
+        return (
+            f"sum of 2z² - {self.grid.width**2:,} with z = 2·{self.column} - {self.grid.low + self.grid.high:,}, "
+            f"{self.column} in steps of {self.grid.step}"
+        )
+
+    def _of(self, steps: Any) -> Any:
+        distance = super()._of(steps)
+        return 2 * distance * distance - self.grid.width**2
+
+
+@dataclass(frozen=True)
+class Bins(ColumnMeasure):
+    """The number of rows in each bin between edges: the lower edge belongs to a bin, the last bin has both.
+
+    A person's rows in a group may fall into several bins. Moving one number by k loses at least as much privacy as
+    moving several by k in all (docs/tables.md), so the bins of a group cost as much as one number.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def numbers(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def words(self) -> str:
+        return f"rows in each bin of {self.column}"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        column = rows[self.column]
+        # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
+        whole = column.type().is_signed_integer() and all(isinstance(edge, int) for edge in self.edges)
+        number = column if whole else as_float(column)
+        below = [number < edge for edge in self.edges[1:-1]] + [number <= self.edges[-1]]
+        inside = [~below[i - 1] & below[i] if i else (number >= self.edges[0]) & below[0] for i in range(len(below))]
+        return [one_if(present(column) & bin_) for bin_ in inside]
+
+
+# Centred measures: centre a measure on another one to halve its sensitivity. Where a unit is in a group with 1 … 3
+# rows, it adds 1 … 3 to the rows and 1 to the units: rows - 2·units moves by 1, and with the units it gives the rows
+# back. What each row adds is computed before anything is summed.
+
+
+@dataclass(frozen=True)
+class Centred(Measure):
+    """times·base - by·on, `on` being the number of units or of rows."""
+
+    base: Measure
+    on: Measure
+    times: int
+    by: int
+
+    @property
+    def low(self) -> int:
+        return self.times * self.base.low - self.by
+
+    @property
+    def high(self) -> int:
+        return self.times * self.base.high - self.by
+
+    def reach(self, rows: int) -> tuple[int, int]:
+        if not isinstance(self.on, Units):
+            return super().reach(rows)
+        low, high = self.base.reach(rows)
+        return self.times * low - self.by, self.times * high - self.by
+
+    @property
+    def uses_first(self) -> bool:
+        return self.on.uses_first or self.base.uses_first
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.base.columns
+
+    @property
+    def words(self) -> str:
+        return f"{_times(self.times, self.base.words)} - {_times(self.by, self.on.words)}"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        [base], [on] = self.base.contributions(rows, place), self.on.contributions(rows, place)
+        return [self.times * base - self.by * on]
+
+
+@dataclass(frozen=True)
+class UnitsInAny(Measure):
+    """The number of units that are in any group: one number for the whole table.
+
+    Each unit counts in the first of its groups; the sum over all groups is what is measured.
+    """
+
+    low = 1
+    for_table = True
+    uses_first = True
+    words = "units in any group"
+
+    def reach(self, rows: int) -> tuple[int, int]:
+        return 1, 1
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [one_if(place.starts[()])]
+
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        return np.array([[min(sum(sums[self][:, 0].tolist()), LARGEST_SUM)]])
+
+
+@dataclass(frozen=True)
+class CentredOnAll(Measure):
+    """times·base - by·(units in any group), for every public group: what a unit that is not in a group moves, too.
+
+    Both numbers come from the engine and are put together afterwards. Each may have been cut off at ±2⁶¹, the units
+    only if there were 2⁶¹ of them. A cut sum moves by no more than without the cut and in the same direction, so that
+    the difference stays within what one unit moves; the difference itself is cut off as well.
+    """
+
+    base: Measure
+    times: int
+    by: int
+
+    @property
+    def words(self) -> str:
+        return f"{_times(self.times, self.base.words)} - {_times(self.by, UnitsInAny().words)}"
+
+    @property
+    def summed(self) -> tuple[Measure, ...]:
+        return self.base, UnitsInAny()
+
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        units = int(UnitsInAny().exact(sums)[0, 0])
+        result = [self.times * number - self.by * units for number in sums[self.base][:, 0].tolist()]
+        return np.array([[min(max(number, -LARGEST_SUM), LARGEST_SUM)] for number in result], dtype=np.int64)
+
+    def reach(self, rows: int) -> tuple[int, int]:
+        low, high = self.base.reach(rows)
+        return self.times * low - self.by, self.times * high - self.by
+
+
+def _times(number: int, words: str) -> str:
+    return words if number == 1 else f"{number:,}·({words})" if " " in words else f"{number:,}·{words}"
+
+
+def centre(low: int, high: int) -> tuple[int, int]:
+    """(times, by) for which times·x - by lies as far below zero as above it, for x from low to high."""
+    middle = Fraction(low + high, 2)
+    return middle.denominator, middle.numerator

@@ -1,0 +1,156 @@
+"""Cards: what a notebook shows of an object. A title, facts, tables, a curve, and what is promised or warned of.
+
+The cards and pictures of a mechanism and of a privacy profile are here: they need no database.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from osgt.facts import wording
+from osgt.mechanism import Mechanism
+from osgt.privacy import PrivacyProfile
+from osgt.render.pictures import INK, axes_for
+from osgt.render.rendering import fragment
+from osgt.support.numbers import half_width, listed, percent, rounded_up
+
+#: The box of a curve in its picture: left, right, top and bottom.
+_BOX = (48.0, 312.0, 8.0, 124.0)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, and a smaller one beside it."""
+
+    text: str
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class CardTable:
+    """A table: so many columns of keys, then numbers; one row may be marked as chosen."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    keys: int = 1
+    caption: str = ""
+    chosen: int | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line in a small picture, with texts at places across and up, and all of it in words."""
+
+    path: str
+    across: Sequence[tuple[float, str]]
+    up: Sequence[tuple[float, str]]
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """The parts of a card. Texts may hold anything: they are escaped."""
+
+    title: str
+    line: str = ""
+    alarm: str = ""
+    warnings: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    tables: Sequence[CardTable] = ()
+    curve: Curve | None = None
+    lines: Sequence[str] = ()
+    promise: str = ""
+
+    def html(self) -> str:
+        """A piece of HTML for a notebook. It runs no script and loads nothing."""
+        return fragment("notebook.html", card=self)
+
+
+def curve(
+    points: Sequence[tuple[float, float]],
+    across: Sequence[tuple[float, str]],
+    up: Sequence[tuple[float, str]],
+    alternative: str,
+) -> Curve:
+    """A curve through points; the texts on both axes are within the picture, and so is the curve."""
+    left, right, top, bottom = _BOX
+    xs, ys = [at for at, _ in (*across, *points)], [at for at, _ in up]
+
+    def x(value: float) -> float:
+        return round(left + (right - left) * (value - min(xs)) / ((max(xs) - min(xs)) or 1.0), 1)
+
+    def y(value: float) -> float:
+        inside = min(max(value, min(ys)), max(ys))
+        return round(bottom - (bottom - top) * (inside - min(ys)) / ((max(ys) - min(ys)) or 1.0), 1)
+
+    path = "M" + "L".join(f"{x(at)} {y(value)}" for at, value in points)
+    return Curve(path, [(x(at), text) for at, text in across], [(y(at), text) for at, text in up], alternative)
+
+
+#: δ of a curve reaches from 1 down to this; ε is told for some δ in between. A picture needs no more exactness.
+_LEAST, _TOLD, _SLACK, _POINTS = 1e-12, (1e-4, 1e-6, 1e-8, 1e-10), 1e-2, 25
+
+_CONFIDENCES = (0.5, 0.9, 0.95, 0.99)
+
+
+def profile_card(profile: PrivacyProfile) -> Card:
+    """δ(ε) in a small picture, and ε for some δ."""
+    told = [[Cell(f"{delta:g}"), Cell(rounded_up(float(profile.epsilon(delta, slack=_SLACK))))] for delta in _TOLD]
+    return Card(
+        title="Privacy profile",
+        line=listed([_part(part.noise, part.shift, part.coordinates) for part in profile.parts]),
+        curve=_delta_curve(profile),
+        tables=[CardTable(["δ", "ε"], told, keys=1, caption="Smallest ε that is proved for a δ, rounded up")],
+    )
+
+
+def _part(noise: Any, shift: float, coordinates: int) -> str:
+    return f"{noise!r}, shift {shift:g}, {coordinates:,} {'coordinate' if coordinates == 1 else 'coordinates'}"
+
+
+def delta_points(profile: PrivacyProfile, points: int) -> tuple[Any, Any]:
+    """ε from 0 to where δ is next to nothing, and δ there."""
+    last = float(profile.epsilon(_LEAST, slack=_SLACK))
+    epsilons = np.linspace(0.0, last, points)
+    return epsilons, np.asarray(profile.delta(epsilons, slack=_SLACK))
+
+
+def _delta_curve(profile: PrivacyProfile) -> Curve:
+    epsilons, deltas = delta_points(profile, _POINTS)
+    points = [(float(e), math.log10(max(float(d), _LEAST))) for e, d in zip(epsilons, deltas, strict=True)]
+    last = float(epsilons[-1])
+    across = [(0.0, "ε = 0"), (last / 2, f"{last / 2:.2g}"), (last, f"{last:.2g}")]
+    up = [(0.0, "δ = 1"), (-6.0, "10⁻⁶"), (-12.0, "10⁻¹²")]
+    words = f"δ falls from {float(deltas[0]):.2g} at ε = 0 to 10⁻¹² at ε = {last:.3g}"
+    return curve(points, across, up, words)
+
+
+def plot_profile(profile: PrivacyProfile, axes: Any) -> Any:
+    """δ against ε."""
+    axes = axes_for(axes)
+    epsilons, deltas = delta_points(profile, 200)
+    axes.semilogy(epsilons, np.maximum(deltas, _LEAST), color=INK, linewidth=1.8)
+    axes.set(xlabel="ε", ylabel="δ", ylim=(_LEAST, 1), title="Privacy profile: smallest δ that is proved for an ε")
+    return axes
+
+
+def mechanism_card(mechanism: Mechanism) -> Card:
+    """The noise, its intervals and what is promised."""
+    noise, step = mechanism.noise, mechanism.step
+    facts = [
+        ("Values", mechanism.values),
+        ("Largest change of a value", f"{mechanism.shift:g}"),
+        ("Values that one person can change", f"{mechanism.coordinates:,}"),
+        ("Noise", f"{noise!r}" + ("" if step == 1 else f", in steps of {step:g}")),
+        ("Standard deviation", f"{noise.std() * step:.4g}"),
+    ]
+    widths = [[Cell(percent(often)), Cell(half_width(float(mechanism.interval(often))))] for often in _CONFIDENCES]
+    epsilon, delta = mechanism.epsilon, mechanism.delta
+    promise = ""
+    if epsilon is not None and delta is not None:
+        promise = f"Each release is {wording.definition(epsilon, delta)}."
+    table = CardTable(["of the time", "the noise is within"], widths, keys=1)
+    return Card(title="Mechanism", facts=facts, tables=[table], promise=promise)

@@ -1,0 +1,1 @@
+"""The report of a release: one page, without scripts."""

@@ -1,0 +1,184 @@
+"""The end of a report: files to save, all parameters under readable names, the noise compared, and guidelines."""
+
+import io
+import json
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from osgt.facts import wording
+from osgt.facts.columns import aggregate_in_words
+from osgt.facts.plan_wording import accuracy, choice, published_groups, totals, width
+from osgt.facts.released import ReleasedTable
+from osgt.facts.statement import Statement
+from osgt.noise import IntegerDistribution, written
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.query.about import About
+from osgt.render.files.csvw import has_escaped_text, write_csv
+from osgt.render.files.published import write_parquet
+from osgt.render.rendering import data_uri
+from osgt.support.numbers import factor, listed, percent
+
+
+def parameters(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
+    """Every parameter in words."""
+    return [
+        *_promise(release, about),
+        *_contribution(release, about),
+        *_measured(release.plan, about),
+        *_circumstances(release),
+    ]
+
+
+def _promise(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
+    """The budget, and to whom it is promised."""
+    plan, data = release.plan, release.query.dataset
+    return [
+        ("Privacy loss ε, in total", f"{plan.epsilon:.15g}; a factor of at most {factor(plan.epsilon)}"),
+        ("Probability δ, in total", f"{plan.delta:.15g}"),
+        ("Who is protected", f"each {about.label(data.privacy_unit)} ({data.unit.in_words})"),
+        ("What is compared", release.query.groups.neighbouring(plan.neighbours)),
+    ]
+
+
+def _contribution(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
+    """The groups, and how much of one unit counts in them."""
+    plan, groups = release.plan, release.query.groups
+    keys = listed([f"{about.label(key)} (column {key})" for key in groups.by])
+    chosen = choice(plan)
+    published = " ".join([*published_groups(plan), *([] if chosen is None else [chosen])])
+    rows = [
+        ("Groups by", keys or "none: all rows together"),
+        ("Which groups are published", published or "all rows are one group"),
+        *(("Totals", text) for text in totals(plan)),
+    ]
+    if groups.by and not groups.each_row:
+        rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
+    if groups.max_rows is not None and not groups.each_row:
+        rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
+    plain = release.query.dataset.to_dict()
+    rows += [(f"Column {name}, of each row", text) for name, text in plain["derive"].items()]
+    return rows + [("Only rows with", text) for text in plain["where"]]
+
+
+def _measured(plan: Plan, about: About) -> list[tuple[str, str]]:
+    """The columns, their noise, and the numbers that were measured for them."""
+    rows = [(f"Column {listed(aggregate.names)}", aggregate_in_words(aggregate)) for aggregate in plan.aggregates]
+    rows += [(f"Noise of {about.label(column.name)}", accuracy(column)) for column in plan.columns]
+    for level, columns in plan.totals.items():
+        rows += [(f"Noise of {about.label(column.name)} {level.words}", accuracy(column)) for column in columns]
+    rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
+    return rows + [
+        (f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.extra_noise.items()
+    ]
+
+
+def _circumstances(release: ReleasedTable) -> list[tuple[str, str]]:
+    values = release.statement.to_dict()
+    return [
+        ("Made as small as possible", values["objective"].replace("_", " ")),
+        ("Probability of each interval", f"at least {percent(release.plan.confidence)}"),
+        ("Negative numbers", "shown as 0" if values["nonnegative"] else "shown as they are"),
+        ("Ledger", "charged" if values["ledger"] else "none"),
+        ("Groups in the table", f"{len(release.without_totals()):,}"),
+        ("Time", values["date"].replace("T", " ").replace("+00:00", " UTC")),
+        ("Software", values["software"]),
+    ]
+
+
+def _law(law: IntegerDistribution) -> str:
+    """A distribution by its parameters."""
+    told = written(law)
+    numbers = [f"{name} {value:.6g}" for name, value in told.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {told['family']}: {listed(numbers)}"
+
+
+def names_of_noises(plan: AnyPlan) -> list[str]:
+    """The noises that a comparison has beside the one that is used."""
+    return [name.capitalize() for name in plan.gains]
+
+
+def compared(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
+    """The columns with the noise used and the two ends of the family beside it."""
+    alternatives = list(plan.alternatives.values())
+    return [
+        (about.heading(column.name), [width(each) for each in (column, *(columns[i] for columns in alternatives))])
+        for i, column in enumerate(plan.columns)
+    ]
+
+
+def guidelines(choice: str | None) -> list[tuple[str, str]]:
+    """The questions of NIST SP 800-226 and where a page answers them; what it cannot answer is said as well.
+
+    `choice` tells what the choice of groups has to do with δ; None if groups are not chosen.
+    """
+    chosen = choice or "Groups were not chosen by their size."
+    return [
+        ("Privacy parameters ε and δ", f"“In short”, third point; parameters. Stated in total. {chosen}"),
+        ("Unit of privacy", "“In short”, third point; parameters: who is protected, and what is compared."),
+        ("Several releases", "“In short”, third point: whether a ledger adds up all releases."),
+        ("Algorithms: counts, sums and means", "Parameters: what was asked for, and the noise of each column."),
+        ("Bounds on what one contributes", "“In short”, second point; parameters: groups, rows and limits of a value."),
+        ("Utility and accuracy", "“In short”, first point; intervals in pictures and table; the noise compared."),
+        ("Bias", "“In short”, second point; how it was made: what limits, thresholds and zeros for negatives do."),
+        ("Implementation", "How it was made: whole numbers, an exact sampler, randomness of the operating system."),
+        ("Trust and threat model", "Central model: the publisher holds the data, and only this table is published."),
+        ("Security and collection of the data", "Not part of this page: please ask the publisher."),
+    ]
+
+
+#: Most rows and bytes of a file inside the page: larger ones would make it slow to open.
+_ROWS, _BYTES = 50_000, 2_000_000
+
+_CSV, _PARQUET, _JSON = "text/csv;charset=utf-8", "application/vnd.apache.parquet", "application/json"
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that a link in the page saves: its name, what it is and its content as a data URI."""
+
+    name: str
+    title: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """The files that can be saved from a page, and the name of the file that lies beside it."""
+
+    tables: tuple[Download, ...]
+    statement: Download
+    beside: str | None
+    #: The sentence on text that is no formula, where there is such.
+    escaped: str | None
+
+
+def downloads(release: ReleasedTable, about: About, beside: str | None, name: str = "table") -> Downloads:
+    """Collect the files that a page offers; those of the table have a name."""
+    found = []
+    if len(release) <= _ROWS:
+        parquet, csv = io.BytesIO(), io.BytesIO()
+        write_parquet(release.table, release.statement, about, parquet)
+        try:
+            write_csv(release.table, csv)
+            found.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
+        except pa.ArrowException:  # CSV cannot hold every type of a key
+            pass
+        found.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
+    tables = tuple(each for each in found if each is not None)
+    escaped = any(each.name.endswith(".csv") for each in tables) and has_escaped_text(release.table)
+    return Downloads(tables, statement_file(release.statement), beside, wording.ESCAPED if escaped else None)
+
+
+def statement_file(statement: Statement) -> Download:
+    """The statement for programs."""
+    words = json.dumps(statement.to_dict(), indent=2, ensure_ascii=False)
+    return Download("statement.json", "JSON", data_uri(_JSON, words.encode()))
+
+
+def _download(name: str, title: str, kind: str, file: io.BytesIO) -> Download | None:
+    content = file.getvalue()
+    if len(content) > _BYTES:
+        return None
+    size = f"{len(content) / 1000:,.0f} kB" if len(content) >= 1000 else f"{len(content):,} bytes"
+    return Download(name, f"{title} ({size})", data_uri(kind, content))

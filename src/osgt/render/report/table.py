@@ -1,0 +1,227 @@
+"""The table as a page shows it: rounded by its noise, grouped by the first key, unreliable numbers marked.
+
+Its pictures are dots with intervals, or lines where a key has an order, in the order of the keys.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from osgt.data.rows import plain_rows
+from osgt.facts.released import ReleasedTable
+from osgt.query.about import About
+from osgt.query.aggregates.base import Aggregate
+from osgt.query.groups import key_words
+from osgt.render.pictures import Dots, Lines, Point, dots, lines
+from osgt.support.numbers import Shown, counted, percent, with_interval
+from osgt.support.text import shortened
+
+#: Most cells and rows of the table in a page, which should open quickly.
+_CELLS, _ROWS = 6_000, 2_000
+
+#: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean or a quantile,
+#: where it reaches this far in parts of the distance between its bounds.
+_OF_ITSELF, _OF_BOUNDS = 0.5, 0.25
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number with its interval, and whether the noise may be as large as what it tells."""
+
+    shown: Shown
+    weak: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """The keys that are not in the heading, and the numbers."""
+
+    keys: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """The first rows, under headings of the first key if there are several."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    groups: tuple[tuple[str | None, tuple[Row, ...]], ...]
+    listed: int
+    rows: int
+    has_weak: bool
+    confidence: str
+
+
+def table_of(release: ReleasedTable, about: About) -> ShownTable:
+    """Make the table that the page lists."""
+    keys = release.query.groups.by
+    columns = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
+    most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
+    rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]
+    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda each: each[0])]
+    return ShownTable(
+        keys=tuple(about.heading(key) for key in keys),
+        columns=tuple(about.heading(name) for name in columns),
+        groups=tuple((title.text if len(keys) > 1 else None, tuple(some)) for title, some in grouped),
+        listed=len(rows),
+        rows=len(release),
+        has_weak=any(cell.weak for _, row in rows for cell in row.cells),
+        confidence=percent(release.plan.confidence),
+    )
+
+
+def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate], about: About) -> Row:
+    own = keys[1:] if len(keys) > 1 else keys
+    cells = []
+    for name, aggregate in columns.items():
+        numbers = [row[name + end] for end in ("", "_low", "_high")]
+        cells.append(Cell(with_interval(*numbers), is_weak(aggregate, *numbers)))
+    return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
+
+
+def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:
+    """Whether the noise may be about as large as what the number tells."""
+    if value is None or low is None or high is None:
+        return False
+    half = (float(high) - float(low)) / 2
+    if aggregate.kind in ("mean", "median", "quantile") and aggregate.limits:
+        return half > _OF_BOUNDS * (aggregate.limits[0].high - aggregate.limits[0].low)
+    return half > _OF_ITSELF * abs(float(value))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The first of several keys: as people read it, and as it is told from others, which may be read alike."""
+
+    text: str
+    value: tuple[bool, str]
+
+
+def heading(row: dict[str, Any], keys: Sequence[str], about: About) -> Heading:
+    """The heading that a row stands under; it is the same for all if there is one key or none."""
+    if len(keys) < 2:
+        return Heading("", (False, ""))
+    return Heading(key_text(row, keys[:1], about), (row[keys[0]] is None, key_words(row, keys[0], missing="")))
+
+
+def key_text(row: dict[str, Any], keys: Sequence[str], about: About) -> str:
+    """The keys of a row in words; what was summed over several keys is said once."""
+    found: list[str] = []
+    for key in keys:
+        words = about.key_words(row, key, missing="(none)") or "(empty)"
+        if row[key] is not None or words not in found:
+            found.append(words)
+    return ", ".join(found)
+
+
+#: Most lines with a dot, panels and points in a panel that are drawn.
+_DOTS, _PANELS, _POINTS = 40, 12, 400
+
+#: Fewer values than this of an ordered key are better told by dots: alone, and as the second key.
+_FEWEST_ALONE, _FEWEST = 13, 3
+
+#: Characters of a key in a picture; the table has all of them.
+_LONGEST = 60
+
+
+def pictures(release: ReleasedTable, about: About) -> list[Dots | Lines]:
+    """Make one picture for each column, of the groups without totals; none if there are no groups."""
+    release = release.without_totals()
+    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    return [_picture(release, about, name) for name in names] if len(release) else []
+
+
+def _picture(release: ReleasedTable, about: About, name: str) -> Dots | Lines:
+    keys = release.query.groups.by
+    if 1 <= len(keys) <= 2:
+        order = places(release.table[keys[-1]])
+        fewest = _FEWEST if len(keys) == 2 else _FEWEST_ALONE
+        if order is not None and fewest <= len(np.unique(order)) <= _POINTS:
+            return _lines(release, about, name, order)
+    return _dots(release, about, name)
+
+
+def places(column: pa.ChunkedArray) -> Any:
+    """The places of the values of a key on an axis; None if they have no order that people expect."""
+    dtype = column.type
+    if column.null_count or pa.types.is_boolean(dtype):
+        return None
+    if pa.types.is_date32(dtype):
+        column = column.cast(pa.int32())
+    elif pa.types.is_date64(dtype) or pa.types.is_timestamp(dtype):
+        column = column.cast(pa.int64())
+    elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype)):
+        return None
+    found = np.array(column.to_pylist(), dtype=float)
+    return found if np.isfinite(found).all() else None
+
+
+def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
+    keys = release.query.groups.by
+    rows = _chosen(release, np.abs(_numbers(release, name)), _DOTS)
+    points = [
+        (heading(row, keys, about), _point(row, name, key_text(row, keys[1:] or keys, about) or "all rows"))
+        for row in rows
+    ]
+    caption = about.heading(name)
+    if len(rows) < len(release):
+        caption += f": the {len(rows)} largest of {counted(len(release), 'group')}"
+    if len({title for title, _ in points}) > len(points) / 2:  # hardly two under a heading: all in one list
+        rows_of = zip(rows, (point for _, point in points), strict=True)
+        flat = [replace(point, label=shortened(key_text(row, keys, about), _LONGEST)) for row, point in rows_of]
+        return dots(caption, [("", flat if keys else [point for _, point in points])])
+    grouped = itertools.groupby(points, lambda each: each[0])
+    return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
+
+
+def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines:
+    """A panel for each value of the first key, over the second; one panel if there is one key."""
+    keys = release.query.groups.by
+    titles = [heading(row, keys, about) for row in _rows(release, np.arange(len(release)), list(keys))]
+    rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
+    panel_of = np.array([rank[title] for title in titles])
+    size = np.zeros(len(rank))
+    np.maximum.at(size, panel_of, np.abs(_numbers(release, name)))
+    kept = np.sort(np.argsort(-size, kind="stable")[:_PANELS])
+    at = np.flatnonzero(np.isin(panel_of, kept))
+    rows = _rows(release, at)
+    places = sorted(set(order.tolist()))
+    found: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
+    for i, row in zip(at, rows, strict=True):
+        if row[name] is None:
+            continue
+        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
+    caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
+    if len(keys) == 2:
+        caption += f", for each {about.label(keys[0])}"
+        if len(kept) < len(rank):
+            caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
+    by_rank = list(rank)
+    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in found.items()]
+    return lines(caption, panels)
+
+
+def _numbers(release: ReleasedTable, name: str) -> Any:
+    return np.nan_to_num(np.array(release.table[name].to_pylist(), dtype=float))
+
+
+def _chosen(release: ReleasedTable, sizes: Any, most: int) -> list[dict[str, Any]]:
+    """The rows with the largest numbers, in the order of the table."""
+    return _rows(release, np.sort(np.argsort(-sizes, kind="stable")[:most]))
+
+
+def _rows(release: ReleasedTable, at: Any, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    table = release.table if columns is None else release.table.select(columns)
+    return plain_rows(table.take(pa.array(at)))
+
+
+def _point(row: dict[str, Any], name: str, label: str) -> Point:
+    numbers = [row[name + end] for end in ("", "_low", "_high")]
+    low, high = (float(number or 0) for number in numbers[1:])
+    value = (low + high) / 2 if numbers[0] is None else float(numbers[0])
+    return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))

@@ -1,0 +1,303 @@
+"""The notebook cards of a data set, a query or a publication, its plan, its preview and a release.
+
+Plans and releases have pictures on axes of Matplotlib as well.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from osgt.data.rows import PrivateRows, plain_rows
+from osgt.facts import wording
+from osgt.facts.columns import aggregate_in_words
+from osgt.facts.plan_wording import gains, published_groups, width
+from osgt.facts.released import Released, ReleasedTable
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.publication import PublicationPlan
+from osgt.query.about import About
+from osgt.query.aggregates.base import QuerySpec
+from osgt.render.cards import Card, CardTable, Cell
+from osgt.render.pictures import COLOURS, INK, axes_for
+from osgt.render.report.summary import promise
+from osgt.render.report.table import key_text, places
+from osgt.support.numbers import counted, listed, percent, with_interval
+from osgt.support.text import shortened
+
+#: Rows of a release and columns of a data set that a card shows, and characters of a key.
+_ROWS, _COLUMNS, _LONGEST = 10, 30, 60
+
+
+@dataclass(frozen=True)
+class StillOpen:
+    """The open parts of a query: limits (None if open), aggregates without bounds (by place), and all in words."""
+
+    limits: Mapping[str, int | None]
+    unbounded: Collection[int]
+    words: Sequence[str]
+
+
+def dataset_line(data: PrivateRows) -> str:
+    """A data set in a line: where it is, and whom it protects. No data."""
+    where = f", where={len(data.filters)}" if data.filters else ""
+    name = shortened(data.identity["name"] or data.origin, _LONGEST)
+    return f"Dataset({name!r}, privacy_unit={data.unit.plain!r}{where})"
+
+
+def dataset_card(data: PrivateRows) -> Card:
+    """Make the card of a data set: where its rows are, whom they are about, and the types of the columns. No data."""
+    schema = data.table.schema()
+    columns = [[Cell(name), Cell(str(dtype))] for name, dtype in list(schema.items())[:_COLUMNS]]
+    facts = [
+        ("Protects", f"each {data.privacy_unit} ({data.unit.in_words})"),
+        ("Engine", data.engine.title),
+        *((f"Column {name}", f"of each row: {made.text}") for name, made in data.derived.items()),
+        *(("Only rows with", condition.text) for condition in data.filters),
+        ("Ledger", "none: every release weakens the protection" if data.ledger is None else str(data.dataset)),
+    ]
+    more = f"… and {len(schema) - _COLUMNS} more" if len(schema) > _COLUMNS else ""
+    table = CardTable(["Column", "Type"], columns, keys=2)
+    return Card(
+        _name(data),
+        "No rows are shown here: they are private.",
+        facts=facts,
+        tables=[table],
+        lines=[more] if more else [],
+    )
+
+
+def _name(data: PrivateRows) -> str:
+    return f"Data set {data.identity['name'] or data.origin}"
+
+
+def query_line(query: QuerySpec, kind: str, open_: StillOpen | None = None) -> str:
+    """A query in a line: what is asked by which keys, and the limits."""
+    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
+    what = ", ".join(aggregate.title for aggregate in query.aggregates) or "nothing yet"
+    limits = [f"{name}={'open' if limit is None else limit}" for name, limit in _limits(query, open_).items()]
+    return f"{kind}({'; '.join([what + by, *limits])})"
+
+
+def _limits(query: QuerySpec, open_: StillOpen | None) -> dict[str, int | None]:
+    """The limits of what one unit counts for; None where one is open."""
+    groups = query.groups
+    if groups.each_row:
+        return {}
+    if open_ is not None:
+        return {name: limit for name, limit in open_.limits.items() if name != "max_groups" or groups.by}
+    found = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
+    return {name: limit for name, limit in found.items() if limit is not None}
+
+
+def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
+    """Make the card of a query: what is asked, by which keys, and what is limited or still open."""
+    groups = query.groups
+    words = {"max_groups": "Most groups that one counts in", "max_rows_per_group": "Most rows of one in a group"}
+    public = "those that are large enough" if groups.public is None else f"{groups.public.num_rows:,} given beforehand"
+    facts = [
+        ("Data", _name(query.dataset)),
+        ("Protects", f"each {query.dataset.privacy_unit}"),
+        ("Groups by", listed(groups.by) or "none: all rows together"),
+        *([("Groups that are published", public)] if groups.by else []),
+        *((words[name], "open" if limit is None else f"{limit:,}") for name, limit in _limits(query, open_).items()),
+    ]
+    unbounded = () if open_ is None else open_.unbounded
+    rows = [
+        [Cell(listed(each.names)), Cell(aggregate_in_words(each, is_open=i in unbounded))]
+        for i, each in enumerate(query.aggregates)
+    ]
+    lines = [] if open_ is None else [f"Open: {text}." for text in open_.words]
+    title = "Query with open bounds" if lines else "Query"
+    return Card(title, facts=facts, tables=[CardTable(["Column", "What"], rows, keys=2)], lines=lines)
+
+
+def plan_line(plan: Plan) -> str:
+    """A plan in a line: the budget and the intervals."""
+    widths = ", ".join(f"{column.name} {width(column)}" for column in plan.columns[:4])
+    more = ", …" if len(plan.columns) > 4 else ""
+    told = number_of_warnings(plan.warnings)
+    return f"Plan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {widths}{more}{told})"
+
+
+def number_of_warnings(warnings: Sequence[str]) -> str:
+    """Count the warnings and say where they are, for a line about something that has some."""
+    return f"; {counted(len(warnings), 'warning')}: see .warnings" if warnings else ""
+
+
+def plan_card(plan: AnyPlan) -> Card:
+    """The intervals beside those of Gaussian and Laplace noise, and what would be charged."""
+    named = {f"{name}: " if name else "": table for name, table in plan.tables.items()}
+    chosen = {name: published_groups(table) for name, table in named.items() if table.selection is not None}
+    return Card(
+        "Plan" if "" in named else f"Plan of {counted(len(named), 'table')}",
+        wording.cost(plan.epsilon, plan.delta, len(named)),
+        warnings=plan.cautions,
+        tables=[_widths(table, caption=name) for name, table in plan.tables.items()],
+        lines=[gains(plan), *(f"{name}{text}" for name, texts in chosen.items() for text in texts)],
+    )
+
+
+def _widths(plan: Plan, caption: str) -> CardTable:
+    """The half-widths of each column with the noise used, and with the others."""
+    names = list(plan.alternatives)
+    rows = [
+        [Cell(column.name), *(Cell(width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
+        for i, column in enumerate(plan.columns)
+    ]
+    heads = ["Column", f"{percent(plan.confidence)} noise interval", *(f"with {name.capitalize()}" for name in names)]
+    return CardTable(heads, rows, caption=caption)
+
+
+def preview_card(curves: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], warning: str) -> Card:
+    """Show exact figures under a red bar: a heading and lines for each limit."""
+    tables = [
+        CardTable(
+            [text or "in percent" for text in head],
+            [[Cell(text) for text in row] for row in rows],
+            caption=f"What {head[0]} cuts off; * is what was given",
+        )
+        for head, rows in curves
+    ]
+    return Card("What the bounds cut off", alarm=warning, tables=tables)
+
+
+def release_line(release: ReleasedTable) -> str:
+    """A release in a line: what is in it, and its budget."""
+    by = f" by {', '.join(release.query.groups.by)}" if release.query.groups.by else ""
+    what = ", ".join(aggregate.title for aggregate in release.plan.aggregates)
+    budget = f"epsilon={release.plan.epsilon:.15g}, delta={release.plan.delta:.15g}"
+    told = number_of_warnings(release.warnings)
+    return f"Release({what}{by}; {counted(len(release), 'row')}; {budget}{told})"
+
+
+def release_card(release: ReleasedTable) -> Card:
+    """The first rows with their intervals, and the promise in a line."""
+    more = [f"… and {counted(len(release) - _ROWS, 'more row')}."] if len(release) > _ROWS else []
+    return Card(
+        f"{counted(len(release), 'row')}, each number with its noise interval",
+        warnings=release.warnings,
+        tables=[release_table(release)],
+        lines=[*more, *release.mostly_noise.sentences],
+        promise=promise(release, About())[0],
+    )
+
+
+def publication_card(made: Released) -> Card:
+    """The first rows of each table, and what is promised about all of them together."""
+    return Card(
+        f"{counted(len(made.tables), 'table')} from one budget",
+        warnings=made.warnings,
+        tables=[
+            release_table(release, f"{name}: {counted(len(release), 'row')}") for name, release in made.tables.items()
+        ],
+        lines=[f"{name}: {text}" for name, each in made.tables.items() for text in each.mostly_noise.sentences],
+        promise=promise(made, About())[0],
+    )
+
+
+def release_table(release: ReleasedTable, caption: str = "") -> CardTable:
+    """The first rows of a release."""
+    keys = release.query.groups.by
+    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    shown = release.rows(_ROWS)
+    texts = [[Cell(shortened(key_text(row, [key], About()), _LONGEST)) for key in keys] for row in shown]
+    rows = [[*keyed, *(_number(row, name) for name in names)] for keyed, row in zip(texts, shown, strict=True)]
+    return CardTable([*keys, *names], rows, keys=len(keys), caption=caption)
+
+
+def _number(row: dict[str, Any], name: str) -> Cell:
+    shown = with_interval(*(row[name + end] for end in ("", "_low", "_high")))
+    return Cell(shown.value, shown.interval)
+
+
+def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) -> Card:
+    """Make the card of a publication: what each table asks for. No data."""
+    rows = [
+        [Cell(name), Cell(query_line(query, "")[1:-1]), Cell(f"{weights[name]:g}")] for name, query in tables.items()
+    ]
+    return Card(
+        f"Publication of {counted(len(tables), 'table')}",
+        "One calibration, one charge and one statement for all of them.",
+        tables=[CardTable(["Table", "What", "Weight"], rows, keys=2)],
+    )
+
+
+def several_plan_line(plan: PublicationPlan) -> str:
+    """The budget and the tables in a line."""
+    told = number_of_warnings(plan.cautions)
+    return f"PublicationPlan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {', '.join(plan)}{told})"
+
+
+#: Most groups that are drawn one below the other, and characters of a label.
+_GROUPS, _LABEL = 40, 40
+
+
+def plot_plan(plan: "Plan", axes: Any) -> Any:
+    """The intervals of each column beside those with Gaussian and Laplace noise, the plan's being 1."""
+    chosen = [(column, _half_width(column)) for column in plan.columns]
+    names = ["osgt", *plan.alternatives]
+    bar = 0.8 / len(names)
+    axes = axes_for(axes, height=1.2 + 0.8 * len(chosen))
+    for at, name in enumerate(names):
+        others = plan.columns if name == "osgt" else plan.alternatives[name]
+        widths = [_half_width(other) / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
+        label = "this plan" if name == "osgt" else name.capitalize()
+        style = {"color": COLOURS.get(name.split()[0], INK), "alpha": 0.5 if "(" in name else 1.0}
+        axes.barh(np.arange(len(widths)) + bar * (at - (len(names) - 1) / 2), widths, 0.9 * bar, label=label, **style)
+    axes.set_yticks(range(len(chosen)), [column.name for column, _ in chosen], parse_math=False)
+    axes.invert_yaxis()
+    axes.set(xlabel="width of the noise interval, this plan = 1")
+    axes.set_title(wording.budget(plan.epsilon, plan.delta), fontsize=11)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def _half_width(column: Any) -> float:
+    """The half-width; of a mean that in the largest group that is told, of a quantile that in ranks."""
+    if column.ranks is not None:
+        return float(column.ranks)
+    return float(max(column.by_size.items())[1] if column.half_width is None else column.half_width)
+
+
+def plot_release(release: ReleasedTable, about: About, column: str | None, axes: Any) -> Any:
+    """A column with its intervals: over the key where that is one with an order, else a line for each group."""
+    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    name = names[0] if column is None else column
+    if name not in names:
+        raise ValueError(f"column must be one of {', '.join(names)}, got {column!r}")
+    keys = release.query.groups.by
+    value, low, high = (np.array(release.table[name + end].to_pylist(), dtype=float) for end in ("", "_low", "_high"))
+    order = places(release.table[keys[0]]) if len(keys) == 1 and len(release) else None
+    if order is not None:
+        axes = axes_for(axes)
+        axes.fill_between(order, low, high, color=COLOURS["gaussian"], alpha=0.25, linewidth=0)
+        axes.plot(order, value, color=INK, marker="o", markersize=4)
+        axes.set_xlabel(about.heading(keys[0]), parse_math=False)
+        axes.set_ylabel(about.heading(name), parse_math=False)
+        if keys[0] in about.values:
+            axes.set_xticks(order, [shortened(text, _LABEL) for text in _texts(release, about)], parse_math=False)
+            axes.tick_params(axis="x", rotation=45)
+        return _titled(axes, about)
+    drawn = np.sort(np.argsort(-np.abs(np.nan_to_num(value)), kind="stable")[:_GROUPS])
+    axes = axes_for(axes, height=1.0 + 0.28 * max(len(drawn), 4))
+    labels = [shortened(text, _LABEL) for text in _texts(release, about, drawn)] if keys else ["all rows"]
+    axes.hlines(range(len(drawn)), low[drawn], high[drawn], color=COLOURS["gaussian"], alpha=0.5, linewidth=6)
+    axes.plot(value[drawn], range(len(drawn)), "o", color=INK, markersize=4)
+    axes.set_yticks(range(len(drawn)), labels[: len(drawn)], parse_math=False)
+    axes.invert_yaxis()
+    which = f", the {len(drawn)} largest of {counted(len(release), 'group')}" if len(drawn) < len(release) else ""
+    axes.set_xlabel(f"{about.heading(name)}{which}", parse_math=False)
+    return _titled(axes, about)
+
+
+def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
+    """The keys of the rows in words: of all, or of some."""
+    table = release.table if at is None else release.table.take(at)
+    return [key_text(row, release.query.groups.by, about) for row in plain_rows(table)]
+
+
+def _titled(axes: Any, about: About) -> Any:
+    if about.title:
+        axes.set_title(about.title, fontsize=11, parse_math=False)
+    return axes

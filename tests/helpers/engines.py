@@ -1,0 +1,74 @@
+"""What engines give back, for tests to compare.
+
+A test writes its rows as an Arrow table with an explicit schema; `put` of an engine (`stands`) brings them there with
+the types that come closest, and gives the data set back.
+"""
+
+import uuid
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from osgt.data.reading import compile_query, fetch
+from osgt.query.keys import KEY
+from osgt.release import measuring
+from osgt.release.exact_sums import exact_sums
+from osgt.release.measuring import shown_keys
+
+#: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
+UNIT, ROW = "person", "row"
+
+
+def sums(query, measures, salt=1, order=ROW):
+    """The exact numbers of each group: a dict from its key to a list with the numbers of each measure.
+
+    Keys are tuples in the order of `group_by`; with public keys, the place of the key among them.
+    """
+    return numbers_by_key(query, measures, fetch(compile_query(exact_sums(query, list(measures), salt, order))))
+
+
+def numbers_by_key(query, measures, found):
+    """The rows that the engine gave back, by key."""
+    names = [KEY] if query.groups.public is not None else [f"key_{i}" for i in range(len(query.groups.by))]
+    keys = {name: _values(column) for name, column in _columns(shown_keys(query, found.select(names)))}
+    columns = found.select([name for name in found.column_names if name not in names]).to_pydict()
+    result = {}
+    for row in range(found.num_rows):
+        key = tuple(column[row] for column in keys.values())
+        assert key not in result, f"the engine gave the group {key} twice"
+        result[key] = [
+            [columns[name][row] for name in columns if name.startswith(f"sum_{i}_")] for i in range(len(measures))
+        ]
+        assert all(type(number) is int for numbers in result[key] for number in numbers)
+    return result
+
+
+def _columns(table):
+    return zip(table.column_names, table.columns, strict=True)
+
+
+def _values(column):
+    """The values as Python has them; dates and times that it has not, as numbers."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()
+
+
+@contextmanager
+def fetched_queries():
+    """The tables that releases get from the engine meanwhile, and nothing else may: a list that grows."""
+    tables = []
+
+    def fetched_and_noted(query):
+        tables.append(fetch(query))
+        return tables[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "fetch", fetched_and_noted)
+        yield tables
+
+
+def new_name():
+    return f"t_{uuid.uuid4().hex}"
