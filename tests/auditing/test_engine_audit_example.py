@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.api.suggestion.histograms import planned_histograms
+from osgt.limits.bounding import fresh_salt
 
 from osgt.api.query_file import add_conditions, add_groups
-from osgt.api.suggestion.histograms import planned_histograms
 from osgt.auditing.independence import salts
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.replay import comparisons
 from osgt.auditing.stage import ReleasePlay, Stage, SuggestionPlay, salted_sql
-from osgt.limits.bounding import fresh_salt
 from osgt.query.file.model import query_file_model
 from osgt.release import measuring
 

@@ -11,9 +11,9 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.api.suggestion.histograms import planned_histograms
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
-from osgt.api.suggestion.histograms import planned_histograms
 from osgt.auditing.independence import _gained, _of_copies, _of_table, _run, independence
 from osgt.auditing.plan_noise import OfSuggestion, WorstCase
 from osgt.release import measuring

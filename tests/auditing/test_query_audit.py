@@ -11,10 +11,11 @@ import zlib
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.api.suggestion import histograms
 from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
+from osgt.limits.bounding import fresh_salt
+
+from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.auditing.canaries import canaries
 from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
@@ -23,7 +24,6 @@ from osgt.auditing.plan_noise import Chosen, WorstCase, at_threshold, choice, sp
 from osgt.auditing.stage import salted_sql
 from osgt.data.engines.duckdb import DuckDB
 from osgt.limits import bounding
-from osgt.limits.bounding import fresh_salt
 from osgt.release import measuring
 
 FALSE_ALARM = 1e-9

@@ -4,10 +4,10 @@ suggestions and publications. Honest ones pass, and each has a planted fault tha
 
 import ibis
 import pytest
+from osgt.api.suggestion.histograms import planned_histograms
 from replays import NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
 
 from osgt import Dataset, Publication, audit, cut
-from osgt.api.suggestion.histograms import planned_histograms
 from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim

@@ -7,11 +7,11 @@ import duckdb
 import ibis
 import pyarrow as pa
 import pytest
+from osgt.limits.left_out_measures import left_out_measures
 
 from engines import numbers_by_key, sums
 from osgt import Dataset
 from osgt.data.reading import compile_query, fetch, split_tables
-from osgt.limits.left_out_measures import left_out_measures
 from osgt.query.measures import Rows, Units
 from osgt.release.exact_sums import exact_sums
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.limits.bounding import fresh_salt
 
 from engines import ROW, UNIT, fetched_queries, sums
 from osgt import Dataset
 from osgt.data.reading import split_tables
-from osgt.limits.bounding import fresh_salt
 from osgt.query.measures import ClippedSum, Rows, Units, Values
 from osgt.query.values import ValueGrid
 

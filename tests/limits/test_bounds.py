@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-
-from goodness import FALSE_ALARM
-from osgt import DiscreteOSGT
 from osgt.limits.curve import Wanted
 from osgt.limits.evidence import USUAL, Evidence, Sizes
 from osgt.limits.histogram import SCALE, Histogram, count_edges, limits_up_to, parts, pooled, value_edges
 from osgt.limits.recommendation import Open, recommend
+from scipy import stats
+
+from goodness import FALSE_ALARM
+from osgt import DiscreteOSGT
 
 RUNS = 4000
 

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from osgt.data.reading import compile_query, fetch
 from osgt.limits.bounding import UNIT
 from osgt.limits.histogram import SCALE, count_edges, parts, value_edges
 from osgt.limits.histogram_query import Layout, exact_numbers, histograms
+
+from osgt.data.reading import compile_query, fetch
 from osgt.query.measures import Values
 from osgt.release.exact_sums import prepared_rows
 

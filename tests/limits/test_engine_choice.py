@@ -9,10 +9,10 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.limits.bounding import fresh_salt
 
 from engines import ROW, UNIT, sums
 from goodness import FALSE_ALARM, equal_cells
-from osgt.limits.bounding import fresh_salt
 from osgt.query.measures import ClippedSum, Units
 from osgt.query.values import ValueGrid
 

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from osgt.limits.histogram import SCALE
+from osgt.limits.left_out_measures import PLACES, left_out_measures
 from scipy import stats
 
 from engines import sums
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT
 from osgt.data.reading import compile_query, fetch, split_tables
-from osgt.limits.histogram import SCALE
 from osgt.limits.left_out import LeftOut
-from osgt.limits.left_out_measures import PLACES, left_out_measures
 from osgt.query.measures import ClippedSum, Rows
 from osgt.query.values import ValueGrid
 from osgt.release.exact_sums import exact_sums

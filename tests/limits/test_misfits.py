@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.limits.histogram import SCALE
+from osgt.limits.left_out_measures import PLACES
 from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT, Publication, month
-from osgt.limits.histogram import SCALE
 from osgt.limits.left_out import NOTHING, LeftOut
-from osgt.limits.left_out_measures import PLACES
 from osgt.release.measuring import exact_numbers, prepared
 
 TYPES = {"person": "int64", "fare": "float64", "day": "date", "rides": "int64", "town": "string"}

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from osgt.api.suggestion.open_query import OpenQuery
 
 from osgt import Dataset, Ledger
 from osgt.api.query import Query
-from osgt.api.suggestion.open_query import OpenQuery
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,12 @@ from typing import Any, Self
 import ibis.expr.types as ir
 
 from osgt.api.query import Query
-from osgt.api.suggestion.open_query import OpenQuery
 from osgt.data.engines.source import Options
 from osgt.data.rows import PrivateRows
 from osgt.data.unit import Neighbours, check_key_type
 from osgt.noise.arguments import count
 from osgt.query.aggregates import OfAllRows
-from osgt.query.groups import Groups, levels_of
+from osgt.query.groups import LARGEST_LIMIT, Groups, levels_of
 from osgt.query.keys import public_table
 from osgt.render.table_cards import dataset_card, dataset_line
 from osgt.support.errors import ArgumentError, ArgumentTypeError
@@ -34,6 +33,8 @@ class Dataset(PrivateRows, OfAllRows):
         together. Rows in which one of them is missing are ignored. Text is told apart byte by byte, whatever the
         collation of the column: "Ann" and "ann" are two. "row" where every row is a unit of its own, as in a survey:
         `max_groups` and `max_rows_per_group` are 1 then.
+    units
+        About how many units there are, if that is public: it says how much of a budget the choice of limits takes.
     ledger, dataset
         The ledger that every release is charged to, or its path, and the name of the data set there.
     neighbours
@@ -69,6 +70,7 @@ class Dataset(PrivateRows, OfAllRows):
         source: Any,
         privacy_unit: str | Sequence[str],
         *,
+        units: int | None = None,
         ledger: Any = None,
         dataset: str | None = None,
         table: str | None = None,
@@ -90,6 +92,7 @@ class Dataset(PrivateRows, OfAllRows):
             )
         options = Options(table, engine, master, types, delimiter, quote, encoding, decimal, date_format)
         super().__init__(source, privacy_unit, neighbours, options)
+        self.units = None if units is None else count("units", units)
         self._opened_ledger = _opened(ledger) if isinstance(ledger, str | os.PathLike) else None
         self.ledger, self.dataset = self._opened_ledger or ledger, dataset
 
@@ -108,6 +111,7 @@ class Dataset(PrivateRows, OfAllRows):
     def group_by(
         self,
         *columns: str | Sequence[str],
+        max_rows: int | None = None,
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         public_keys: Any = None,
@@ -119,11 +123,13 @@ class Dataset(PrivateRows, OfAllRows):
 
         Parameters
         ----------
+        max_rows
+            The most rows that one unit counts as: of one with more, each row counts less. Counts of rows, sums, means
+            and so on need this limit or the two below.
         max_groups
-            The most groups that one unit may count in. What is left out has to be given, or recommended by
-            `suggest_bounds`, before anything can be released.
+            The most groups that one unit counts in: counts of units need it. With `max_rows_per_group`, for rows too.
         max_rows_per_group
-            The most rows of one unit that may count in a group. Only queries that count units alone can do without.
+            The most rows that one unit counts as in each of `max_groups` groups, in place of `max_rows`.
         public_keys
             Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
             dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
@@ -138,7 +144,7 @@ class Dataset(PrivateRows, OfAllRows):
         """
         names = _names(columns)
         self._check_keys(names)
-        max_groups, rows = self._check_limits(names, max_groups, max_rows_per_group)
+        limits = self._check_limits(names, max_rows, max_groups, max_rows_per_group)
         read, public = self, None
         if public_keys is not None:
             if not names:
@@ -151,11 +157,7 @@ class Dataset(PrivateRows, OfAllRows):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
         levels = levels_of(totals, names, public)
-        query = Query(read, Groups(names, max_groups or 1, rows, public, self.unit.each_row, levels))
-        if max_groups is None:
-            # Not to be released before it has a limit, but a suggestion can be made for it.
-            return OpenQuery.of(query, max_groups=None, max_rows=rows)  # type: ignore[return-value]
-        return query
+        return Query(read, Groups(names, public, levels, self.unit.each_row, **limits))
 
     def _check_keys(self, columns: tuple[str, ...]) -> None:
         """Raise unless columns can be grouped by."""
@@ -171,25 +173,33 @@ class Dataset(PrivateRows, OfAllRows):
             raise ArgumentError(f"group_by: each column once, got {', '.join(columns)}", argument="group_by")
 
     def _check_limits(
-        self, columns: tuple[str, ...], max_groups: int | None, max_rows_per_group: int | None
-    ) -> tuple[int | None, int | None]:
-        """The limits of groups and of rows; None where one is open."""
-        if self.unit.each_row:
-            for name, given in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
-                if given not in (None, 1):
-                    raise ArgumentError(
-                        f"{name} must be left out where every row is a unit: it is 1, got {given!r}", argument=name
-                    )
-            max_groups = max_rows_per_group = 1
-        if not columns:
-            if max_groups not in (None, 1):
+        self, columns: tuple[str, ...], max_rows: int | None, max_groups: int | None, max_rows_per_group: int | None
+    ) -> dict[str, int | None]:
+        """The limits of groups and of rows; None where one is not given."""
+        given = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
+        for name, limit in given.items():
+            if limit is None:
+                continue
+            if self.unit.each_row and limit != 1:
                 raise ArgumentError(
-                    f"max_groups must be left out where there are no groups, got {max_groups!r}", argument="max_groups"
+                    f"{name} must be left out where every row is a unit: it is 1, got {limit!r}", argument=name
                 )
-            max_groups = 1
-        limit = None if max_groups is None else count("max_groups", max_groups)
-        rows = None if max_rows_per_group is None else count("max_rows_per_group", max_rows_per_group)
-        return limit, rows
+            if not columns and name == "max_groups" and limit != 1:
+                raise ArgumentError(
+                    f"max_groups must be left out where there are no groups, got {limit!r}", argument=name
+                )
+            if count(name, limit) > LARGEST_LIMIT:
+                raise ArgumentError(f"{name} must be at most {LARGEST_LIMIT:,}, got {limit:,}", argument=name)
+        if max_rows is not None and max_rows_per_group is not None:
+            raise ArgumentError(
+                "max_rows and max_rows_per_group both limit the rows of a unit: leave one of them out",
+                argument="max_rows_per_group",
+            )
+        if self.unit.each_row:
+            return dict.fromkeys(given)
+        if not columns:  # one group: rows in it are rows in all
+            return {"max_rows": max_rows or max_rows_per_group, "max_groups": 1, "max_rows_per_group": None}
+        return given
 
     def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:
         """Public keys with all values of derived columns in place of "all"."""

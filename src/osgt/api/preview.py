@@ -1,73 +1,66 @@
-"""Preview: what bounds cut off, exactly. For whoever may see the data; never part of a release."""
+"""Preview: what limits would cut off, exactly. For whoever may see the data; never part of a release."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
-import ibis
 import ibis.expr.types as ir
-import numpy as np
-from numpy.typing import NDArray
 
-from osgt.api.suggestion.words import Table, lined
-from osgt.limits.bounding import UNIT
-from osgt.limits.histogram import limits_around, limits_up_to, value_edges
-from osgt.limits.histogram_query import placed
 from osgt.limits.misfits import LineEnds, Misfits, line_ends, misfits, undecoded
+from osgt.limits.worth import UNIT
+from osgt.plan.choice import ladder_of, limit_of
+from osgt.query.aggregates.base import QuerySpec
 from osgt.query.measures import Values
-from osgt.query.values import as_float, present
+from osgt.query.open_limits import OpenLimit
+from osgt.query.values import present
 from osgt.release.exact_sums import prepared_rows
+from osgt.release.limits import unit_numbers
 from osgt.render.cards import Card
 from osgt.render.table_cards import preview_card
 from osgt.support.numbers import counted
 
-if TYPE_CHECKING:
-    from osgt.api.suggestion.open_query import OpenQuery
+WARNING = "NOT PRIVATE: exact figures from the data, for choosing limits. Do not publish them."
 
-WARNING = "NOT PRIVATE: exact figures from the data, for choosing bounds. Do not publish them."
+#: Shares of units that limits may cut: the limits of about such shares are shown.
+_CUT = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
 
-#: Shares of a column's values that may be beyond each end of its bounds: the bounds of such shares are shown.
-_BEYOND = (0.0, 0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+#: What limits are about.
+_ABOUT = {"max_rows": "rows", "max_groups": "groups of units", "max_total": "the sum", "bounds": "values"}
+
+
+#: A heading and lines.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The loss to one bound: of rows (or of units in groups, where only these count), or of values; and of units.
+    """What a limit cuts off: of the rows, of the units in groups or of a sum, and of how many units."""
 
-    `limit` is a number of groups or rows, or a pair of bounds. Where groups are left out at random, it is what is to be
-    expected.
-    """
-
-    limit: Any
+    limit: float
     number: float
     share: float
-    units: int | None = None
-    units_share: float | None = None
+    units: int
+    units_share: float
     given: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        plain = {"limit": self.limit, "lost": self.number, "share": self.share, "given": self.given}
-        return plain if self.units is None else plain | {"units": self.units, "units_share": self.units_share}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The exact effect of bounds, given ones and others: what they drop or change. Not private.
+    """The exact effect of limits, given ones and others. Not private.
 
-    `rows` has how many rows there are and how many count, `units` how many units; `counted` says whether rows can be
-    left out, or units in groups. `max_groups`, `max_rows_per_group` and `bounds` have a line for each choice. `misfits`
-    are values that do not fit the declared types of a CSV file, `undecoded` its rows with bytes that are no text, and
-    `line_ends` its fields with line ends in them.
+    `rows` has how many rows there are and how many count, `units` how many units; `limits` has for each limit, by its
+    name, a line for each choice. `misfits` are values that do not fit the declared types of a CSV file, `undecoded` its
+    rows with bytes that are no text, and `line_ends` its fields with line ends in them.
     """
 
     rows: Mapping[str, int]
     units: int
-    counted: str
-    max_groups: tuple[Cut, ...]
-    max_rows_per_group: tuple[Cut, ...]
-    bounds: Mapping[str, tuple[Cut, ...]]
+    limits: Mapping[OpenLimit, tuple[Cut, ...]]
     missing: Mapping[str, int]
     misfits: Mapping[str, Misfits]
     undecoded: int
@@ -79,10 +72,7 @@ class Preview:
             "warning": WARNING,
             "rows": dict(self.rows),
             "units": self.units,
-            "counted": self.counted,
-            "max_groups": [cut.to_dict() for cut in self.max_groups],
-            "max_rows_per_group": [cut.to_dict() for cut in self.max_rows_per_group],
-            "bounds": {name: [cut.to_dict() for cut in cuts] for name, cuts in self.bounds.items()},
+            "limits": {limit.words: [cut.to_dict() for cut in cuts] for limit, cuts in self.limits.items()},
             "missing_values": dict(self.missing),
             "misfits": {name: asdict(each) for name, each in self.misfits.items()},
             "undecoded_rows": self.undecoded,
@@ -90,7 +80,7 @@ class Preview:
         }
 
     def __repr__(self) -> str:
-        return "Preview(NOT PRIVATE; print it to see what the bounds cut off)"
+        return "Preview(NOT PRIVATE; print it to see what limits cut off)"
 
     def _repr_html_(self) -> str:
         return preview_card(self.curves(), WARNING).html()
@@ -101,30 +91,29 @@ class Preview:
         return {"": self}
 
     def curves(self) -> list[Table]:
-        """Make a heading and lines for each bound; the line of the one that was given has a star."""
-        found: list[Table] = []
-        for name, cuts in (("max_groups", self.max_groups), ("max_rows_per_group", self.max_rows_per_group)):
-            if cuts:
-                head = (name, f"{self.counted} lost", "", "units that lose some", "")
-                found.append((head, [(_limit(cut), *_counted(cut)) for cut in cuts]))
-        for name, cuts in self.bounds.items():
-            found.append(((f"bounds of {name}", "values outside", ""), [(_limit(cut), *_counted(cut)) for cut in cuts]))
-        return found
+        """Make a heading and lines for each limit; the line of the one that was given has a star."""
+        result: list[Table] = []
+        for limit, cuts in self.limits.items():
+            head = (limit.words, f"{_ABOUT[limit.argument]} cut off", "", "units that it cuts", "")
+            result.append((head, [(_limit(cut), *_counted(cut)) for cut in cuts]))
+        return result
 
     def lines(self) -> list[str]:
-        """Describe the rows and units before any bound applies, and what the given bounds cut off."""
+        """Describe the rows and units before any limit applies, and what the given limits cut off."""
         in_words = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in self.rows.items())
-        found = [f"Rows: {in_words}. Units: {self.units:,}."]
-        for name, cuts in (("max_groups", self.max_groups), ("max_rows_per_group", self.max_rows_per_group)):
-            found += [_sentence(cut, self.counted, f"lost to {name} = {cut.limit:,}") for cut in cuts if cut.given]
-        for name, cuts in self.bounds.items():
-            words = f"values of {name}"
-            found += [_sentence(cut, words, "outside {:,} to {:,}".format(*cut.limit)) for cut in cuts if cut.given]
-        found += [f"{number:,} values of {name} are missing." for name, number in self.missing.items() if number]
-        found += [each.words(name) for name, each in self.misfits.items()]
-        found += self._unreadable()
-        found += [each.words(name) for name, each in self.line_ends.items()]
-        return found
+        result = [f"Rows: {in_words}. Units: {self.units:,}."]
+        for limit, cuts in self.limits.items():
+            result += [
+                f"{cut.number:,.10g} ({percent(cut.share)}) of {_ABOUT[limit.argument]} cut off by {limit.words} = "
+                f"{cut.limit:,.10g}."
+                for cut in cuts
+                if cut.given
+            ]
+        result += [f"{number:,} values of {name} are missing." for name, number in self.missing.items() if number]
+        result += [each.words(name) for name, each in self.misfits.items()]
+        result += self._unreadable()
+        result += [each.words(name) for name, each in self.line_ends.items()]
+        return result
 
     def _unreadable(self) -> Iterator[str]:
         """Say how many rows have no unit, or bytes that are no text."""
@@ -139,22 +128,16 @@ class Preview:
             )
 
     def __str__(self) -> str:
-        parts = [[WARNING, *self.lines()], *([*lined(table)] for table in self.curves())]
+        parts = [[WARNING, *self.lines()], *(_lines(table) for table in self.curves())]
         return "\n\n".join("\n".join(part) for part in parts)
 
 
-def _sentence(cut: Cut, what: str, where: str) -> str:
-    return f"{cut.number:,.0f} {what} ({percent(cut.share)}) {where}."
-
-
 def _limit(cut: Cut) -> str:
-    limit = "{:,.10g} to {:,.10g}".format(*cut.limit) if isinstance(cut.limit, tuple) else f"{cut.limit:,}"
-    return f"{limit} *" if cut.given else limit
+    return f"{cut.limit:,.10g}{' *' if cut.given else ''}"
 
 
 def _counted(cut: Cut) -> tuple[str, ...]:
-    found = (f"{cut.number:,.0f}", percent(cut.share))
-    return found if cut.units is None else (*found, f"{cut.units:,}", percent(cut.units_share or 0.0))
+    return f"{cut.number:,.0f}", percent(cut.share), f"{cut.units:,}", percent(cut.units_share)
 
 
 def percent(share: float) -> str:
@@ -165,17 +148,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def make_preview(query: "OpenQuery") -> Preview:
+def make_preview(query: QuerySpec) -> Preview:
     """Run the counting queries. They take about as long as a release."""
-    asked = query.wanted
-    names = list(dict.fromkeys(limits.column for each in query.aggregates for limits in each.limits))
-    rows, keys, values = prepared_rows(query, [Values(name) for name in names])
-    backend = rows.get_backend()
+    limits = _limits(query)
+    names = list(dict.fromkeys(limit.column for limit in limits if limit.column is not None))
+    rows, _, values = prepared_rows(query, [Values(name) for name in names], with_totals=False)
+    backend, with_unit = rows.get_backend(), rows.filter(rows[UNIT].notnull())
     everything, left = query.dataset.table, query.dataset.rows()
-    with_unit = rows.filter(rows[UNIT].notnull())
-    pairs = with_unit.group_by([UNIT, *keys]).agg(size=with_unit.count().cast("int64"))
-    if not asked.needs_rows:
-        pairs = pairs.mutate(size=ibis.literal(1, type="int64"))
     known = "with_public_keys_and_a_unit" if query.groups.public is not None else "with_a_unit"
     counts = {
         "in_the_table": everything.count(),
@@ -183,14 +162,10 @@ def make_preview(query: "OpenQuery") -> Preview:
         "without_a_unit": left.filter(query.dataset.unit.missing(left)).count(),
         known: with_unit.count(),
     }
-    loss, limited = _Losses.of(backend, pairs), not query.groups.each_row
     return Preview(
         rows={name: _number(backend, expression) for name, expression in counts.items()},
-        units=int(loss.units.sum()),
-        counted="rows" if asked.needs_rows else "units in groups",
-        max_groups=loss.by_groups(asked.max_groups) if keys and limited else (),
-        max_rows_per_group=loss.by_rows(asked.max_rows, asked.max_groups) if asked.needs_rows and limited else (),
-        bounds={name: _values(backend, with_unit, query, name, values[name]) for name in names},
+        units=_number(backend, with_unit[UNIT].nunique()),
+        limits={limit: _cuts(query, limit, given) for limit, given in limits.items()},
         missing={name: _number(backend, (~present(with_unit[values[name]])).sum()) for name in names},
         misfits=misfits(query.dataset),
         undecoded=undecoded(query.dataset),
@@ -198,115 +173,59 @@ def make_preview(query: "OpenQuery") -> Preview:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
-    """The counts of (unit, group) pairs, by their rows and by the number of groups of their unit."""
-
-    groups: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    pairs: NDArray[np.int64]
-    #: The same for units: their groups, the rows in their fullest one, and how many they are.
-    unit_groups: NDArray[np.int64]
-    fullest: NDArray[np.int64]
-    units: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, backend: Any, pairs: ir.Table) -> "_Losses":
-        """Count pairs and units, from (unit, group) pairs with their sizes."""
-        counted = pairs.mutate(groups=pairs.count().over(group_by=UNIT))
-        by_size = counted.group_by(["groups", "size"]).agg(n=counted.count())
-        units = pairs.group_by(UNIT).agg(groups=pairs.count(), fullest=pairs["size"].max())
-        by_unit = units.group_by(["groups", "fullest"]).agg(n=units.count())
-        tables = (
-            (backend.to_pyarrow(by_size), ("groups", "size", "n")),
-            (
-                backend.to_pyarrow(by_unit),
-                ("groups", "fullest", "n"),
-            ),
-        )
-        return cls(*(np.asarray(table[name], dtype=np.int64) for table, names in tables for name in names))
-
-    def by_groups(self, given: int | None) -> tuple[Cut, ...]:
-        """Compute what limits of groups leave out."""
-        return tuple(
-            self._cut(limit, self._lost(limit), self.unit_groups > limit, given=limit == given)
-            for limit in self._limits(self.unit_groups, given)
-        )
-
-    def by_rows(self, given: int | None, max_groups: int | None) -> tuple[Cut, ...]:
-        """Compute what limits of rows leave out in the groups that a unit counts in."""
-        kept = 1.0 if max_groups is None else np.minimum(max_groups / np.maximum(self.groups, 1), 1.0)
-        return tuple(
-            self._cut(
-                limit,
-                math.fsum(kept * np.maximum(self.sizes - limit, 0) * self.pairs),
-                self.fullest > limit,
-                given=limit == given,
+def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
+    """The limits that the query needs, with those that are given."""
+    groups, result = query.groups, {}
+    measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
+    if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
+        result[OpenLimit("max_rows")] = groups.max_rows
+    if groups.by and not groups.each_row and (groups.max_rows is None or any(m.per_unit for m in measures)):
+        result[OpenLimit("max_groups")] = groups.max_groups
+    limits = {limit: None if size is None else Fraction(size) for limit, size in result.items()}
+    for aggregate in query.aggregates:
+        arguments = aggregate.arguments()
+        if aggregate.kind == "sum" and "bounds" not in arguments:
+            limits[OpenLimit("max_total", arguments["column"])] = (
+                Fraction(arguments["max_total"]) if "max_total" in arguments else None
             )
-            for limit in self._limits(self.sizes, given)
-        )
-
-    def _lost(self, limit: int) -> float:
-        """Compute the expected number of rows in the groups that are left out, which are chosen at random."""
-        part = np.maximum(1.0 - limit / np.maximum(self.groups, 1), 0.0)
-        return math.fsum(part * self.sizes * self.pairs)
-
-    def _cut(self, limit: int, lost: float, affected: NDArray[np.bool_], *, given: bool) -> Cut:
-        units, every = int(self.units[affected].sum()), int(self.units.sum())
-        total = float((self.sizes * self.pairs).sum())
-        return Cut(limit, round(lost, 3), lost / max(total, 1.0), units, units / max(every, 1), given)
-
-    @staticmethod
-    def _limits(numbers: NDArray[np.int64], given: int | None) -> list[int]:
-        most = int(numbers.max()) if len(numbers) else 1
-        limits = sorted({*limits_up_to(most), *(() if given is None else (given,))})
-        return sorted({*limits_around(limits, given), limits[-1]})
+        elif aggregate.clipping is not None:
+            given = arguments.get("bounds")
+            most = None if given is None else Fraction(max(abs(end) for end in given))
+            limits[OpenLimit("bounds", arguments["column"])] = most
+    return limits
 
 
-def _values(backend: Any, rows: ir.Table, query: "OpenQuery", name: str, column: str) -> tuple[Cut, ...]:
-    """Count the values outside the bounds that were given, and outside pairs that leave out less or more."""
-    there = rows.filter(present(rows[column]))
-    number = as_float(there[column])
-    edges = value_edges(1.0 if query.dataset.number_type_of(name).is_integer() else 1e-3)
-    below, _ = placed(number, edges)
-    binned = there.select(bin=below.cast("int64"))
-    found = backend.to_pyarrow(binned.group_by("bin").agg(n=binned.count()))
-    counts = np.zeros(len(edges), dtype=np.int64)
-    counts[np.asarray(found["bin"], dtype=np.int64)] = np.asarray(found["n"], dtype=np.int64)
-    total = int(counts.sum())
-    given = [(limits.low, limits.high) for limits in query.given_limits if limits.column == name]
-    pairs = list(dict.fromkeys([*_pairs(counts, edges), *given]))
-    outside = {
-        f"outside_{i}": there.count(where=(number < float(low)) | (number > float(high)))
-        for i, (low, high) in enumerate(pairs)
-    }
-    answer = backend.to_pyarrow(there.agg(**outside)).to_pylist()[0]
+def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
+    """Count what limits cut off: the one that is given, and some around which few units are cut."""
+    units = unit_numbers(query, limit)
+    one = limit_of(limit, 1)
+    rungs = list(ladder_of(limit, query.groups).limits)
+    rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
+    number = units["number"]
+    asked = {"units": units.count(), "whole": number.sum()}
+    for i, rung in enumerate(rungs):
+        beyond = number > rung
+        asked |= {f"units_{i}": units.count(where=beyond), f"beyond_{i}": number.sum(where=beyond)}
+    [answer] = units.get_backend().to_pyarrow(units.agg(**asked)).to_pylist()
+    every, whole = int(answer["units"]), float(answer["whole"] or 0)
     cuts = []
-    for i, pair in enumerate(pairs):
-        n = int(answer[f"outside_{i}"] or 0)
-        cuts.append(Cut(pair, n, n / max(total, 1), given=pair in given))
-    return tuple(sorted(cuts, key=lambda cut: (cut.limit[1] - cut.limit[0], cut.limit)))
+    for i, rung in enumerate(rungs):
+        cut = int(answer[f"units_{i}"])
+        lost = float(answer[f"beyond_{i}"] or 0) - float(rung) * cut if limit.argument != "bounds" else float(cut)
+        share = lost / max(whole if limit.argument != "bounds" else every, 1.0)
+        size = float(limit_of(limit, rung))
+        is_given = given is not None and rung == int(given / one)
+        lost *= float(one) if limit.argument == "max_total" else 1.0
+        cuts.append(Cut(int(size) if size.is_integer() else size, lost, share, cut, cut / max(every, 1), is_given))
+    shown = {next((i for i, cut in enumerate(cuts) if cut.units_share <= share), len(cuts) - 1) for share in _CUT}
+    return tuple(cut for i, cut in enumerate(cuts) if i in shown or cut.given)
 
 
-def _pairs(counts: NDArray[np.int64], edges: Sequence[float]) -> list[tuple[float, float]]:
-    """Bounds that leave out a small share at either end: from zero on where no value is below it."""
-    total = int(counts.sum())
-    if total == 0:
-        return []
-    before = np.append(0, np.cumsum(counts))  # values below each edge
-    zero = edges.index(0.0)
-    found = []
-    for share in _BEYOND:
-        low = int(np.flatnonzero(before[:-1] <= share * total)[-1])
-        high = int(np.flatnonzero(total - before[:-1] <= share * total)[0]) if before[-2] >= (1 - share) * total else -1
-        low, high = min(low, zero), max(high % len(edges), zero)
-        if edges[low] < edges[high]:
-            found.append((_plain(edges[low]), _plain(edges[high])))
-    return found
-
-
-def _plain(number: float) -> float:
-    return int(number) if number.is_integer() else number
+def _lines(table: Table) -> list[str]:
+    """The table in lines, its columns below each other."""
+    head, rows = table
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
 
 
 def _number(backend: Any, expression: ir.Scalar) -> Any:
@@ -317,7 +236,7 @@ def _number(backend: Any, expression: ir.Scalar) -> Any:
 
 @dataclass(frozen=True)
 class PublicationPreview:
-    """The exact effect of the bounds of each table: what they drop or change. Not private."""
+    """The exact effect of the limits of each table. Not private."""
 
     tables: Mapping[str, Preview]
 
@@ -335,7 +254,7 @@ class PublicationPreview:
         }
 
     def __repr__(self) -> str:
-        return "PublicationPreview(NOT PRIVATE; print it to see what the bounds cut off)"
+        return "PublicationPreview(NOT PRIVATE; print it to see what limits cut off)"
 
     def _repr_html_(self) -> str:
         tables = [
@@ -343,7 +262,7 @@ class PublicationPreview:
             for name, preview in self.tables.items()
             for table in preview_card(preview.curves(), WARNING).tables
         ]
-        return Card("What the bounds cut off", alarm=WARNING, tables=tables).html()
+        return Card("What limits cut off", alarm=WARNING, tables=tables).html()
 
     def __str__(self) -> str:
         lines = [WARNING]

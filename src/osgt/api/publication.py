@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -10,15 +11,16 @@ from osgt.api.preview import PublicationPreview
 from osgt.api.publish import check_release, make_release
 from osgt.api.query import Query
 from osgt.api.release import PublicationRelease, check_table_name, checked_texts
-from osgt.api.suggestion.open_query import OpenQuery
 from osgt.calibration import Part
 from osgt.noise import Family
 from osgt.noise.arguments import real_number
 from osgt.noise.error import Objective
+from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About, ReportTexts
+from osgt.query.open_limits import OpenLimit, with_any_limits
 from osgt.render.table_cards import several_card
 from osgt.support.errors import warn_caller, warn_caller_after_charge
 from osgt.support.text import unknown
@@ -42,7 +44,8 @@ class Block:
 
     def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
         """Gather the input of a plan; all columns of a table together count as much as its weight says."""
-        asked = self.query.asked(confidence, objective, family, measure_left_out=measure_left_out)
+        query = with_any_limits(self.query)
+        asked = query.asked(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
         return replace(asked, planning=asked.planning.with_share(share))
 
@@ -118,7 +121,7 @@ class Publication:
 
     def _block(self, names: list[str]) -> Block:
         tables = [(self.tables[name], self.weights[name]) for name in names]
-        own = [[error.weight for a in query.aggregates for error in a.errors(query.groups)] for query, _ in tables]
+        own = [[error.weight for a in q.aggregates for error in a.errors(with_any_limits(q).groups)] for q, _ in tables]
         weight = math.fsum(each for _, each in tables)
         average = sum(len(each) for each in own) / weight
         asked = [
@@ -136,30 +139,46 @@ class Publication:
         confidence: float = 0.95,
         objective: Objective = "interval",
         family: str | Family = "osgt",
-        charged: bool | None = None,
         measure_left_out: bool = True,
     ) -> PublicationPlan:
         """The noise of all tables and what would be charged at a budget. Reads no data; arguments as for a query."""
-        apart = self.dataset.ledger is not None if charged is None else charged
-        key = epsilon, delta, confidence, objective, str(family), apart, measure_left_out
+        key = epsilon, delta, confidence, objective, str(family), measure_left_out
         if key not in self._planned:
             asked = [
                 block.asked(confidence, objective, family, measure_left_out=measure_left_out) for block in self.blocks
             ]
-            plans = make_plans(asked, epsilon, delta, charged=apart)
-            self._planned[key] = self._plan_of_tables(plans)
+            choice = choice_of(draws_of([block.query for block in self.blocks]), epsilon, self.dataset.units)
+            plans = [replace(plan, choice=None) for plan in make_plans(asked, epsilon, delta, choice)]
+            self._planned[key] = self._plan_of_tables(plans, choice)
         found = self._planned[key]
         warn_caller(found.cautions, self._told)
         return found
 
-    def _plan_of_tables(self, plans: Sequence[Plan]) -> PublicationPlan:
+    def _plan_of_tables(self, plans: Sequence[Plan], choice: LimitChoice | None) -> PublicationPlan:
         """Make the plans of tables out of those of their blocks."""
         block_of = {name: i for i, block in enumerate(self.blocks) for name in block.names}
         tables = {
             name: replace(plans[block_of[name]], aggregates=query.aggregates, limit_notes=tuple(query.limit_notes()))
             for name, query in self.tables.items()
         }
-        return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights))
+        return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
+
+    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Publication":
+        """Give the tables limits that were chosen for those that are open."""
+        own = {
+            name: query.with_limits({limit: limits[limit] for limit in query.open_limits})
+            for name, query in self.tables.items()
+        }
+        return Publication(own).weighted(self.weights)
+
+    def renew(self, plan: AnyPlan) -> PublicationPlan:
+        """Make the plan of these tables out of that of the tables whose limits were open."""
+        plans = []
+        for block, own in zip(self.blocks, plan.blocks, strict=True):
+            measured = own.left_out is not None
+            asked = block.asked(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
+            plans.append(own.with_limits(asked))
+        return self._plan_of_tables(plans, plan.choice)
 
     def release(
         self,
@@ -249,8 +268,6 @@ def _check(tables: Mapping[str, Any]) -> None:
         if name.casefold() in seen:
             raise ValueError(f"tables {seen[name.casefold()]!r} and {name!r} must differ in more than capital letters")
         seen[name.casefold()] = name
-        if isinstance(query, OpenQuery):
-            query.refuse(f"table {name!r}: ")
         if not isinstance(query, Query):
             raise TypeError(f"table {name!r} must be a query, as Dataset.group_by begins it, got {query!r}")
         if not query.aggregates:

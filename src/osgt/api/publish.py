@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -25,7 +26,9 @@ from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
-from osgt.release.measuring import Measured, NothingReleasedError, exact_numbers, noisy_table, prepared, with_noise
+from osgt.query.open_limits import OpenLimit, open_limits, with_any_limits
+from osgt.release.limits import PreparedDraw, TooFewUnitsError, choose_limits, noise_at_one, prepare_draw
+from osgt.release.measuring import Measured, NothingReleasedError, exact_numbers, noisy_table, prepare, with_noise
 from osgt.render.files.published import out_key, write_parquet
 from osgt.support.errors import OsgtError
 from osgt.support.files import Target, words_of, written_together
@@ -49,6 +52,12 @@ class AnyQuery(Protocol):
     @property
     def computed(self) -> Sequence[QuerySpec]:
         """The queries that the engine computes, one for each block of the plan."""
+
+    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "AnyQuery":
+        """Give the query limits that were chosen for those that are open."""
+
+    def renew(self, plan: AnyPlan) -> AnyPlan:
+        """Make the plan of this query out of that of the query whose limits were open."""
 
     def to_dict(self) -> dict[str, Any]:
         """The query in plain values, as in a query file."""
@@ -86,27 +95,57 @@ def make_release(
     query: AnyQuery, plan: AnyPlan, *, nonnegative: bool, observe: Observer = lambda _: None
 ) -> AnyRelease:
     """Prepare, charge, read, add noise, estimate, in this order. If it fails after the charge, the charge stands."""
+    draws = prepare_draws(query, plan)
     blocks = _prepare(query, plan)
     observe("charge")
     reservation = charge(query.dataset, plan, _title(query), query.to_dict())
     observe("read")
     try:
+        if draws:
+            query, plan = _with_chosen_limits(query, plan, draws)
+            blocks = _prepare(query, plan)
         exact = [exact_numbers(block, own, ready) for block, own, ready in blocks]
         noisy = [with_noise(block, own, each) for (block, own, _), each in zip(blocks, exact, strict=True)]
         return estimate(query, plan, noisy, reservation, nonnegative=nonnegative)
+    except TooFewUnitsError:
+        raise
     except Exception as error:
         raise NothingReleasedError(charged=reservation is not None) from error
 
 
+def prepare_draws(query: AnyQuery, plan: AnyPlan) -> list[PreparedDraw]:
+    """Compile and check the queries for the choice of limits that are open. No row is read."""
+    if plan.choice is None:
+        return []
+    first = {limit: block for block in reversed(query.computed) for limit in open_limits(block)}
+    return [prepare_draw(first[draw.limit], draw) for draw in plan.choice.draws]
+
+
+def _with_chosen_limits(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) -> tuple[AnyQuery, AnyPlan]:
+    """Choose the limits that are open, and give them to query and plan."""
+    assert plan.choice is not None
+    closed = query.with_limits(choose_for(query, plan, draws))
+    return closed, closed.renew(plan)
+
+
+def choose_for(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) -> dict[OpenLimit, Fraction]:
+    """Draw the open limits of a query."""
+    assert plan.choice is not None
+    noises = {draw.draw.limit: max(noise_at_one(block, draw.draw.limit) for block in plan.blocks) for draw in draws}
+    return choose_limits(draws, plan.choice, noises, query.dataset.neighbours, query.dataset.units)
+
+
 def check_release(query: AnyQuery, plan: AnyPlan) -> None:
     """Refuse all that a release of this plan would refuse now. No row is read and nothing is charged."""
+    prepare_draws(query, plan)
     _prepare(query, plan)
     check_charge(query.dataset, plan)
 
 
 def _prepare(query: AnyQuery, plan: AnyPlan) -> list[tuple[QuerySpec, Plan, EngineQuery]]:
     """Compile and check the query for the engine, for each block. No row is read."""
-    return [(block, own, prepared(block, own)) for block, own in zip(query.computed, plan.blocks, strict=True)]
+    blocks = [with_any_limits(block) for block in query.computed]
+    return [(block, own, prepare(block, own)) for block, own in zip(blocks, plan.blocks, strict=True)]
 
 
 def _title(query: AnyQuery) -> str:

@@ -2,30 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from fractions import Fraction
+from typing import Any, Self
 
+from osgt.api.preview import Preview, make_preview
 from osgt.api.publish import check_release, make_release
 from osgt.api.release import Release, checked_texts
 from osgt.calibration import Part
 from osgt.facts import wording
-from osgt.limits.curve import Aim
-from osgt.limits.left_out_measures import left_out_measures
+from osgt.limits.left_out import left_out_measures
 from osgt.limits.misfits import declared_columns
 from osgt.noise import Family, family_of
 from osgt.noise.arguments import real_number
 from osgt.noise.error import Objective
+from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.inputs import Planning
 from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates import Aggregate, Column, Methods
+from osgt.query.open_limits import OpenLimit, open_limits, with_any_limits, with_limits
 from osgt.render.table_cards import query_card, query_line
 from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
 from osgt.support.numbers import with_article
-
-if TYPE_CHECKING:
-    from osgt.api.preview import Preview
-    from osgt.api.suggestion.suggestion import Suggestion
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,6 @@ class Query(Methods):
         confidence: float = 0.95,
         objective: Objective = "interval",
         family: str | Family = "osgt",
-        charged: bool | None = None,
         measure_left_out: bool = True,
     ) -> Plan:
         """The noise, the intervals and what would be charged at a budget. Reads no data.
@@ -77,25 +75,21 @@ class Query(Methods):
             "mean_abs", ("quantile", p) or ("max", n). Of several columns the sum of weight·(error/shift)².
         family
             The noise family to choose from.
-        charged
-            Whether a ledger is charged, which takes a part of δ where groups are chosen by their size; if the data set
-            has one, unless told otherwise.
         measure_left_out
-            Whether the release measures what its bounds leave out, for 2 % of the variance. It does not where they can
-            leave out nothing.
+            Whether the release measures what its limits cut off, for a small part of ε. It does not where they can cut
+            off nothing.
         """
         if delta is None:
             raise ArgumentError("delta must be given: far below one over the number of units", argument="delta")
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
-        asked = self.asked(confidence, objective, family, measure_left_out=measure_left_out)
-        apart = self.dataset.ledger is not None if charged is None else charged
+        asked = with_any_limits(self).asked(confidence, objective, family, measure_left_out=measure_left_out)
 
         def plan_at(budget: float) -> Plan:
-            key = budget, delta, confidence, objective, asked.planning.family.name, apart, measure_left_out
+            key = budget, delta, confidence, objective, asked.planning.family.name, measure_left_out
             if key not in self._planned:
-                [self._planned[key]] = make_plans([asked], budget, delta, charged=apart)
+                [self._planned[key]] = make_plans([asked], budget, delta, self.choice(budget))
             return self._planned[key]
 
         if epsilon is None:
@@ -169,46 +163,33 @@ class Query(Methods):
         """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
         check_release(self, plan)
 
-    def suggest_bounds(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        release_epsilon: float | None = None,
-        release_delta: float | None = None,
-        aim: Aim = "error",
-        confidence: float = 0.95,
-    ) -> "Suggestion":
-        """Recommend the bounds that are not given, from noisy histograms over units. Private, and charged.
+    def choice(self, epsilon: float) -> LimitChoice | None:
+        """The choice of limits that a release at this ε begins with; None if all are given."""
+        return choice_of(draws_of([self]), epsilon, self.dataset.units)
 
-        Parameters
-        ----------
-        epsilon, delta
-            The budget of the suggestion, which is charged beside that of the release. A tenth of the release's budget,
-            or less, is enough; δ is of use only where groups are not public.
-        release_epsilon, release_delta
-            The budget that the release will have; ten times that of the suggestion if not given. If that has δ = 0, a
-            hundredth of the ledger's δ; without a ledger it stays open.
-        aim
-            What the bounds are for: "error", the least root mean square error; or "coverage", the least among bounds
-            that cut off so little that noise intervals also hold the numbers that nothing was cut off from: in nine of
-            ten groups no more than half a standard deviation of the noise, as far as the histograms tell.
-        """
-        return self._open().suggest_bounds(  # type: ignore[no-any-return]
-            epsilon,
-            delta,
-            release_epsilon=release_epsilon,
-            release_delta=release_delta,
-            aim=aim,
-            confidence=confidence,
+    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Query":
+        """Give the query limits that were chosen for those that are open."""
+        return with_limits(self, limits)
+
+    def renew(self, plan: AnyPlan) -> Plan:
+        """Make the plan of this query out of that of the query whose limits were open."""
+        [own] = plan.blocks
+        measured = own.left_out is not None
+        return own.with_limits(
+            self.asked(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
         )
 
-    def preview(self) -> "Preview":
-        """Preview what bounds cut off, exactly and so **not private**: for whoever may see the data and sets bounds.
+    def preview(self) -> Preview:
+        """Preview what limits cut off, exactly and so **not private**: for whoever may see the data.
 
-        Bounds that are not given yet can be left out: there is a line for each of many choices.
+        Limits need not be given: there is a line for each of many choices.
         """
-        return self._open().preview()  # type: ignore[no-any-return]
+        return make_preview(self)
+
+    @property
+    def open_limits(self) -> tuple[OpenLimit, ...]:
+        """The limits that are not given, and that a release has to choose first."""
+        return open_limits(self)
 
     @property
     def tables(self) -> "dict[str, Query]":
@@ -234,15 +215,13 @@ class Query(Methods):
         return JointPlanning((self.planning(),)).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
-        return query_line(self, "Query")
+        return query_line(self)
 
     def _repr_html_(self) -> str:
         return query_card(self).html()
 
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """Add one more aggregate; refuse names that are taken and bounds that are too wide."""
-        if self.groups.max_rows is None and any(not measure.per_unit for measure in aggregate.measures):
-            return self._open().with_aggregate(aggregate)  # type: ignore[no-any-return]
         taken = set(self.groups.by) | {
             name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high")
         }
@@ -254,18 +233,8 @@ class Query(Methods):
                         argument="name",
                     )
         query = replace(self, aggregates=(*self.aggregates, aggregate))
-        query.planning().checked()
+        with_any_limits(query).planning().checked()
         return query
-
-    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
-        """Add one more aggregate, whose bounds are open."""
-        return self._open().without_bounds(kind, arguments)
-
-    def _open(self) -> Any:
-        """Convert the query to an open one, whose bounds need not all be given."""
-        from osgt.api.suggestion.open_query import OpenQuery  # noqa: PLC0415 - it uses this class
-
-        return OpenQuery.of(self, max_groups=self.groups.max_groups, max_rows=self.groups.max_rows)
 
     def limit_notes(self) -> list[str]:
         """Say what each bound can cut off."""
@@ -273,13 +242,12 @@ class Query(Methods):
         one = with_article(unit)
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
-        if (most := self.groups.max_groups) and self.groups.by and not self.groups.each_row:
-            what = wording.as_clause(wording.groups_limit(unit, most))
-            cuts.append(f"max_groups = {most:,}: {what}; where that is common, counts and sums come out too small")
-        if self.groups.max_rows is not None and not self.groups.each_row:
-            what = wording.as_clause(wording.rows_limit(unit, self.groups.max_rows, by=bool(self.groups.by)))
-            cuts.append(f"max_rows_per_group = {self.groups.max_rows:,}: {what}")
-        cuts += [limits.words for aggregate in self.aggregates for limits in aggregate.limits]
+        counts_units = any(measure.per_unit for aggregate in self.aggregates for measure in aggregate.measures)
+        if not self.groups.each_row:
+            cuts += map(wording.as_clause, wording.limits(self.groups, unit, counts_units=counts_units))
+        cuts += [
+            limits.words for aggregate in self.aggregates if not aggregate.open_limit for limits in aggregate.limits
+        ]
         if self.groups.public is not None:
             cuts.append("public_keys: rows with other keys are ignored")
         elif self.groups.by:

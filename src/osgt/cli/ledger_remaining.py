@@ -82,7 +82,7 @@ def _left_for(book: "Ledger", dataset: str, file: "QueryFile") -> dict[str, Any]
     with closing(query.dataset):
         answer: dict[str, Any] = {"epsilon": book.remaining(dataset, query=query, delta=at), "delta": at}
         if {"epsilon", "delta"} <= set(own):
-            count = book.how_many(dataset, query.plan(**own, **file.plan_options(), charged=True).charge, most=_COUNTED)
+            count = book.how_many(dataset, query.plan(**own, **file.plan_options()).charge, most=_COUNTED)
             answer["own"] = {**own, "releases": count, "or_more": count == _COUNTED}
     return answer
 

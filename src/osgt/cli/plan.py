@@ -217,7 +217,7 @@ def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json
 
     query = build_query(file)
     with closing(query.dataset):
-        found = query.plan(**given, **file.plan_options(), charged=file.data.ledger is not None)
+        found = query.plan(**given, **file.plan_options())
     if as_json:
         warn(found.cautions)
         typer.echo(json.dumps(found.to_dict(), indent=2))

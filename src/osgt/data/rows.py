@@ -36,6 +36,8 @@ class PrivateRows:
     #: The ledger that releases are charged to, and the name of the data set there.
     ledger: Any = None
     dataset: str | None = None
+    #: About how many units there are, as far as that is public.
+    units: int | None = None
 
     def __init__(
         self, source: Any, privacy_unit: str | Sequence[str], neighbours: Neighbours, options: Options

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,34 @@ Places = NDArray[np.int_]
 _RATIOS, _APART = 64, 4
 
 
+#: Parts of one in which numbers are given on that are not whole: fixed-point numbers.
+PARTS_OF_ONE = 1 << 10
+
+
+class Quotient(NamedTuple):
+    """Whole numbers, one row for each group, and what they are to be divided by.
+
+    `is_fraction` says that the numbers without noise need not be whole, and that all are rounded to 1/of.
+    """
+
+    values: Integers
+    of: int
+    is_fraction: bool = False
+
+
 @dataclass(frozen=True)
 class Numbers:
     """A number for each group, with noise: `values` divided by `of`, and the distribution of the noise.
 
-    The numbers themselves are whole; their noise is a multiple of 1/of, or rounded to one where numbers to be `shown`
-    are given.
+    The numbers themselves are whole unless they are fractions; their noise is a multiple of 1/of, or rounded to one
+    where numbers to be `shown` are given.
     """
 
     values: Integers
     noise: NoiseSum
     of: int = 1
     shown: Integers | None = None
+    is_fraction: bool = False
 
     @property
     def floats(self) -> Floats:
@@ -40,17 +57,19 @@ class Numbers:
         return np.asarray(self.values / self.of)
 
     def whole(self, confidence: float) -> tuple[Integers, Integers, Integers]:
-        """The numbers to be shown, or the nearest whole ones, and the least and largest ones within the noise interval.
+        """The numbers to be shown, or the nearest whole ones, and the ends of the noise interval.
 
-        Halves go to even.
+        The ends are the least and the largest whole number within it; of fractions, those just outside of it. Halves go
+        to even.
         """
         half = math.floor(self.noise.half_width(confidence) * self.of * (1.0 + 1e-12) + 1e-9)
-        half += self.shown is not None  # numbers were rounded to parts of one
+        half += self.is_fraction or self.shown is not None  # numbers were rounded to parts of one
         half = min(half, LARGEST_VALUE - 1)  # 64 bits hold the ends
         quotient, rest = np.divmod(self.values, self.of)
         up = (2 * rest > self.of) | ((2 * rest == self.of) & (quotient % 2 == 1))
         nearest = quotient + up if self.shown is None else self.shown
-        return nearest, -((half - self.values) // self.of), (self.values + half) // self.of
+        outward = self.of - 1 if self.is_fraction else 0
+        return nearest, -((half + outward - self.values) // self.of), (self.values + half + outward) // self.of
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confidence: float) -> tuple[Floats, Floats]:

@@ -75,9 +75,9 @@ def notes(values: Mapping[str, Any], about: About) -> list[ColumnNote]:
     ]
 
 
-def aggregate_in_words(aggregate: Aggregate, *, is_open: bool = False) -> str:
+def aggregate_in_words(aggregate: Aggregate) -> str:
     """An aggregate in words: "mean of arr_delay; limits of a value: -60 to 120"."""
-    arguments = aggregate.arguments() | ({"bounds": "open"} if is_open else {})
+    arguments = aggregate.arguments() | ({aggregate.open_limit: "open"} if aggregate.open_limit else {})
     words = [aggregate.kind.replace("_", " ")]
     if "column" in arguments:
         words[0] += f" of {arguments.pop('column')}"

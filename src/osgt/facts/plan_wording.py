@@ -1,7 +1,6 @@
 """The wording of plans: which groups are published, what the noise saves, and all of it in lines for a terminal."""
 
 from osgt.facts import wording
-from osgt.plan.joint import LEFT_OUT_SHARE
 from osgt.plan.plan import SHOWN, AnyPlan, Plan
 from osgt.query.aggregates.base import Column
 from osgt.query.groups import OTHER
@@ -21,7 +20,7 @@ def choice(plan: Plan) -> str | None:
     """Say what the choice of groups has to do with δ; None where none is chosen."""
     if plan.selection is None:
         return None
-    return wording.choice(plan.selection_delta, apart=plan.selection.charged_separately)
+    return wording.choice(plan.selection_delta)
 
 
 def totals(plan: Plan) -> list[str]:
@@ -86,6 +85,6 @@ def _limits(plan: Plan) -> list[str]:
     """Say which groups are chosen, and what the limits do."""
     lines = [] if plan.threshold is None else [f"{published_groups(plan)[0]} {choice(plan)}"]
     if (beside := plan.left_out) is not None:
-        misfits = bool(beside.misfits)
-        lines.append(wording.measured_beside(LEFT_OUT_SHARE, by_limits=beside.by_limits, misfits=misfits))
+        by_limits, misfits = bool(beside.things or beside.limits), bool(beside.misfits)
+        lines.append(wording.measured_beside(by_limits=by_limits, misfits=misfits))
     return [*lines, *plan.limit_notes]

@@ -11,8 +11,7 @@ from osgt.data.rows import PrivateRows
 from osgt.facts import wording
 from osgt.facts.columns import MostlyNoise, columns_of
 from osgt.facts.plan_wording import choice, published_groups, totals
-from osgt.limits.left_out import NOTHING, LeftOut
-from osgt.limits.left_out_measures import left_out_measures
+from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.noise import written
 from osgt.noise.error import objective_text
 from osgt.plan.plan import AnyPlan, Plan
@@ -203,7 +202,6 @@ def measured_values(plan: Plan) -> dict[str, Any]:
         "threshold": plan.threshold,
         "chosen_by": plan.chosen_by,
         "shown_size": plan.shown_size,
-        "choice_within_delta": plan.selection is not None and not plan.selection.charged_separately,
         "measures": [
             {
                 "measure": measure.words,
@@ -249,9 +247,8 @@ def about_noise(confidence: float) -> list[str]:
 
 def about_limits(query: QuerySpec) -> list[str]:
     """Say how much of a unit counts in a table."""
-    groups = query.groups
-    most = groups.max_groups if groups.by else None
-    return wording.limits(query.dataset.privacy_unit, most, groups.max_rows, each_row=groups.each_row)
+    counts_units = any(measure.per_unit for aggregate in query.aggregates for measure in aggregate.measures)
+    return wording.limits(query.groups, query.dataset.privacy_unit, counts_units=counts_units)
 
 
 def about_groups(table: NoisyTable) -> list[str]:

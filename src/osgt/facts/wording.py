@@ -6,6 +6,7 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 
 from collections.abc import Mapping, Sequence
 
+from osgt.query.groups import Groups
 from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
 
 NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
@@ -103,29 +104,55 @@ def intervals(confidence: float) -> list[str]:
     return [f"{interval(confidence)} {misses(confidence)}", INTERVALS_SHOW]
 
 
+#: Limits in a few words.
+LIMITS = {
+    "max_rows": "Most rows that one counts as",
+    "max_groups": "Most groups that one counts in",
+    "max_rows_per_group": "Most rows of one in a group",
+}
+
+
+def open_limit(argument: str, column: str | None) -> str:
+    """Name a limit that is chosen privately."""
+    if argument == "max_total":
+        return f"Most that one adds to the sum of {column}"
+    return LIMITS.get(argument, f"Bounds of {column}")
+
+
+def chosen_limits(names: Sequence[str], epsilon: float) -> str:
+    """Say that limits were chosen privately, and with how much of the budget."""
+    were = "was" if len(names) == 1 else "were"
+    return f"{listed(names)} {were} chosen privately, which took ε = {epsilon:.3g} of the total."
+
+
 def groups_limit(unit: str, most: int) -> str:
     """Say what `max_groups` does."""
     return f"{_one(unit)} in more than {counted(most, 'group')} is counted in {_of_them(most)}, chosen at random."
 
 
-def rows_limit(unit: str, most: int, *, by: bool) -> str:
-    """Say what `max_rows_per_group` does; `by` says whether there are groups."""
-    where = " in a group" if by else ""
-    return (
-        f"{_one(unit)} with more than {counted(most, 'row')}{where} is counted with {_of_them(most)}, chosen at random."
-    )
+def rows_limit(unit: str, most: int, *, in_a_group: bool = False) -> str:
+    """Say what `max_rows` does, or `max_rows_per_group`."""
+    where = " in a group" if in_a_group else ""
+    return f"{_one(unit)} counts as at most {counted(most, 'row')}{where}: of one with more, each row counts less."
 
 
-def limits(unit: str, max_groups: int | None, max_rows: int | None, *, each_row: bool = False) -> list[str]:
-    """Say how much of one unit counts; `max_groups` is None where there are no groups."""
-    if each_row:
+def total_limit(unit: str, column: str, most: str) -> str:
+    """Say what `max_total` does."""
+    return f"{_one(unit)} adds at most {most} of {column} in all: of one with more, each row counts less."
+
+
+def limits(groups: Groups, unit: str, *, counts_units: bool) -> list[str]:
+    """Say how much of one unit counts."""
+    if groups.each_row:
         return [_EACH_ROW]
-    found = [] if max_groups is None else [groups_limit(unit, max_groups)]
-    if max_rows is not None:
-        found.append(rows_limit(unit, max_rows, by=max_groups is not None))
-    elif max_groups is None:
-        found.append(f"Every {unit} counts once.")
-    return found
+    result = []
+    if groups.max_rows is not None:
+        result.append(rows_limit(unit, groups.max_rows))
+    if groups.max_rows_per_group is not None:
+        result.append(rows_limit(unit, groups.max_rows_per_group, in_a_group=True))
+    if groups.by and groups.max_groups is not None and (counts_units or groups.max_rows is None):
+        result.append(groups_limit(unit, groups.max_groups))
+    return result or [f"Every {unit} counts once."]
 
 
 def _one(unit: str) -> str:
@@ -157,11 +184,9 @@ def threshold(chosen_by: str, least: int, shown_size: int, often: float, unit: s
     )
 
 
-def choice(selection_delta: float, *, apart: bool) -> str:
+def choice(selection_delta: float) -> str:
     """Say what the choice of groups has to do with δ."""
-    if apart:
-        return f"δ = {selection_delta:.3g} of the total is charged for that choice."
-    return "Adding noise and choosing groups together keep within ε and δ."
+    return f"δ = {selection_delta:.3g} of the total is charged for that choice."
 
 
 def small_groups(chosen_by: str) -> str:
@@ -254,10 +279,10 @@ def noise_name(name: str) -> str:
     return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
 
 
-def measured_beside(share: float, *, by_limits: bool, misfits: bool) -> str:
-    """Say that a release measures more than its columns, and what that takes of the variance."""
+def measured_beside(*, by_limits: bool, misfits: bool) -> str:
+    """Say that a release measures more than its columns."""
     what = [
         *(["how much the limits leave out"] if by_limits else []),
         *(["how many values do not fit their declared types"] if misfits else []),
     ]
-    return f"The release also measures {listed(what)}, which makes every variance {percent(share)} larger."
+    return f"The release also measures {listed(what)}, within the same budget."

@@ -1,17 +1,31 @@
-"""The shares that the bounds of a release left out, as noisy measures tell: with intervals, in words and in figures."""
+"""What the limits of a release cut off, measured in the release itself: shares with intervals, in words and figures.
+
+The engine adds up, in steps, what the limits cut off and what they keep. Of a unit with N rows, of which each is worth
+w steps less than it would be without the limit, N·w steps were cut off, or 3K if that is less: each row counts at most
+⌊3K/N⌋ of them. So a unit moves both numbers by 4K together, however many rows it has. Values outside of their bounds
+are weighted as the rows are; values that do not fit their declared types are counted in all rows of a unit, which has K
+steps for them, in a query of its own: they may be why a condition or a public key left a row out.
+"""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
+from scipy.special import ndtri
 
-from osgt.limits.histogram import SCALE, Histogram, Share, share_of
-from osgt.limits.left_out_measures import FATES, KINDS, PLACES, WEIGHTS, LeftOutMeasures, can_lose_groups, can_lose_rows
+from osgt.calibration import Part
+from osgt.data.unit import Neighbours
+from osgt.limits.worth import MOST_CUT_OFF, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
 from osgt.noise import IntegerDistribution
-from osgt.query.aggregates.base import Limits
-from osgt.query.groups import Groups
+from osgt.noise.combination import Combination
+from osgt.query.aggregates.base import Aggregate, Limits
+from osgt.query.groups import STEPS, Groups
+from osgt.query.measures import ColumnMeasure, Measure, Place
+from osgt.query.values import as_float, one_if, present
 from osgt.support.arrays import Integers
 from osgt.support.numbers import counted, with_article
 
@@ -24,8 +38,179 @@ _MUCH = 0.05
 #: What is said where limits can cut off nothing.
 NOTHING = "The limits could leave nothing out of what was counted."
 
-#: Who knows whether it is worth it.
-_WEIGHED = "`osgt bounds` weighs it against the noise"
+#: The part of the loss that the cut-off of rows or units has beside that of values.
+_LIGHT = 1 / 4
+
+
+@dataclass(frozen=True)
+class Outside(ColumnMeasure):
+    """The number of values outside of the bounds of a column, and that of values inside; for the whole table."""
+
+    low_end: float
+    high_end: float
+
+    numbers = 2
+    for_table = True
+
+    @property
+    def words(self) -> str:
+        return f"values of {self.column} outside and inside of their bounds"
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        column = rows[self.column]
+        there, number = present(column), as_float(column)
+        outside = (number < float(self.low_end)) | (number > float(self.high_end))
+        return [one_if((there & holds).fill_null(False)) for holds in (outside, ~outside)]
+
+
+@dataclass(frozen=True)
+class LeftOutMeasures:
+    """The numbers to measure: cut off and kept of some `things`, values outside and inside, values that do not fit."""
+
+    groups: Groups
+    #: "rows" if limits can cut off rows, "units" if they can cut off units in groups.
+    things: tuple[str, ...]
+    limits: tuple[Limits, ...]
+    #: Columns of which it is measured how many values do not fit their declared types.
+    misfits: tuple[str, ...] = ()
+
+    @property
+    def outside(self) -> dict[str, Outside]:
+        """The measures of values outside of their bounds, by name."""
+        return {f"values of {each.column}": Outside(each.column, each.low, each.high) for each in self.limits}
+
+    @property
+    def names_of_misfits(self) -> list[str]:
+        """The names of the numbers of values that do not fit their types."""
+        return [f"values of {column} that do not fit" for column in self.misfits]
+
+    def parts(self, neighbours: Neighbours) -> dict[str, Part]:
+        """Give the sensitivity of each pair of numbers: all of one sign, so two units that are exchanged do not add up."""
+        exchanges = 1 if neighbours == "add_remove" else 2
+        own = 1 if self.groups.each_row else STEPS
+        result = dict.fromkeys(self.things, Part((MOST_CUT_OFF + 1) * STEPS, exchanges))
+        result |= dict.fromkeys(self.outside, Part(own, exchanges, _LIGHT))
+        return result | dict.fromkeys(self.names_of_misfits, Part(own, exchanges, _LIGHT))
+
+    def exact(self, sums: pa.Table, outside: Mapping[Measure, Integers]) -> dict[str, Integers]:
+        """The exact pairs of numbers, from the sums of all groups."""
+        result = {
+            thing: np.array([[_total(sums[f"{fate}_{thing}"]) for fate in ("cut", "kept")]]) for thing in self.things
+        }
+        return result | {name: outside[measure].sum(axis=0, keepdims=True) for name, measure in self.outside.items()}
+
+    def fitting(self, rows: ir.Table) -> ir.Table:
+        """Count the values that do not fit, and those that do: a unit has the same number of steps for each column.
+
+        `rows` are those of `misfits.fitting_rows`: all rows of a unit count, whatever becomes of them.
+        """
+        worth: Any = 1
+        if UNIT in rows.columns:
+            rows = with_unit_totals(rows, {UNIT_ROWS: (lambda units: units.count(), 1)})
+            worth = rows[WORTH]
+        names = [f"{what}_{i}" for i in range(len(self.misfits)) for what in ("wrong", "fits")]
+        rows = rows.select(**{name: one_if(rows[name]) * worth for name in names})
+        return rows.agg(**{name: saturated(rows[name].sum()) for name in names})
+
+    def exact_fitting(self, answer: pa.Table) -> dict[str, Integers]:
+        """The pairs of numbers of values that do not fit, and that do."""
+        return {
+            name: np.array([[_total(answer[f"{what}_{i}"]) for what in ("wrong", "fits")]])
+            for i, name in enumerate(self.names_of_misfits)
+        }
+
+
+def _total(column: pa.ChunkedArray) -> int:
+    return int(sum(column.cast(pa.int64()).to_pylist()))
+
+
+def left_out_measures(
+    groups: Groups, aggregates: Sequence[Aggregate], misfits: tuple[str, ...] = ()
+) -> LeftOutMeasures | None:
+    """Gather what there is to measure; None if the limits can cut off nothing, and all values fit their types."""
+    measures = [measure for aggregate in aggregates for measure in aggregate.measures]
+    things = []
+    if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
+        things.append("rows")
+    if any(measure.per_unit for measure in measures) and can_lose_groups(groups):
+        things.append("units")
+    limits = {each.column: each for aggregate in reversed(aggregates) for each in reversed(aggregate.limits)}
+    result = LeftOutMeasures(groups, tuple(things), tuple(reversed(limits.values())), misfits)
+    return result if things or limits or misfits else None
+
+
+def can_lose_groups(groups: Groups) -> bool:
+    """Whether a unit may be in more groups than it counts in, as far as the number of groups is public."""
+    public = groups.public_group_count
+    return not groups.each_row and (public is None or groups.max_groups_per_unit < public)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share between 0 and 1, and its noise interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, noisy: Integers, law: IntegerDistribution, confidence: float) -> "Share":
+        """The share of the first of two numbers in their sum, both with this noise.
+
+        The interval is Fieller's: all θ for which part - θ·whole could be 0 without noise.
+        """
+        part, whole = float(noisy[0, 0]), float(noisy[0].sum())
+        low, high = _fieller(part, whole, _half_width(law, confidence) ** 2)
+        value = min(max(part / whole if whole > 0 else 0.0, low), high)
+        return cls(value, low, high)
+
+    def __str__(self) -> str:
+        return f"{_percent(self.value)} % ({self.interval})"
+
+    @property
+    def interval(self) -> str:
+        """The interval in words: "3 to 8 %"."""
+        return f"{_percent(self.low)} to {_percent(self.high)} %"
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the interval says nothing: it is wide, and nothing need have been left out."""
+        return self.high - self.low >= _VAGUE and self.low <= _MUCH
+
+    def sentence(self, words: str) -> str:
+        """Say which share it is, if the interval says anything."""
+        if self.is_vague:
+            return f"The noise is too large to say how many {words.removeprefix('of the ')} ({self.interval})."
+        return f"About {self} {words}."
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values."""
+        return {"share": self.value, "low": self.low, "high": self.high}
+
+
+def _half_width(law: IntegerDistribution, confidence: float) -> float:
+    """At least h for which a sum of such noises, each times a number c, is within h·√Σc² with this confidence.
+
+    A sum is nearer to the normal distribution than its terms: the larger of both serves, whatever the numbers are.
+    """
+    alone = Combination(((1.0, law),))
+    return max(alone.half_width(confidence), alone.std() * float(ndtri((1.0 + confidence) / 2)))
+
+
+def _fieller(part: float, whole: float, square: float) -> tuple[float, float]:
+    """The ends of the θ in [0, 1] with (part - θ·whole)² ≤ square·((1 - θ)² + θ²)."""
+    a, b, c = whole**2 - 2.0 * square, part * whole - square, part**2 - square
+    if a <= 0.0 or whole <= 0.0:
+        return 0.0, 1.0  # the whole may be anything
+    root = math.sqrt(max(b * b - a * c, 0.0))
+    return min(max((b - root) / a, 0.0), 1.0), min(max((b + root) / a, 0.0), 1.0)
+
+
+def _percent(share: float) -> str:
+    """Whole percents; below 2 % one digit more."""
+    percents = 100.0 * share
+    return f"{percents:.0f}" if percents >= 1.95 or percents == 0 else f"{percents:.1f}"
+
 
 #: A share, what became of it, and what would help.
 Told = tuple[Share, str, str]
@@ -33,25 +218,21 @@ Told = tuple[Share, str, str]
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """The shares that the bounds of a release left out, each with its noise interval.
+    """The shares that the limits of a release cut off, each with its noise interval.
 
-    `by_max_groups` and `by_max_rows_per_group` are shares of the rows, or of the units in groups where only these
-    count; `units_by_…` are shares of the units of which something was left out; `values` are shares of each column's
-    values, in the groups that units count in, that were beyond its bounds; `misfits` are shares of each column's
-    values, in all rows with a unit, that do not fit its declared type.
+    `rows` is the share of rows that is missing in counts and sums, `units` that of the appearances of units in groups
+    that is missing in counts of units; None where limits cannot cut off any. `values` are shares of each column's
+    values outside of its bounds; `misfits` are shares of each column's values, in all rows with a unit, that do not
+    fit its declared type.
     """
 
     unit: str
     groups: Groups
-    by_max_groups: Share
-    by_max_rows_per_group: Share
-    units_by_max_groups: Share
-    units_by_max_rows_per_group: Share
+    rows: Share | None
+    units: Share | None
     values: Mapping[str, Share]
     limits: tuple[Limits, ...]
     confidence: float
-    #: So many units with more rows than this each are not told from noise: shares and intervals are of the others.
-    unseen: tuple[int, int]
     misfits: Mapping[str, Share] = field(default_factory=dict)
     #: The declared types of the columns, and how their values are written.
     types: Mapping[str, str] = field(default_factory=dict)
@@ -69,32 +250,16 @@ class LeftOut:
         types: Mapping[str, str] | None = None,
     ) -> "LeftOut":
         """Estimate the shares from noisy numbers; `types` are the declared ones, each with an example."""
-
-        def of_values(name: str) -> Share:
-            return _fate(noisy[name], laws[name], [0], (0, 1), confidence)
-
-        columns = [limits.column for limits in measured.limits]
-        values = dict(zip(columns, map(of_values, measured.names_of_values), strict=True))
-        misfits = dict(zip(measured.misfits, map(of_values, measured.names_of_misfits), strict=True))
-        rows = units = {i: Share(0.0, 0.0, 0.0) for i in range(3)}
-        unseen = (0, 0)
-        if measured.by_limits:
-            rows = {i: _fate(noisy["rows"], laws["rows"], [i], range(FATES), confidence) for i in range(2)}
-            units = {i: _kind(noisy["units"], laws["units"], i, confidence) for i in (1, 2)}
-            places = _places(noisy["rows"], laws["rows"])
-            unseen = math.ceil(places.least_seen), int(places.places[places.around(1, 1)][-1])
+        shares = {name: Share.of(numbers, laws[name], confidence) for name, numbers in noisy.items()}
         return cls(
             unit,
             measured.groups,
-            rows[0],
-            rows[1],
-            units[1],
-            units[2],
-            values,
+            shares.get("rows"),
+            shares.get("units"),
+            {limits.column: shares[f"values of {limits.column}"] for limits in measured.limits},
             measured.limits,
             confidence,
-            unseen,
-            misfits,
+            dict(zip(measured.misfits, (shares[name] for name in measured.names_of_misfits), strict=True)),
             dict(types or {}),
         )
 
@@ -109,119 +274,80 @@ class LeftOut:
 
     @property
     def by_limits(self) -> bool:
-        """Whether limits could leave something out at all."""
+        """Whether limits could cut off something at all."""
         return bool(self._told)
 
     @property
-    def rows_in_words(self) -> str:
-        """The name of what is counted: rows, or appearances in a group."""
-        return "rows" if self.groups.max_rows is not None else f"appearances of {with_article(self.unit)} in a group"
-
-    @property
     def _told(self) -> list[Told]:
-        """The shares that limits left out, what became of each, and what would help."""
-        found: list[Told] = []
-        groups = self.groups
-        if can_lose_groups(groups):
-            found.append(
-                (
-                    self.by_max_groups,
-                    f"of the {self.rows_in_words} were left out because {with_article(self.unit)} appears in more than "
-                    f"{counted(groups.max_groups, 'group')}{self._others}",
-                    f"a larger max_groups or coarser groups; {_WEIGHED}",
-                )
+        """The shares that limits cut off, what became of each, and what would help."""
+        result: list[Told] = []
+        groups, one = self.groups, with_article(self.unit)
+        if self.rows is not None and groups.max_rows is not None:
+            because = f"{one} with more than {counted(groups.max_rows, 'row')} counts as {groups.max_rows:,}"
+            result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_rows"))
+        elif self.rows is not None:
+            rows = counted(groups.max_rows_per_group or 1, "row")
+            because = (
+                f"{one} counts as at most {rows} in each of at most {counted(groups.max_groups_per_unit, 'group')}"
             )
-        if (rows := groups.max_rows) is not None and can_lose_rows(groups):
-            where = "in a group" if groups.by else "in all"
-            found.append(
-                (
-                    self.by_max_rows_per_group,
-                    f"of the rows were left out because {with_article(self.unit)} has more than "
-                    f"{counted(rows, 'row')} {where}{self._others}",
-                    f"a larger max_rows_per_group; {_WEIGHED}",
-                )
-            )
+            helps = "larger limits, or max_rows in their place"
+            result.append((self.rows, f"of the rows are missing in the numbers: {because}", helps))
+        if self.units is not None:
+            most = groups.max_groups_per_unit
+            because = f"{one} in more than {counted(most, 'group')} is counted in {most:,} of them"
+            what = f"of the appearances of {one} in a group are missing in the numbers: {because}"
+            result.append((self.units, what, "a larger max_groups, or coarser groups"))
         for limits in self.limits:
-            found.append(
-                (
-                    self.values[limits.column],
-                    f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
-                    f"{limits.high:,}, and count as the nearer of these",
-                    f"wider bounds for {limits.column}; {_WEIGHED}",
-                )
+            what = (
+                f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
+                f"{limits.high:,}, and count as the nearer of these"
             )
-        return found
-
-    @property
-    def _others(self) -> str:
-        """The units that a share is not about: so few of them can be there that nobody sees them."""
-        return f"; {with_article(self.unit)} with more than {self._many} is not in this figure"
-
-    @property
-    def _many(self) -> str:
-        """The number of rows from which on units may be unseen."""
-        return f"{self.unseen[1]:,} {'rows' if self.groups.max_rows is not None else 'groups'}"
+            result.append((self.values[limits.column], what, f"wider bounds for {limits.column}"))
+        return result
 
     @property
     def _told_of_misfits(self) -> list[Told]:
         """The shares of values that do not fit their declared types, what became of each, and what would help."""
-        found: list[Told] = []
+        result: list[Told] = []
         for column, share in self.misfits.items():
-            found.append(
-                (
-                    share,
-                    f"of the values of {self.labels.get(column, column)}, over all rows with "
-                    f"{with_article(self.unit)}, are not written as the declared type says ({self.types[column]}), "
-                    "and count as missing",
-                    "the type that they are of, or the way in which the file is written (decimal, date_format, "
-                    "encoding); `osgt preview` counts them, for whoever may see the data",
-                )
+            what = (
+                f"of the values of {self.labels.get(column, column)}, over all rows with {with_article(self.unit)}, are "
+                f"not written as the declared type says ({self.types[column]}), and count as missing"
             )
-        return found
+            helps = (
+                "the type that they are of, or the way in which the file is written (decimal, date_format, encoding); "
+                "`osgt preview` counts them, for whoever may see the data"
+            )
+            result.append((share, what, helps))
+        return result
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences for people, one for each bound and for each column with a declared type."""
-        limits = [_sentence(share, words) for share, words, _ in self._told] + self._unseen
+        """The sentences for people, one for each limit and for each column with a declared type."""
+        limits = [share.sentence(words) for share, words, _ in self._told]
         if not self._told:
             limits = [NOTHING]
-        elif all(_is_vague(share) for share, _, _ in self._told):
+        elif all(share.is_vague for share, _, _ in self._told):
             limits = ["The noise is too large to say how much the limits left out."]
-        return [*limits, *(_sentence(share, words) for share, words, _ in self._told_of_misfits)]
-
-    @property
-    def _unseen(self) -> list[str]:
-        """The sentence on units with very many rows that could have escaped, where something is told at all."""
-        counts = can_lose_groups(self.groups) or can_lose_rows(self.groups)
-        if not counts or all(_is_vague(share) for share, _, _ in self._told):
-            return []
-        heavy = f"{with_article(self.unit)} with more than {self._many}"
-        return [
-            f"Up to about {self.unseen[0]:,} cases of {heavy} can go unseen here: the shares and intervals above are "
-            "about the others alone, and more was left out if there are such."
-        ]
+        return [*limits, *(share.sentence(words) for share, words, _ in self._told_of_misfits)]
 
     @property
     def warnings(self) -> list[str]:
         """The warnings where more than 5 % was left out or does not fit its type, and what would help."""
         return [
-            f"About {share} {words}. The noise intervals do not cover that. What would help: {helps}."
+            f"About {share} {words}. What would help: {helps}."
             for share, words, helps in (*self._told_of_misfits, *self._told)
-            if share.low > _MUCH or (share.value > _MUCH and share.low > 0 and not _is_vague(share))
+            if share.low > _MUCH or (share.value > _MUCH and share.low > 0 and not share.is_vague)
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
-            "counted": "rows" if self.groups.max_rows is not None else "units in groups",
-            "by_max_groups": self.by_max_groups.to_dict(),
-            "by_max_rows_per_group": self.by_max_rows_per_group.to_dict(),
-            "units_by_max_groups": self.units_by_max_groups.to_dict(),
-            "units_by_max_rows_per_group": self.units_by_max_rows_per_group.to_dict(),
+            "rows": None if self.rows is None else self.rows.to_dict(),
+            "units": None if self.units is None else self.units.to_dict(),
             "values_outside_bounds": {name: share.to_dict() for name, share in self.values.items()},
             "values_that_do_not_fit": {name: share.to_dict() for name, share in self.misfits.items()},
             "confidence": self.confidence,
-            "unseen": {"units": self.unseen[0], "with_more_than": self.unseen[1]},
         }
 
     def __repr__(self) -> str:
@@ -230,39 +356,3 @@ class LeftOut:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
-
-
-def _is_vague(share: Share) -> bool:
-    """Whether an interval says nothing: it is wide, and nothing need have been left out."""
-    return share.high - share.low >= _VAGUE and share.low <= _MUCH
-
-
-def _sentence(share: Share, words: str) -> str:
-    if _is_vague(share):
-        return f"The noise is too large to say how many {words.removeprefix('of the ')} ({share.interval})."
-    return f"About {share} {words}."
-
-
-def _places(numbers: Integers, law: IntegerDistribution) -> Histogram:
-    """The units at each place, whatever becomes of their rows."""
-    return Histogram(PLACES, numbers.sum(axis=1), law, layers=FATES)
-
-
-def _fate(
-    numbers: Integers, law: IntegerDistribution, part: Sequence[int], whole: Sequence[int], confidence: float
-) -> Share:
-    """The share of rows with some fates among those with some others, over the places where units are."""
-    places = _places(numbers, law)
-    inside = places.around(1, 1)
-    counts = numbers[inside] / SCALE
-    rows = np.repeat((SCALE / WEIGHTS[inside])[:, None], FATES, axis=1)
-    wanted, all_of = np.zeros_like(rows), np.zeros_like(rows)
-    wanted[:, list(part)] = rows[:, list(part)]
-    all_of[:, list(whole)] = rows[:, list(whole)]
-    return share_of(counts.ravel(), wanted.ravel(), all_of.ravel(), law, SCALE, confidence)
-
-
-def _kind(numbers: Integers, law: IntegerDistribution, bit: int, confidence: float) -> Share:
-    """The share of units of which one of the limits left something out."""
-    part = np.array([float(bool(kind & bit)) for kind in range(KINDS)])
-    return share_of(numbers.astype(np.float64), part, np.ones(KINDS), law, 1, confidence)

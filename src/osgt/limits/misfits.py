@@ -1,7 +1,7 @@
 """The flaws found in reading CSV files: values that do not fit their types, and bytes that are no text.
 
 In a release such values count as missing, whatever they are and however many. They are counted exactly for previews and
-for the steward's terminal alone; a release counts those of rows with a unit, with noise (`left_out_measures`).
+for the steward's terminal alone; a release counts those of rows with a unit, with noise (`left_out`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 
 from osgt.data.rows import PrivateRows
-from osgt.limits.bounding import UNIT
+from osgt.limits.worth import UNIT
 from osgt.query.aggregates.base import QuerySpec
 from osgt.support.numbers import counted
 

@@ -5,7 +5,7 @@ the noise.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -46,6 +46,25 @@ class Noise:
     error: float
     #: Noise and parts of what is measured over all units, whatever groups they are in.
     extra_noise: "dict[str, tuple[IntegerDistribution, Part]]" = field(default_factory=dict)
+
+    def with_limits(self, groups: Groups, before: Groups, measures: Mapping[Measure, Measure]) -> "Noise":
+        """The noise of the same numbers under other limits: as large in steps, which mean something else.
+
+        `measures` has those of the query with the limits in place of those of the query without.
+        """
+
+        def renewed(measure: Measure) -> Measure:
+            if isinstance(measure, Total):
+                return replace(measure, base=renewed(measure.base))
+            return measures.get(measure, measure)
+
+        scheme = self.scheme.with_steps({m: (renewed(m), before.step(m), groups.step(renewed(m))) for m in self.parts})
+        return replace(
+            self,
+            scheme=replace(scheme, combined={renewed(asked): parts for asked, parts in scheme.combined.items()}),
+            parts={renewed(measure): part for measure, part in self.parts.items()},
+            laws={renewed(measure): law for measure, law in self.laws.items()},
+        )
 
     @property
     def pairs(self) -> "list[tuple[IntegerDistribution, Part]]":
@@ -114,7 +133,7 @@ class Planning:
         found = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
         asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
         if self.selector is not None and self.selector not in asked:
-            found.append(Error({self.selector: 1.0}, self.groups.max_contribution(self.selector), 1.0))
+            found.append(Error({self.selector: 1.0}, float(self.groups.max_contribution(self.selector)), 1.0))
         return tuple(found)
 
     @cached_property
@@ -136,9 +155,7 @@ class Planning:
         if not self.aggregates:
             raise ValueError("the query must ask for something, such as a count, a sum or a mean")
         if not self._fits(self.alternatives.directly()):
-            raise ValueError(
-                "bounds or max_rows_per_group are too large: one unit could move a sum by more than 2**50 steps"
-            )
+            raise ValueError("bounds are too wide: one unit could move a sum by more than 2**50 steps")
 
     def _fits(self, scheme: Scheme) -> bool:
         moves = [self.groups.sensitivity(measure, self.neighbours) for measure in scheme.measured]
@@ -147,10 +164,10 @@ class Planning:
         )  # a total may move by what a unit adds to all its groups
         return all(shift * most <= LARGEST_SHIFT for each in moves for shift, _ in each)
 
-    def part(self, measure: Measure, alone: int = 0) -> Part | None:
-        """Find the part that a unit moves, if so many of its groups are its alone; None if it moves nothing."""
-        moves = self.groups.sensitivity(measure, self.neighbours, alone)
-        return Part(*moves[0], also=moves[1:]) if moves else None
+    def part(self, measure: Measure) -> Part:
+        """The part that a unit moves."""
+        first, *rest = self.groups.sensitivity(measure, self.neighbours)
+        return Part(*first, also=tuple(rest))
 
     def joint(self, scheme: Scheme) -> JointNoise:
         """Set up the joint calibration of a scheme: its parts, its columns, the family and the objective."""
@@ -166,7 +183,7 @@ class Planning:
                 )
             )
         return joint_noise(
-            [part for part in parts if part is not None],
+            parts,
             discrete=True,
             family=self.family,
             objective=self.objective,
@@ -197,7 +214,8 @@ class Planning:
         distinct: list[Measure] = []
         if any(not aggregate.adds_up(self.groups) for aggregate in self.aggregates):
             distinct = [Total(UnitsAt(level.by), level) for level in levels]
-        return scheme.with_totals([*distinct, *self._totals_worth_measuring(scheme, distinct)])
+        totals = [*distinct, *self._totals_worth_measuring(scheme, distinct)]
+        return scheme.with_totals({total: self.groups.step(total) for total in totals})
 
     def _totals_worth_measuring(self, scheme: Scheme, distinct: list[Measure]) -> list[Measure]:
         """The totals of the numbers that add up, on the levels where a measurement helps."""
@@ -219,7 +237,7 @@ class Planning:
                 base = Units() if isinstance(total.base, UnitsAt) else total.base
                 weights = [error.weight for error in self.errors if base in scheme.coefficients(error)]
                 weight = max(weights, default=1.0) * total.level.weight
-                found.append(Error({total: 1.0}, self.groups.max_contribution(total), weight))
+                found.append(Error({total: 1.0}, float(self.groups.max_contribution(total)), weight))
         return found
 
     def rough_scheme(self, epsilon: float, delta: float) -> Scheme:

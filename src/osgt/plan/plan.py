@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from osgt.calibration import Part
 from osgt.calibration.joint import budget
 from osgt.data.unit import Neighbours
-from osgt.limits.left_out_measures import LeftOutMeasures
+from osgt.limits.left_out import LeftOutMeasures
 from osgt.noise import IntegerDistribution, written
 from osgt.noise.error import Objective, objective_text
 from osgt.noise.many import NoiseSum
-from osgt.plan.inputs import Noise, Planning, profile_of_all, profile_of_pairs
-from osgt.plan.joint import JointPlanning, Noises, with_left_out
+from osgt.plan.choice import LimitChoice
+from osgt.plan.inputs import Noise, Planning, profile_of_all
+from osgt.plan.joint import JointPlanning, Noises, cut_off_share, with_left_out
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers
-from osgt.plan.selection import Selection, chance_alone, chance_apart, chosen_delta, shown_size, threshold
+from osgt.plan.selection import Selection, select, shown_size
 from osgt.plan.total_rows import ChosenGroups
 from osgt.privacy import Charge
 from osgt.privacy.charge import CHOICE_SHARE
@@ -34,9 +35,6 @@ from osgt.support.search import root_within
 
 #: A group must be this large to be shown with this probability: said in plans and statements.
 SHOWN = 0.99
-
-#: How far above the exact value the δ of what a unit still moves may lie, relative: it is far below that of the budget.
-_SLACK_WITHOUT = 1e-2
 
 #: No table is about more people than there are.
 _MOST_PEOPLE = 8e9
@@ -97,6 +95,10 @@ class AnyPlan(Protocol):
         """The place of the block of each table."""
 
     @property
+    def choice(self) -> LimitChoice | None:
+        """The choice of limits that comes first; None if all are given."""
+
+    @property
     def gains(self) -> dict[str, float]:
         """The part of the error that is saved against each alternative noise."""
 
@@ -120,6 +122,8 @@ class Plan(Displayed):
     selection: Selection | None
     limit_notes: tuple[str, ...]
     left_out: LeftOutMeasures | None = None
+    #: The choice of limits that comes first, where some are open.
+    choice: LimitChoice | None = None
     #: The same plan with another δ.
     with_delta: "Callable[[float], Plan] | None" = None
 
@@ -137,6 +141,32 @@ class Plan(Displayed):
     def block_of(self) -> dict[str, int]:
         """The place of the block of each table."""
         return {"": 0}
+
+    def with_limits(self, asked: "Asked") -> "Plan":
+        """The plan of the query in which open limits are chosen: the noise in steps is the same."""
+        planning = asked.planning
+        measures = {
+            old: new
+            for before, after in zip(self.aggregates, planning.aggregates, strict=True)
+            for old, new in zip(before.measures, after.measures, strict=True)
+        }
+
+        def limited(noise: Noise) -> Noise:
+            return noise.with_limits(planning.groups, self.groups, measures)
+
+        noise = limited(self.noise)
+        selection = None if self.selection is None else _selection(planning, noise, self.selection.delta)
+        return replace(
+            self,
+            groups=planning.groups,
+            aggregates=planning.aggregates,
+            planning=planning,
+            noise=noise,
+            ends={name: limited(end) for name, end in self.ends.items()},
+            selection=selection,
+            limit_notes=asked.limit_notes,
+            left_out=asked.left_out if self.left_out is not None else None,
+        )
 
     @property
     def laws(self) -> Mapping[Measure, IntegerDistribution]:
@@ -161,7 +191,12 @@ class Plan(Displayed):
     @property
     def threshold(self) -> int | None:
         """The noisy count from which on a group is shown; None if all groups are."""
-        return None if self.selection is None else self.selection.threshold
+        return None if self.selection is None else self._counted(self.selection.threshold)
+
+    def _counted(self, steps: int) -> int:
+        """The count of units, rows or values that so many steps of the selector's number are."""
+        assert self.selector is not None
+        return math.ceil(steps * self.groups.step(self.selector))
 
     @property
     def selection_delta(self) -> float:
@@ -170,25 +205,21 @@ class Plan(Displayed):
 
     @property
     def noise_delta(self) -> float:
-        """The δ that the noise may use: all of it, unless a ledger adds up the choice of groups apart."""
-        apart = self.selection is not None and self.selection.charged_separately
-        return self.delta - (self.selection_delta if apart else 0.0)
+        """The δ that the noise may use: all but that of the choice of groups."""
+        return self.delta - self.selection_delta
 
     @cached_property
     def charge(self) -> Charge:
-        """The charge to a ledger: the noise in all groups, and the choice of groups apart.
-
-        Together that is (ε, δ) if the plan was made for a ledger. Else noise and choice are (ε, δ) together, and a
-        ledger, which cannot account for that, would take more.
-        """
-        return Charge(profile_of_all([self.noise]), self.selection_delta)
+        """The charge to a ledger: the choice of limits, the noise in all groups, and the choice of groups apart."""
+        noise = Charge(profile_of_all([self.noise]), self.selection_delta)
+        return noise if self.choice is None else Charge.compose([self.choice.charge, noise])
 
     @property
     def shown_size(self) -> int | None:
         """The least size at which a group is shown with 99 % probability; None if all groups are shown."""
-        if self.selector is None or self.threshold is None:
+        if self.selector is None or self.selection is None:
             return None
-        return shown_size(self.laws[self.selector], self.threshold, SHOWN)
+        return self._counted(shown_size(self.laws[self.selector], self.selection.threshold, SHOWN))
 
     @property
     def chosen_by(self) -> str | None:
@@ -209,7 +240,7 @@ class Plan(Displayed):
             *found,
             f"The table will probably be empty: only groups of about {self.shown_size:,} {self.chosen_by} are "
             f"published, and δ = {self.delta:.15g} is meant for fewer than {most:,.0f} units. Use a larger ε, smaller "
-            "limits (max_groups, max_rows_per_group), coarser groups or public_keys.",
+            "limits, coarser groups or public_keys.",
         )
 
     @property
@@ -297,8 +328,9 @@ class Plan(Displayed):
             "noise_delta": self.noise_delta,
             "selection_delta": self.selection_delta,
             "neighbours": self.neighbours,
-            "max_groups": self.groups.max_groups if self.groups.by else 1,
-            "max_rows_per_group": self.groups.max_rows,
+            "max_rows": self.groups.max_rows,
+            "max_groups": self.groups.max_groups,
+            "max_rows_per_group": self.groups.max_rows_per_group,
             "threshold": self.threshold,
             "chosen_by": self.chosen_by,
             "shown_size": self.shown_size,
@@ -316,6 +348,7 @@ class Plan(Displayed):
             "measures": {measure.words: written(law) for measure, law in self.laws.items()},
             "numbers": self.noise.scheme.in_words(),
             "charge": self.charge.to_dict(),
+            "choice_of_limits": None if self.choice is None else self.choice.to_dict(),
             "measures_left_out": self.left_out is not None,
             "bounds_cut_off": list(self.limit_notes),
             "warnings": list(self.cautions),
@@ -354,11 +387,11 @@ class Asked:
     left_out: LeftOutMeasures | None = None
 
 
-def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged: bool) -> list[Plan]:
+def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: LimitChoice | None = None) -> list[Plan]:
     """Calibrate all that is measured in tables that are released together at once, and make a plan for each.
 
-    Where groups are chosen, a part of δ is set aside for the choice if a ledger is `charged` or if several tables
-    choose theirs. What is left out is measured for a small part of the variance.
+    A choice of limits takes its part of ε, and where groups are chosen, a part of δ is set aside for that. What is cut
+    off is measured for a small part of the budget.
     """
     epsilon, delta = budget(epsilon, delta)
     for table in tables:
@@ -368,17 +401,16 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
         raise ArgumentError(
             "delta must be above 0 where groups are chosen by their size; or give public_keys", argument="delta"
         )
-    separately = choosing > 1 or (charged and choosing == 1)
-    choice_delta = CHOICE_SHARE * delta / choosing if separately else None
-    noises, ends, left_out = _noises(tables, epsilon, delta * (1.0 - CHOICE_SHARE) if separately else delta)
+    choice_delta = CHOICE_SHARE * delta / max(choosing, 1)
+    left = epsilon if choice is None else epsilon - choice.epsilon
+    noises, ends = _noises(tables, left, delta * (1.0 - CHOICE_SHARE) if choosing else delta)
 
     @cache
     def with_delta(other: float) -> list[Plan]:
-        return make_plans(tables, epsilon, other, charged=charged)
+        return make_plans(tables, epsilon, other, choice)
 
     def plan(i: int, table: Asked) -> Plan:
         planning = table.planning
-        others = [pair for other in (*noises[:i], *noises[i + 1 :]) for pair in other.pairs]
         return Plan(
             groups=planning.groups,
             aggregates=planning.aggregates,
@@ -389,73 +421,41 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, *, charged
             planning=planning,
             noise=noises[i],
             ends={name: each[i] for name, each in ends.items()},
-            left_out=left_out[i],
-            selection=_selection(planning, noises[i], others, epsilon, delta, choice_delta),
+            left_out=table.left_out,
+            selection=_selection(planning, noises[i], choice_delta),
             limit_notes=table.limit_notes,
+            choice=choice,
             with_delta=lambda other: with_delta(other)[i],
         )
 
     return [plan(i, table) for i, table in enumerate(tables)]
 
 
-def _noises(
-    tables: Sequence[Asked], epsilon: float, delta: float
-) -> tuple[Noises, Mapping[str, Noises], list[LeftOutMeasures | None]]:
-    """Calibrate the noise of all tables, that of each end of the family, and what is measured of what is left out."""
-    joint, left_out = JointPlanning(tuple(table.planning for table in tables)), [table.left_out for table in tables]
-    shared = None
-    if any(measures is not None for measures in left_out):
-        parts = [{} if t.left_out is None else t.left_out.parts(t.planning.neighbours) for t in tables]
-        shared = with_left_out(*joint.best(epsilon, delta, proved=False), parts, epsilon, delta)
-    if shared is None:
-        shared, left_out = joint.best(epsilon, delta), [None] * len(tables)
-    noises, ends = shared
+def _noises(tables: Sequence[Asked], epsilon: float, delta: float) -> tuple[Noises, Mapping[str, Noises]]:
+    """Calibrate the noise of all tables, and that of each end of the family."""
+    joint = JointPlanning(tuple(table.planning for table in tables))
+    parts = [{} if table.left_out is None else table.left_out.parts(table.planning.neighbours) for table in tables]
+    if any(parts):
+        share = cut_off_share(joint.tables)
+        noises, ends = with_left_out(*joint.best((1.0 - share) * epsilon, delta), parts, epsilon, delta, share)
+    else:
+        noises, ends = joint.best(epsilon, delta)
     if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
         without = "" if all(noise.extra_noise == {} for noise in noises) else " or measure_left_out=False"
         raise ValueError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
-            f"narrower bounds, a smaller max_rows_per_group{without}"
+            f"narrower bounds{without}"
         )
-    return noises, ends, left_out
+    return noises, ends
 
 
-def _selection(
-    planning: Planning,
-    noise: Noise,
-    others: list[tuple[IntegerDistribution, Part]],
-    epsilon: float,
-    delta: float,
-    choice_delta: float | None,
-) -> Selection | None:
-    """Set the threshold from which on groups are shown; None if all are.
-
-    `choice_delta` is the δ that is set aside for the choice, None if noise and choice share one; `others` is the noise
-    of the other tables.
-    """
-    if planning.selector is None:
+def _selection(planning: Planning, noise: Noise, delta: float) -> Selection | None:
+    """Set the threshold from which on groups are shown, at the δ of the choice; None if all are."""
+    groups, selector = planning.groups, planning.selector
+    if selector is None:
         return None
-    groups = planning.groups.max_groups_per_unit
-    if choice_delta is None:
-        chance = chance_alone(groups, delta, _delta_without(planning, noise, others, epsilon))
-    else:
-        chance = chance_apart(groups, choice_delta)
-    law, most = noise.laws[planning.selector], planning.groups.max_contribution(planning.selector)
-    tau = threshold(law, most, chance)
-    return Selection(tau, chosen_delta(groups, float(law.sf(tau - most - 1))), choice_delta is not None)
-
-
-def _delta_without(
-    planning: Planning, noise: Noise, others: list[tuple[IntegerDistribution, Part]], epsilon: float
-) -> Callable[[int], float]:
-    """Compute the δ of all the noise that a unit still moves, given how many groups are the unit's alone."""
-
-    def at(alone: int) -> float:
-        parts = ((noise.laws[measure], planning.part(measure, alone)) for measure in noise.parts)
-        left = [(law, part) for law, part in parts if part is not None]
-        pairs = [*left, *noise.extra_noise.values(), *others]
-        return float(profile_of_pairs(pairs).delta(epsilon, slack=_SLACK_WITHOUT)) if pairs else 0.0
-
-    return at
+    in_all = groups.limits_in_all(selector)
+    return select(noise.laws[selector], groups.shift(selector), groups.max_groups_per_unit, delta, in_all=in_all)
 
 
 def epsilon_for(target: float, excess: Callable[[float], float], start: float = 1.0) -> float:

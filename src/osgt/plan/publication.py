@@ -9,6 +9,7 @@ from typing import Any
 from osgt.calibration import calibrate_joint
 from osgt.calibration.scale import ScaleSearch
 from osgt.noise.error import Objective, objective_text
+from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan, saved
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import pure_cautions
@@ -32,6 +33,8 @@ class PublicationPlan(Displayed):
     block_of: Mapping[str, int]
     #: The weight of each table.
     weights: Mapping[str, float]
+    #: The choice of limits that comes first, where some are open.
+    choice: LimitChoice | None = None
 
     def __getitem__(self, name: str) -> Plan:
         return self.tables[name]
@@ -70,13 +73,13 @@ class PublicationPlan(Displayed):
     @property
     def noise_delta(self) -> float:
         """The δ that the noise may use."""
-        apart = any(block.selection is not None and block.selection.charged_separately for block in self.blocks)
-        return self.delta - (self.selection_delta if apart else 0.0)
+        return self.delta - self.selection_delta
 
     @cached_property
     def charge(self) -> Charge:
-        """The charge to a ledger: all that is measured, once, and the choice of groups."""
-        return Charge.compose(block.charge for block in self.blocks)
+        """The charge to a ledger: the choice of limits, all that is measured, once, and the choice of groups."""
+        choice = [] if self.choice is None else [self.choice.charge]
+        return Charge.compose([*choice, *(block.charge for block in self.blocks)])
 
     @property
     def gains(self) -> dict[str, float]:

@@ -13,13 +13,14 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
 from osgt.estimation.rounding import nonnegative, rounded_together
 from osgt.noise import IntegerDistribution
 from osgt.noise.combination import Combination
 from osgt.noise.many import ManySum, ManyTerm, NoiseSum
 from osgt.plan.schemes import Combined, Scheme
 from osgt.plan.structure import LeastSquares, Structure
-from osgt.query.aggregates.base import Aggregate, Noisy, Quotient
+from osgt.query.aggregates.base import Aggregate, Noisy
 from osgt.query.groups import Groups, Level, Total, UnitsAt, is_nested
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree
@@ -33,9 +34,6 @@ _FEW = 4
 
 #: Different coefficients of one noise that are told apart; beyond, they are rounded up by at most one percent.
 _COEFFICIENTS = 64
-
-#: Parts of one in which estimates are given on: fixed-point numbers.
-_PARTS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class LevelNoises:
         trees = {
             each: NoisyTree(
                 layout,
-                tuple(noise({level: Fraction(1)}) for level in layout.levels),
+                tuple(noise({level: scheme.step(level)}) for level in layout.levels),
                 None if layout.total is None else numbers[layout.total],
             )
             for each, layout in scheme.layouts.items()
@@ -209,7 +207,7 @@ class Reconciled:
         numbers = []
         for each in tree.layout.levels:
             exact = measured[each] if level is None else level.summed(measured[each])
-            numbers.append((exact + corrections[each][at])[places])
+            numbers.append((exact + corrections[each][at])[places] * float(self.scheme.step(each)))
         return tree.with_values(numbers, None if total is None else values[total])
 
     def _distinct(self, added: Noisy, at: int, places: NDArray[np.intp], measured: Mapping[Measure, Integers]) -> Noisy:
@@ -246,17 +244,16 @@ class Reconciled:
         cells = {m: numbers for m, numbers in measured.items() if m in parts}
         size = self.structure.sizes[-1]
         spread = {m: np.broadcast_to(n, (size, n.shape[1])) if m.for_table else n for m, n in cells.items()}
-        exact, of = self.scheme.values_of(asked, spread)
+        exact, of, is_fraction = self.scheme.values_of(asked, spread)
         correction = [
             sum((float(part) * corrections[m][at] for m, part in parts.items() if m in corrections), np.zeros((1, 1)))
             for at in range(len(self.structure.levels))
         ]
-        low, _ = asked.reach(self.groups.rows)
-        whole = self._whole(exact, of, correction, positive and low >= 0)
+        whole = self._whole(exact, of, correction, positive and asked.low >= 0)
         found = []
         for at, level in enumerate(self.structure.levels):
             numbers, shown = (exact, whole) if level is None else (level.summed(exact), level.summed(whole))
-            found.append((_fixed(numbers, of, correction[at]), shown))
+            found.append((_fixed(Quotient(numbers, of, is_fraction), correction[at]), shown))
         return found
 
     def _whole(self, exact: Integers, of: int, correction: Sequence[Floats], positive: bool) -> Integers:
@@ -302,7 +299,7 @@ class DistinctUnits:
     def at(self, places: NDArray[np.intp], noisy: Noisy) -> Noisy:
         """Put the distinct units of some groups in place of units added up."""
         units = {measure for measure in noisy.noises if measure.counted == "units"}
-        values = {**noisy.values, **dict.fromkeys(units, (self.numbers[places], 1))}
+        values = {**noisy.values, **dict.fromkeys(units, Quotient(self.numbers[places], 1))}
         return replace(noisy, values=values, noises={**noisy.noises, **dict.fromkeys(units, self.noise)}, whole=None)
 
 
@@ -333,15 +330,16 @@ def _product(part: Fraction, coefficient: float | Fraction) -> float | Fraction:
 
 
 def _taken(quotient: Quotient, places: NDArray[np.intp]) -> Quotient:
-    return quotient[0][places], quotient[1]
+    return quotient._replace(values=quotient.values[places])
 
 
-def _fixed(numbers: Integers, of: int, correction: Floats) -> Quotient:
-    """numbers/of + correction as whole numbers of small parts; of parts of one, where that is beyond 64 bits."""
+def _fixed(quotient: Quotient, correction: Floats) -> Quotient:
+    """Add a correction, in whole numbers of small parts; of parts of one, where that is beyond 64 bits."""
     if not np.any(correction):
-        return numbers, of
+        return quotient
+    numbers, of, is_fraction = quotient
     largest = float(np.abs(numbers).max(initial=1)) + float(np.abs(correction).max()) * of
     parts = 1
-    while parts < _PARTS and 2.0 * parts * largest < LARGEST_VALUE:
+    while parts < PARTS_OF_ONE and 2.0 * parts * largest < LARGEST_VALUE:
         parts *= 2
-    return numbers * parts + np.rint(correction * (of * parts)).astype(np.int64), of * parts
+    return Quotient(numbers * parts + np.rint(correction * (of * parts)).astype(np.int64), of * parts, is_fraction)

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.data.unit import Neighbours
+from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
 from osgt.noise import Distribution
 from osgt.noise.combination import Combination
-from osgt.query.aggregates.base import Error, Quotient
+from osgt.query.aggregates.base import Error
 from osgt.query.groups import Groups
 from osgt.query.measures import (
     Centred,
@@ -59,6 +60,8 @@ class Scheme:
 
     combined: Mapping[Measure, Combined]
     layouts: Mapping[Measure, Layout] = field(default_factory=dict)
+    #: The size of a step of the measured numbers whose rows are weighted; they may be any fraction of one.
+    steps: Mapping[Measure, Fraction] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> frozenset[tuple[Measure, frozenset[tuple[Measure, Fraction]]]]:
@@ -80,9 +83,7 @@ class Scheme:
 
     def values(self, measured: Mapping[Measure, NDArray[np.int64]]) -> dict[Measure, Quotient]:
         """The numbers that are asked for, out of those that were measured."""
-        return {
-            asked: _quotient(parts, measured) for asked, parts in self.combined.items() if asked not in self.layouts
-        }
+        return {asked: self.values_of(asked, measured) for asked in self.combined if asked not in self.layouts}
 
     def trees(
         self, laws: Mapping[Measure, Distribution], measured: Mapping[Measure, NDArray[np.int64]] | None = None
@@ -92,21 +93,41 @@ class Scheme:
         found = {}
         for asked, layout in self.layouts.items():
             levels, total = layout.levels, layout.total
-            own = tuple(Combination(((Fraction(1), laws[each]),)) for each in levels)
+            own = tuple(Combination(((self.step(each), laws[each]),)) for each in levels)
             tree = NoisyTree(layout, own, None if total is None else noises[total])
             if measured is not None:
-                numbers = [measured[each] for each in levels]
+                numbers = [measured[each] * float(self.step(each)) for each in levels]
                 tree = tree.with_values(numbers, None if total is None else values[total])
             found[asked] = tree
         return found
 
     def values_of(self, asked: Measure, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
         """Compute one of the numbers that are asked for, out of those that were measured."""
-        return _quotient(self.combined[asked], measured)
+        parts = self.combined[asked]
+        return (
+            _fraction(parts, measured) if any(measure in self.steps for measure in parts) else _exact(parts, measured)
+        )
 
-    def with_totals(self, totals: Iterable[Measure]) -> "Scheme":
-        """Add numbers that are measured as they are: totals of some of the others."""
-        return Scheme({**self.combined, **{total: {total: Fraction(1)} for total in totals}}, self.layouts)
+    def step(self, measure: Measure) -> Fraction:
+        """The size of a step of a measured number."""
+        return self.steps.get(measure, Fraction(1))
+
+    def with_steps(self, measures: Mapping[Measure, tuple[Measure, Fraction, Fraction]]) -> "Scheme":
+        """The scheme with other measured numbers, given each with the size of its steps before and now."""
+        combined = {
+            asked: {measures[m][0]: part / measures[m][1] * measures[m][2] for m, part in parts.items()}
+            for asked, parts in self.combined.items()
+        }
+        return Scheme(combined, self.layouts, {measures[m][0]: measures[m][2] for m in self.steps})
+
+    def with_totals(self, totals: Mapping[Measure, Fraction]) -> "Scheme":
+        """Add numbers that are measured as they are: totals of some of the others, and the size of their steps."""
+        steps = {total: step for total, step in totals.items() if step != 1}
+        return Scheme(
+            {**self.combined, **{total: {total: step} for total, step in totals.items()}},
+            self.layouts,
+            {**self.steps, **steps},
+        )
 
     def in_words(self) -> dict[str, str]:
         """Write each number that is asked for as a sum of measured ones: "(rows - 2·units) + 2·(units)"."""
@@ -141,17 +162,40 @@ class Scheme:
         return found
 
 
-def _quotient(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
+def _exact(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
     """Σ coefficient·number as whole numbers and what they are to be divided by; beyond ±2⁶² they count as that."""
     of = math.lcm(*(part.denominator for part in parts.values()))
     factors = {measure: int(part * of) for measure, part in parts.items()}
     largest = sum(abs(factor) * int(np.abs(measured[measure]).max(initial=0)) for measure, factor in factors.items())
     if largest < LARGEST_VALUE:
         terms = [factor * measured[measure] for measure, factor in factors.items()]
-        return np.asarray(sum(terms[1:], terms[0])), of
+        return Quotient(np.asarray(sum(terms[1:], terms[0])), of)
     # Integers of any size: slow, and as good as never.
     total = sum(factor * measured[measure].astype(object) for measure, factor in factors.items())
-    return np.clip(total, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64), of
+    return Quotient(np.clip(total, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64), of)
+
+
+def _fraction(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
+    """Σ coefficient·number in small parts of one, to the nearest: numbers whose rows are weighted are fractions.
+
+    A number that is a·q + b, 0 ≤ b < q, times p/q is a·p + b·p/q: both fit into 64 bits where the result does.
+    """
+    whole, rest = np.zeros((1, 1), np.int64), np.zeros((1, 1))
+    largest = 0.0
+    for measure, part in parts.items():
+        p, q = part.numerator, part.denominator
+        numbers = measured[measure]
+        if q * abs(p) >= LARGEST_VALUE:
+            numbers = numbers.astype(object)
+        above, below = np.divmod(numbers, q)
+        largest += float(np.abs(above).max(initial=0)) * abs(p) + abs(p)
+        more, left = np.divmod(below * p, q)
+        whole = whole + np.clip(above * p + more, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64)
+        rest = rest + left.astype(np.float64) / q
+    of = PARTS_OF_ONE
+    while of > 1 and of * largest >= LARGEST_VALUE:
+        of //= 2
+    return Quotient(whole * of + np.rint(rest * of).astype(np.int64), of, is_fraction=True)
 
 
 @dataclass(frozen=True)
@@ -248,19 +292,13 @@ class Alternatives:
         yield Option()
         if asked in self.direct:
             return
-        rows = self.groups.rows
-        if isinstance(asked, Rows) and rows > 1:
-            yield self._centred(asked, Units(), *asked.reach(rows))
-        low, high = asked.reach(rows)
         if type(asked) in (Values, ClippedSum):
-            yield self._centred(asked, Units(), low, high)
-            if rows > 1:
-                yield self._centred(asked, Rows(), asked.low, asked.high)
+            yield self._centred(asked, self.groups.canonical(Rows()), asked.low, asked.high)
         if type(asked) is ClippedSum:
             ends = asked.grid.low + asked.grid.high
             yield Option(CentredSum(asked.column, asked.grid), Values(asked.column), 2, ends)
-        if type(asked) in (Units, Rows, Values, ClippedSum) and self._may_use_all:
-            yield from self._centred_on_all(asked, min(low, 0) + max(high, 0))
+        if type(asked) in (Units, Values, ClippedSum) and self._may_use_all and not self.groups.is_weighted(asked):
+            yield from self._centred_on_all(asked, min(asked.low, 0) + max(asked.high, 0))
 
     def _centred_on_all(self, asked: Measure, reach: Any) -> Iterator[Option]:
         """The ways to centre a number on the count of units in any group, by parts of its `reach`."""
@@ -301,17 +339,20 @@ class Alternatives:
                 return combined(self.same(asked))
             option = chosen.get(asked) or self.options(asked)[0]
             if option.layout is not None:
-                levels, whole = option.layout.coefficients
-                found = dict(zip(option.layout.levels, levels, strict=True))
+                ranks, whole = option.layout.coefficients
+                found = {
+                    level: rank * self.groups.step(level)
+                    for level, rank in zip(option.layout.levels, ranks, strict=True)
+                }
                 if option.layout.total is not None:
                     for measure, part in combined(option.layout.total).items():
                         found[measure] = found.get(measure, Fraction(0)) + whole * part
                 return found
             if option.measure is None or option.on is None:
-                return {asked: Fraction(1)}
+                return {asked: self.groups.step(asked)}
             total: dict[Measure, Fraction] = {}
-            if any(option.measure.reach(self.groups.rows)):
-                total[option.measure] = Fraction(1, option.times)
+            if option.measure.largest:
+                total[option.measure] = self.groups.step(option.measure) / option.times
             if option.by:
                 for measure, part in combined(option.on).items():
                     total[measure] = total.get(measure, Fraction(0)) + Fraction(option.by, option.times) * part
@@ -319,9 +360,12 @@ class Alternatives:
 
         trees = [asked for asked in self.asked if isinstance(asked, Leaves)]
         layout_of = {asked: (chosen.get(asked) or self.options(asked)[0]).layout for asked in trees}
+        result = {asked: combined(asked) for asked in self.asked}
+        measured = {measure for parts in result.values() for measure in parts}
         return Scheme(
-            {asked: combined(asked) for asked in self.asked},
+            result,
             {asked: layout for asked, layout in layout_of.items() if layout is not None},
+            {measure: self.groups.step(measure) for measure in measured if self.groups.is_weighted(measure)},
         )
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import ibis.expr.types as ir
@@ -253,17 +254,31 @@ _NEIGHBOURING_ROWS = {
 }
 
 
+#: The steps that every unit has, and spreads over its rows. Floors take N/2³⁰ from a unit with N rows, and products with
+#: values of up to 2³² steps fit into 64 bits.
+STEPS = 1 << 30
+
+#: The largest limit: a row is worth at least 2¹⁰ steps.
+LARGEST_LIMIT = 1 << 20
+
+
 @dataclass(frozen=True)
 class Groups:
-    """The grouping of a query: key columns, bounds, the public keys if there are any, and the levels of totals."""
+    """The grouping of a query: key columns, limits, the public keys if there are any, and the levels of totals.
+
+    What one unit may count for is limited in one of three ways. Where every row is a unit of its own (`each_row`),
+    nothing has to be. `max_rows` limits its rows in all; `max_groups` and `max_rows_per_group` together are a box. Of a
+    unit with more rows than that, each row counts less (`limits.worth`). Units are counted in at most `max_groups`
+    groups, whatever limits the rows.
+    """
 
     by: tuple[str, ...]
-    max_groups: int
-    max_rows: int | None
     public: pa.Table | None = None
-    #: Whether every row is a unit of its own, so that both limits are 1 and nothing has to be left out for them.
-    each_row: bool = False
     levels: tuple[Level, ...] = ()
+    each_row: bool = False
+    max_rows: int | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """Describe the difference between neighbouring tables."""
@@ -283,42 +298,94 @@ class Groups:
 
     @property
     def max_groups_per_unit(self) -> int:
-        """The most groups that one unit is in."""
-        return self.max_groups if self.public_group_count is None else min(self.max_groups, self.public_group_count)
+        """The most groups that one unit counts in, as far as units are told apart by groups at all.
+
+        Groups that are chosen by their size have a limit always: where there is none on groups, that on rows.
+        """
+        if self.each_row:
+            return 1
+        limits = (self.max_groups, self.public_group_count, None if self.shows_all else self.max_rows)
+        return min(limit for limit in limits if limit is not None)
+
+    @property
+    def limits_rows(self) -> bool:
+        """Whether the rows of a unit are limited, so that counts of rows and sums can be asked for."""
+        return self.each_row or self.max_rows is not None or self.max_rows_per_group is not None
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits that are given, by name."""
+        given = {name: getattr(self, name) for name in ("max_rows", "max_groups", "max_rows_per_group")}
+        return {name: limit for name, limit in given.items() if limit is not None and (self.by or name != "max_groups")}
 
     def canonical(self, measure: Measure) -> Measure:
         """The measure itself; with one row of a unit in a group, rows are units."""
-        return Units() if self.max_rows == 1 and isinstance(measure, Rows) else measure
+        same = self.each_row or self.max_rows_per_group == 1
+        return Units() if same and isinstance(measure, Rows) else measure
 
-    def sensitivity(self, measure: Measure, neighbours: Neighbours, alone: int = 0) -> tuple[tuple[int, int], ...]:
+    # What a unit adds, in steps
+
+    def is_weighted(self, measure: Measure) -> bool:
+        """Whether rows count by what they are worth, rather than as 1."""
+        return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
+
+    @property
+    def full_worth(self) -> int:
+        """The worth of a row of a unit that keeps to the limit, in steps."""
+        return STEPS // (self.max_rows or self.max_rows_per_group or 1)
+
+    def step(self, measure: Measure) -> Fraction:
+        """The size of a step of a measured number, in units of the number that is asked for."""
+        measure = measure.base if isinstance(measure, Total) else measure
+        if not self.is_weighted(measure):
+            return Fraction(1)
+        if measure.own_limit is not None:
+            return Fraction(measure.own_limit, STEPS)
+        return Fraction(measure.largest, self.full_worth)
+
+    def shift(self, measure: Measure) -> int:
+        """The most that one unit adds to a measured number, in absolute value and in steps."""
+        if isinstance(measure, Total):
+            return 1 if isinstance(measure.base, UnitsAt) else self._spread(measure.base) * self.shift(measure.base)
+        return STEPS if self.is_weighted(measure) else measure.largest
+
+    def max_contribution(self, measure: Measure) -> Fraction:
+        """The most that one unit adds to a number that is asked for, in absolute value."""
+        return self.shift(measure) * self.step(measure)
+
+    def limits_in_all(self, measure: Measure) -> bool:
+        """Whether it is limited what a unit adds to all groups together, rather than to each."""
+        return self.is_weighted(measure) and (self.max_rows is not None or measure.own_limit is not None)
+
+    def _spread(self, measure: Measure) -> int:
+        """The number of groups to each of which a unit may add as much as it can."""
+        return 1 if self.limits_in_all(measure) else self.max_groups_per_unit
+
+    def sensitivity(self, measure: Measure, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
         """The sensitivity of a measure to one unit, as pairs (shift, coordinates): how far, and in how many numbers.
 
-        Exchanging a unit for another moves a measure by what the one takes away and the other brings: in twice as many
-        groups, or in the same groups twice as far. Twice as far in one group loses at least as much privacy as once in
-        two, so it stands for both; where all contributions have one sign, they cannot add up in one group.
-
-        `alone` of the groups that a unit is in have nobody else in them and stay hidden: what is moved without these.
+        A limit on all rows bounds the sum over all numbers: one that moves by all of it is the worst case
+        (docs/dominance.md). Exchanging a unit for another moves a measure by what the one takes away and the other
+        brings: in twice as many groups, or in the same groups twice as far. Twice as far in one group loses at least as
+        much privacy as once in two, so it stands for both; where all contributions have one sign, they cannot add up in
+        one group.
         """
         if isinstance(measure, Total):
             return self._sensitivity_of_total(measure, neighbours)
-        low, high = measure.reach(self.rows)
-        shift, groups = max(-low, high), self.max_groups_per_unit - alone
+        shift, groups = self.shift(measure), self._spread(measure)
         if measure.for_table:
             result = [(shift, 1)]
         elif isinstance(measure, CentredOnAll):
             # Whoever comes or goes moves the groups that they are not in as well.
-            result = [
-                (shift, groups),
-                (abs(measure.by), (self.public_group_count or self.max_groups_per_unit) - self.max_groups_per_unit),
-            ]
+            result = [(shift, groups), (abs(measure.by), (self.public_group_count or groups) - groups)]
         elif neighbours == "add_remove":
             result = [(shift, groups)]
-        elif low < 0 < high:
-            result = [(2 * shift, groups), (shift, alone)]
+        elif measure.low < 0 < measure.high:
+            result = [(2 * shift, groups)]
         elif self.public_group_count is not None and measure.numbers == 1:
-            result = [(shift, min(groups + self.max_groups_per_unit, self.public_group_count))]
+            result = [(shift, min(2 * groups, self.public_group_count))]
         else:
-            result = [(shift, groups + self.max_groups_per_unit)]
+            result = [(shift, 2 * groups)]
         return tuple((far, n) for far, n in result if n)
 
     def _sensitivity_of_total(self, total: Total, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
@@ -330,23 +397,6 @@ class Groups:
         exchanges = 1 if neighbours == "add_remove" else 2
         if isinstance(total.base, UnitsAt):
             return ((1, min(exchanges * self.max_groups_per_unit, total.level.size)),)
-        low, high = total.base.reach(self.rows)
-        if low < 0 < high:
-            return ((exchanges * self.max_contribution(total), 1),)
-        return ((self.max_contribution(total), min(exchanges, total.level.size * total.numbers)),)
-
-    def max_contribution(self, measure: Measure) -> int:
-        """The most that one unit adds to a measure in a group, in absolute value."""
-        if isinstance(measure, Total):
-            return (
-                1
-                if isinstance(measure.base, UnitsAt)
-                else self.max_groups_per_unit * self.max_contribution(measure.base)
-            )
-        low, high = measure.reach(self.rows)
-        return max(-low, high)
-
-    @property
-    def rows(self) -> int:
-        """The most rows of one unit in a group; one where rows make no difference."""
-        return self.max_rows or 1
+        if total.base.low < 0 < total.base.high:
+            return ((exchanges * self.shift(total), 1),)
+        return ((self.shift(total), min(exchanges, total.level.size * total.numbers)),)

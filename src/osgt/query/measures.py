@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 
@@ -24,10 +25,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Measure:
-    """The contribution of each kept row to its group: an integer between `low` and `high`.
+    """The contribution of each row to its group: an integer between `low` and `high`, times what the row is worth.
 
-    `per_unit` measures count a unit once in a group, however many of its rows are kept there. A measure may have
-    several `numbers`, as the bins of a histogram: each row then adds to one of them at most.
+    `per_unit` measures count a unit once in a group, however many rows it has there. A measure may have several
+    `numbers`, as the bins of a histogram: each row then adds to one of them at most.
     """
 
     @property
@@ -51,19 +52,19 @@ class Measure:
         return False
 
     @property
-    def uses_first(self) -> bool:
-        """Whether it tells one row of a unit in a group from the others."""
-        return self.per_unit
+    def largest(self) -> int:
+        """The most that a row adds, in absolute value."""
+        return max(-self.low, self.high)
+
+    @property
+    def own_limit(self) -> int | None:
+        """The limit on what a unit adds in all, where it has one of its own; None if that of rows holds."""
+        return None
 
     @property
     def for_table(self) -> bool:
         """Whether its numbers are for the table or a level of it, rather than one for each group."""
         return False
-
-    def reach(self, rows: int) -> tuple[int, int]:
-        """The least and the most that a unit adds to a group in which it has between 1 and `rows` rows."""
-        most = 1 if self.per_unit else rows
-        return self.low * (most if self.low < 0 else 1), self.high * (most if self.high > 0 else 1)
 
     @property
     def summed(self) -> tuple["Measure", ...]:
@@ -185,6 +186,29 @@ class ClippedSum(ColumnMeasure):
 
 
 @dataclass(frozen=True)
+class LimitedSum(ClippedSum):
+    """The sum of a column of which a unit adds at most a total: of one with more, each row counts less.
+
+    The grid reaches from minus that total to it, so that a row beyond it counts as the whole total.
+    """
+
+    @property
+    def own_limit(self) -> int:
+        return self.largest
+
+    @property
+    def words(self) -> str:
+        return f"sum of {self.column} in steps of {self.grid.step}, at most {self.largest:,} of each unit"
+
+    def derived(self, rows: ir.Table) -> ir.Value:
+        column = rows[self.column]
+        return present(column).ifelse(self.grid.steps(column), ibis.null("int64"))
+
+    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+        return [rows[self].fill_null(0)]
+
+
+@dataclass(frozen=True)
 class CentredSum(ClippedSum):
     """The sum of a column's distances from the middle of its bounds, in half steps: half as far to move."""
 
@@ -261,14 +285,14 @@ class Bins(ColumnMeasure):
         return [one_if(present(column) & bin_) for bin_ in inside]
 
 
-# Centred measures: centre a measure on another one to halve its sensitivity. Where a unit is in a group with 1 … 3
-# rows, it adds 1 … 3 to the rows and 1 to the units: rows - 2·units moves by 1, and with the units it gives the rows
-# back. What each row adds is computed before anything is summed.
+# Centred measures: centre a measure on another one to halve its sensitivity. A row adds 0 or 1 to the values of a
+# column and 1 to the rows: 2·values - rows moves by 1 either way, and with the rows it gives the values back. What each
+# row adds is computed before anything is summed.
 
 
 @dataclass(frozen=True)
 class Centred(Measure):
-    """times·base - by·on, `on` being the number of units or of rows."""
+    """times·base - by·on, `on` being the number of rows."""
 
     base: Measure
     on: Measure
@@ -282,16 +306,6 @@ class Centred(Measure):
     @property
     def high(self) -> int:
         return self.times * self.base.high - self.by
-
-    def reach(self, rows: int) -> tuple[int, int]:
-        if not isinstance(self.on, Units):
-            return super().reach(rows)
-        low, high = self.base.reach(rows)
-        return self.times * low - self.by, self.times * high - self.by
-
-    @property
-    def uses_first(self) -> bool:
-        return self.on.uses_first or self.base.uses_first
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -315,11 +329,8 @@ class UnitsInAny(Measure):
 
     low = 1
     for_table = True
-    uses_first = True
+    per_unit = True
     words = "units in any group"
-
-    def reach(self, rows: int) -> tuple[int, int]:
-        return 1, 1
 
     def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         return [one_if(place.starts[()])]
@@ -354,9 +365,13 @@ class CentredOnAll(Measure):
         result = [self.times * number - self.by * units for number in sums[self.base][:, 0].tolist()]
         return np.array([[min(max(number, -LARGEST_SUM), LARGEST_SUM)] for number in result], dtype=np.int64)
 
-    def reach(self, rows: int) -> tuple[int, int]:
-        low, high = self.base.reach(rows)
-        return self.times * low - self.by, self.times * high - self.by
+    @property
+    def low(self) -> int:
+        return self.times * self.base.low - self.by
+
+    @property
+    def high(self) -> int:
+        return self.times * self.base.high - self.by
 
 
 def _times(number: int, words: str) -> str:

@@ -28,6 +28,9 @@ _FLOAT_STEPS = 1 << 21
 #: Most steps between the bounds where squares are summed.
 _SQUARED_STEPS = 1 << 13
 
+#: What stands for a limit that is still open.
+_ANY_LIMIT = 1 << 10
+
 #: Steps from zero that floats tell apart, with room for rounding.
 _TOLD_APART = 1 << 50
 
@@ -194,6 +197,26 @@ def grid_of(
             f"bounds of {name!r} are too close to each other for numbers so large: {bounds!r}", argument="bounds"
         )
     return grid
+
+
+def check_limit(column: str, limit: object) -> Fraction:
+    """A limit on a total as an exact number above 0."""
+    if isinstance(limit, bool) or not isinstance(limit, Real | Decimal):
+        raise ArgumentTypeError(f"max_total of {column!r} must be a number, got {limit!r}", argument="max_total")
+    if not _is_finite(limit) or Fraction(limit) <= 0:
+        raise ArgumentError(f"max_total of {column!r} must be above 0 and finite, got {limit}", argument="max_total")
+    return Fraction(limit)
+
+
+def grid_up_to(column: str, dtype: dt.DataType, limit: object) -> ValueGrid:
+    """The grid for sums of which a unit adds at most a limit, in absolute value."""
+    most = check_limit(column, limit)
+    return grid_of(column, dtype, (-most, most))
+
+
+def grid_to_be_chosen(column: str, dtype: dt.DataType) -> ValueGrid:
+    """A grid that stands for one whose limit is open: what is planned does not depend on it."""
+    return grid_of(column, dtype, (-_ANY_LIMIT, _ANY_LIMIT), squares=True)
 
 
 def _check_squares(name: str, bounds: object, largest: Fraction, width: Fraction) -> None:

@@ -1,6 +1,6 @@
-"""The query for the engine: rows with the columns that are needed, and the exact, bounded sums of each group."""
+"""The query for the engine: rows with the columns that are needed, and the exact, weighted sums of each group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ibis
@@ -10,36 +10,26 @@ import numpy as np
 import pyarrow as pa
 
 from osgt.data.engines.engine import Engine
-from osgt.limits.bounding import UNIT, bounded_sums
-from osgt.limits.left_out_measures import LeftOutMeasures
+from osgt.limits.worth import UNIT, unit_totals, weighted_sums, with_unit_totals
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import Groups, UnitsAt
 from osgt.query.keys import KEY
-from osgt.query.measures import Measure, Values
+from osgt.query.measures import Measure
 
 
-def exact_sums(
-    query: QuerySpec,
-    measures: list[Measure],
-    salt: int,
-    order: str | None = None,
-    left_out: LeftOutMeasures | None = None,
-) -> ir.Table:
-    """The exact, bounded sums of each group, and what is left out: a query for the engine."""
-    looked_at = [Values(column) for column in (() if left_out is None else left_out.columns)]
-    rows, keys, values = prepared_rows(query, [*measures, *looked_at], order, numbered=False)
+def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Sequence[str] = ()) -> ir.Table:
+    """The exact, weighted sums of each group, and how much of which things is cut off: a query for the engine."""
+    rows, keys, values = prepared_rows(query, measures, numbered=False)
     counted = {measure.by for measure in measures if isinstance(measure, UnitsAt) and measure.by}
-    return bounded_sums(
+    return weighted_sums(
         rows,
         keys,
         values,
         measures,
-        max_groups=query.groups.max_groups,
-        max_rows=query.groups.rows,
+        query.groups,
         salt=salt,
-        order=None if order is None else "order",
         levels={by: name for by, name in level_columns(query.groups).items() if by in counted},
-        side=left_out,
+        cut_off=cut_off,
     )
 
 
@@ -49,13 +39,21 @@ def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
 
 
 def prepared_rows(
-    query: QuerySpec, measures: list[Measure], order: str | None = None, *, numbered: bool = True
+    query: QuerySpec,
+    measures: list[Measure],
+    *,
+    numbered: bool = True,
+    with_totals: bool = True,
+    with_keys: bool = True,
 ) -> tuple[ir.Table, list[str], dict[Any, str]]:
     """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone.
 
-    Rows that are units of their own get a number as their unit, if they are to be `numbered`.
+    Rows that are units of their own get a number as their unit, if they are to be `numbered`. Other units are counted
+    with all their rows, also those with other keys: tables with the same rows give a row the same worth.
+
+    Without totals, what rows are worth is not known; without keys, rows with any keys are there.
     """
-    table, by = query.dataset.rows(), query.groups.by
+    table, by = query.dataset.rows(), query.groups.by if with_keys else ()
     sources = _sources(table, measures)
     values = {source: f"value_{i}" for i, source in enumerate(sources)}
     keys = [f"key_{i}" for i in range(len(by))]
@@ -66,10 +64,10 @@ def prepared_rows(
     columns = {"each_row": ibis.literal(True)} if without else {UNIT: unit.value(engine, table)}
     columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: sources[source] for source, value in values.items()}
-    if order is not None:
-        columns["order"] = table[order]
     rows = table.select(**columns)
-    if query.groups.public is None:
+    if not unit.each_row:
+        rows = with_unit_totals(rows, unit_totals(query.groups, measures, values) if with_totals else {})
+    if query.groups.public is None or not with_keys:
         return rows, keys, values
     types = [table[name].type() for name in by]
     return _with_public_keys(engine, rows, keys, types, query.groups, _places(query.groups, measures)), [KEY], values
@@ -106,12 +104,12 @@ def _with_public_keys(
         renamed = renamed.append_column(name, pa.array(numbers, pa.int32()))
     numbered = engine.small_table(rows.get_backend(), renamed)
     theirs = {name: engine.carried(engine.public_key(numbered[name], types[i])) for i, name in enumerate(public_names)}
-    if groups.each_row:
-        # Two keys that are one to the engine, as a UUID in large and in small letters: a row is in the first alone.
-        numbered = numbered.select(KEY, **theirs)
-        numbered = numbered.group_by(list(theirs)).agg(**{KEY: numbered[KEY].min()})
-        theirs = {name: numbered[name] for name in theirs}
-        rows = engine.read_once(rows)  # where a view gives others every time, a row could be in several groups
+    # Two keys that are one to the engine, as a UUID in large and in small letters: a row is in the first alone.
+    numbered = numbered.select(KEY, *places, **theirs)
+    firsts = {name: numbered[name].min() for name in (KEY, *places)}
+    numbered = numbered.group_by(list(theirs)).agg(**firsts)
+    theirs = {name: numbered[name] for name in theirs}
+    rows = engine.read_once(rows)  # where a view gives others every time, a row could be in several groups
     # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
     same = [
         rows[key].identical_to(theirs[f"public_{i}"])

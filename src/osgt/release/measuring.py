@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from osgt.data.reading import EngineQuery, check_query, compile_query, fetch, split_tables
-from osgt.limits.bounding import fresh_salt
+from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
 from osgt.limits.left_out import LeftOut
 from osgt.limits.misfits import fitting_rows
+from osgt.limits.worth import COUNTED_ROWS, fresh_salt
 from osgt.mechanism import Mechanism
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
@@ -57,16 +57,15 @@ class Measured:
     left_out: LeftOut | None
 
 
-def prepared(query: QuerySpec, plan: Plan, salt: int | None = None, order: str | None = None) -> EngineQuery:
+def prepare(query: QuerySpec, plan: Plan, salt: int | None = None) -> EngineQuery:
     """The query for the engine: all that can be refused is refused here. No row is read.
 
-    A release has a fresh salt and its rows in random order; an audit plays it again with those that are given.
+    A release has a fresh salt; an audit plays it again with the one that is given.
     """
     query.dataset.check_files()
     salt = fresh_salt() if salt is None else salt
     left_out = plan.left_out
-    told = left_out if left_out is not None and left_out.by_limits else None
-    ready = compile_query(exact_sums(query, summed(plan), salt, order, told))
+    ready = compile_query(exact_sums(query, summed(plan), salt, () if left_out is None else left_out.things))
     check_query(ready)
     if left_out is None or not left_out.misfits:
         return ready
@@ -79,13 +78,13 @@ def exact_numbers(query: QuerySpec, plan: Plan, ready: EngineQuery) -> Exact:
     """Fetch the exact numbers from the engine."""
     answer = fetch(ready)
     left_out: dict[str, NDArray[np.int64]] = {}
-    if plan.left_out is not None and plan.left_out.by_limits:
-        answer, told = split_tables(answer)
-        left_out |= plan.left_out.exact(told)
-    if plan.left_out is not None and ready.beside is not None:
-        left_out |= plan.left_out.exact_fitting(fetch(ready.beside))
-    keys, found = _exact(query, summed(plan), answer)
-    return Exact(keys, {measure: measure.exact(found) for measure in plan.parts}, left_out)
+    if plan.left_out is not None:
+        numbers = {measure: answer_of(answer, i, measure) for i, measure in enumerate(summed(plan))}
+        left_out |= plan.left_out.exact(answer, numbers)
+        if ready.beside is not None:
+            left_out |= plan.left_out.exact_fitting(fetch(ready.beside))
+    keys, sums = _exact(query, summed(plan), answer)
+    return Exact(keys, {measure: measure.exact(sums) for measure in plan.parts}, left_out)
 
 
 def with_noise(query: QuerySpec, plan: Plan, exact: Exact) -> Measured:
@@ -115,8 +114,14 @@ def noisy_left_out(plan: Plan, exact: Mapping[str, NDArray[np.int64]]) -> dict[s
 
 
 def summed(plan: Plan) -> list[Measure]:
-    """List the measures that the engine sums: those of the plan, or what they are made of."""
-    return list(dict.fromkeys(each for measure in plan.parts for each in measure.summed))
+    """List the measures that the engine sums: those of the plan, or what they are made of, and values outside bounds."""
+    outside = [] if plan.left_out is None else plan.left_out.outside.values()
+    return list(dict.fromkeys([*(each for measure in plan.parts for each in measure.summed), *outside]))
+
+
+def answer_of(sums: pa.Table, place: int, measure: Measure) -> NDArray[np.int64]:
+    """The numbers of a measure in the engine's answer, one row for each group there."""
+    return np.stack([_integers(sums[f"sum_{place}_{j}"]) for j in range(measure.numbers)], axis=1)
 
 
 def shown_keys(query: QuerySpec, keys: pa.Table) -> pa.Table:
@@ -132,11 +137,14 @@ def shown_keys(query: QuerySpec, keys: pa.Table) -> pa.Table:
 def _exact(
     query: QuerySpec, measures: list[Measure], sums: pa.Table
 ) -> tuple[pa.Table, dict[Measure, NDArray[np.int64]]]:
-    """The keys of the groups, and for each measure its exact numbers, one row for each group."""
-    exact = {}
-    for i, measure in enumerate(measures):
-        exact[measure] = np.stack([_integers(sums[f"sum_{i}_{j}"]) for j in range(measure.numbers)], axis=1)
+    """The keys of the groups, and for each measure its exact numbers, one row for each group.
+
+    Where groups are chosen by their size, one exists through its rows that count, and not through others.
+    """
     groups = query.groups
+    if not groups.shows_all:
+        sums = sums.filter(pc.greater(sums[COUNTED_ROWS], 0))
+    exact = {measure: answer_of(sums, i, measure) for i, measure in enumerate(measures)}
     if groups.public is not None:
         at = _integers(sums[KEY])
         for measure, numbers in exact.items():
@@ -157,9 +165,9 @@ def noisy_numbers(
     mechanisms = {m: Mechanism.of(plan.laws[m], plan.parts[m].shift, plan.parts[m].coordinates) for m in exact}
     noisy: dict[Measure, NDArray[np.int64]] = {}
     shown = np.ones(next(len(numbers) for measure, numbers in exact.items() if not measure.for_table), dtype=bool)
-    if plan.selector is not None:
+    if plan.selector is not None and plan.selection is not None:
         counts = mechanisms[plan.selector].release(exact[plan.selector])
-        shown = counts[:, 0] >= plan.threshold
+        shown = counts[:, 0] >= plan.selection.threshold
         noisy[plan.selector] = counts[shown]
     for measure, numbers in exact.items():
         if measure not in noisy:

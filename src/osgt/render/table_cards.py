@@ -3,8 +3,7 @@
 Plans and releases have pictures on axes of Matplotlib as well.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
+from osgt.query.open_limits import open_limits
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.pictures import COLOURS, INK, axes_for
 from osgt.render.report.summary import promise
@@ -27,15 +27,6 @@ from osgt.support.text import shortened
 
 #: Rows of a release and columns of a data set that a card shows, and characters of a key.
 _ROWS, _COLUMNS, _LONGEST = 10, 30, 60
-
-
-@dataclass(frozen=True)
-class StillOpen:
-    """The open parts of a query: limits (None if open), aggregates without bounds (by place), and all in words."""
-
-    limits: Mapping[str, int | None]
-    unbounded: Collection[int]
-    words: Sequence[str]
 
 
 def dataset_line(data: PrivateRows) -> str:
@@ -71,45 +62,29 @@ def _name(data: PrivateRows) -> str:
     return f"Data set {data.identity['name'] or data.origin}"
 
 
-def query_line(query: QuerySpec, kind: str, open_: StillOpen | None = None) -> str:
+def query_line(query: QuerySpec) -> str:
     """A query in a line: what is asked by which keys, and the limits."""
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
     what = ", ".join(aggregate.title for aggregate in query.aggregates) or "nothing yet"
-    limits = [f"{name}={'open' if limit is None else limit}" for name, limit in _limits(query, open_).items()]
-    return f"{kind}({'; '.join([what + by, *limits])})"
+    limits = [f"{name}={limit:,}" for name, limit in query.groups.limits.items()]
+    limits += [f"{limit.words} is chosen" for limit in open_limits(query)]
+    return f"Query({'; '.join([what + by, *limits])})"
 
 
-def _limits(query: QuerySpec, open_: StillOpen | None) -> dict[str, int | None]:
-    """The limits of what one unit counts for; None where one is open."""
-    groups = query.groups
-    if groups.each_row:
-        return {}
-    if open_ is not None:
-        return {name: limit for name, limit in open_.limits.items() if name != "max_groups" or groups.by}
-    found = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
-    return {name: limit for name, limit in found.items() if limit is not None}
-
-
-def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
+def query_card(query: QuerySpec) -> Card:
     """Make the card of a query: what is asked, by which keys, and what is limited or still open."""
     groups = query.groups
-    words = {"max_groups": "Most groups that one counts in", "max_rows_per_group": "Most rows of one in a group"}
     public = "those that are large enough" if groups.public is None else f"{groups.public.num_rows:,} given beforehand"
     facts = [
         ("Data", _name(query.dataset)),
         ("Protects", f"each {query.dataset.privacy_unit}"),
         ("Groups by", listed(groups.by) or "none: all rows together"),
         *([("Groups that are published", public)] if groups.by else []),
-        *((words[name], "open" if limit is None else f"{limit:,}") for name, limit in _limits(query, open_).items()),
+        *((wording.LIMITS[name], f"{limit:,}") for name, limit in groups.limits.items()),
+        *((wording.open_limit(limit.argument, limit.column), "chosen privately") for limit in open_limits(query)),
     ]
-    unbounded = () if open_ is None else open_.unbounded
-    rows = [
-        [Cell(listed(each.names)), Cell(aggregate_in_words(each, is_open=i in unbounded))]
-        for i, each in enumerate(query.aggregates)
-    ]
-    lines = [] if open_ is None else [f"Open: {text}." for text in open_.words]
-    title = "Query with open bounds" if lines else "Query"
-    return Card(title, facts=facts, tables=[CardTable(["Column", "What"], rows, keys=2)], lines=lines)
+    rows = [[Cell(listed(each.names)), Cell(aggregate_in_words(each))] for each in query.aggregates]
+    return Card("Query", facts=facts, tables=[CardTable(["Column", "What"], rows, keys=2)])
 
 
 def plan_line(plan: Plan) -> str:
@@ -159,7 +134,7 @@ def preview_card(curves: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]
         )
         for head, rows in curves
     ]
-    return Card("What the bounds cut off", alarm=warning, tables=tables)
+    return Card("What limits cut off", alarm=warning, tables=tables)
 
 
 def release_line(release: ReleasedTable) -> str:
@@ -213,9 +188,7 @@ def _number(row: dict[str, Any], name: str) -> Cell:
 
 def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) -> Card:
     """Make the card of a publication: what each table asks for. No data."""
-    rows = [
-        [Cell(name), Cell(query_line(query, "")[1:-1]), Cell(f"{weights[name]:g}")] for name, query in tables.items()
-    ]
+    rows = [[Cell(name), Cell(query_line(query)[6:-1]), Cell(f"{weights[name]:g}")] for name, query in tables.items()]
     return Card(
         f"Publication of {counted(len(tables), 'table')}",
         "One calibration, one charge and one statement for all of them.",

@@ -291,7 +291,7 @@ def _plan(found: Checked, accepted: Accepted | None) -> None:
         return
     query: Any = found.query
     with _at(problems, "budget", "budget.epsilon" if interval is None else "budget.interval"):
-        options = found.file.plan_options() | {"charged": found.plain["data"].get("ledger") is not None}
+        options = found.file.plan_options()
         if interval is not None:
             if found.plain.get("table"):
                 raise ArgumentError("interval is for one table: choose ε by its value", argument="interval")

@@ -45,8 +45,6 @@ class Engine(ABC):
     dialect: ClassVar[type[Dialect]]
     #: Whether what a query names twice is computed once, as `compiled` may see to.
     computes_once: ClassVar[bool] = False
-    #: Whether it is quicker to put only those rows into random order that are too many, in a branch of the query.
-    orders_few: ClassVar[bool] = False
     #: Whether it can be told where to run: `master="…"`, `--master …`.
     has_master: ClassVar[bool] = False
 
@@ -180,14 +178,6 @@ class Engine(ABC):
             return column.notnull() & ~column.isnan().fill_null(True)
         return column.notnull()
 
-    def sieved(self, rows: ir.Table, unit: str, max_groups: int) -> ir.Table:
-        """At least the rows of the first `max_groups` groups of each unit by the hashes in the column "choice".
-
-        Where sorting is slow, others may leave before it; whether a row does is for the rows of its unit to decide.
-        Then "unit_rows" says how many rows the unit has had.
-        """
-        return rows
-
     # Queries
 
     def read_once(self, rows: ir.Table) -> ir.Table:
@@ -232,14 +222,6 @@ class Engine(ABC):
     @abstractmethod
     def understand(self, backend: Any, sql: str) -> None:
         """Raise if the engine has no plan for the query. No row is read."""
-
-    @abstractmethod
-    def seed(self, backend: Any, number: float) -> None:
-        """Begin the random numbers of the connection anew with a number from 0 to 1 that nobody knows.
-
-        They choose rows where a unit has too many, one number after the other: known numbers would let one unit's rows
-        decide about another's. Nothing to do where the engine seeds every query by itself.
-        """
 
     @abstractmethod
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:

@@ -49,16 +49,16 @@ class OfAllRows:
 def _of_all_rows(kind: Kind) -> Callable[..., Any]:
     """The method of a data set that asks for an aggregate of all rows."""
 
-    def method(self: Any, *arguments: Any, max_rows_per_group: int | None = None, **named: Any) -> Any:
-        return kind.method(self.group_by(max_rows_per_group=max_rows_per_group), *arguments, **named)
+    def method(self: Any, *arguments: Any, max_rows: int | None = None, **named: Any) -> Any:
+        return kind.method(self.group_by(max_rows=max_rows), *arguments, **named)
 
     asked = inspect.signature(kind.method)
-    limit = inspect.Parameter("max_rows_per_group", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
+    limit = inspect.Parameter("max_rows", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
     method.__signature__ = asked.replace(  # type: ignore[attr-defined]
         parameters=[*asked.parameters.values(), limit], return_annotation="Query"
     )
     method.__name__ = kind.name
-    method.__doc__ = f"{inspect.getdoc(kind.method)}\n\nAll rows are one group: `group_by(max_rows_per_group=…)`."
+    method.__doc__ = f"{inspect.getdoc(kind.method)}\n\nAll rows are one group: `group_by(max_rows=…)`."
     return method
 
 

@@ -6,21 +6,19 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.data.rows import PrivateRows
-from osgt.estimation.intervals import Numbers
+from osgt.estimation.intervals import Numbers, Quotient
 from osgt.estimation.rounding import with_sum_kept
 from osgt.noise.many import NoiseSum
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree
 from osgt.query.values import ValueGrid
-
-#: Whole numbers, one row for each group, and what they are to be divided by.
-Quotient = tuple[NDArray[np.int64], int]
 
 #: Sizes of a group for which intervals of means and variances are told.
 _SIZES = (100, 1_000, 10_000)
@@ -53,10 +51,10 @@ class Noisy:
 
     def numbers(self, asked: Measure) -> list[Numbers]:
         """The numbers of a measure, in order: most measures have one, bins have several."""
-        values, of = self.values[asked]
+        values, of, is_fraction = self.values[asked]
         shown = None if self.whole is None else self.whole[asked]
         return [
-            Numbers(values[:, i], self.noise(asked), of, None if shown is None else shown[:, i])
+            Numbers(values[:, i], self.noise(asked), of, None if shown is None else shown[:, i], is_fraction)
             for i in range(values.shape[1])
         ]
 
@@ -67,7 +65,7 @@ class Noisy:
 
     def in_groups(self, values: Mapping[Measure, Sequence[int]]) -> "Noisy":
         """Replace the numbers by those of some groups, and keep the noise."""
-        given = {measure: (np.array(numbers)[:, None], 1) for measure, numbers in values.items()}
+        given = {measure: Quotient(np.array(numbers)[:, None], 1) for measure, numbers in values.items()}
         return replace(self, values=given, nonnegative=False, whole=None)
 
 
@@ -162,6 +160,15 @@ class Aggregate:
         """The names of its columns, without the ends of the intervals."""
         return [self.name]
 
+    @property
+    def open_limit(self) -> str | None:
+        """The argument that is to be chosen before anything is released: "max_total" or "bounds"; None if none is."""
+        return None
+
+    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
+        """Close the open limit: no value, or no unit in all, counts as more than this in absolute value."""
+        raise NotImplementedError
+
     def adds_up(self, groups: Groups) -> bool:
         """Whether the numbers of groups add up to those of all their rows; distinct units may not."""
         return True
@@ -197,7 +204,10 @@ class Aggregate:
 
     def arguments(self) -> dict[str, Any]:
         """List the arguments beside name and weight, in plain values, as in a query file."""
-        return {} if self.clipping is None else {"column": self.clipping[0], "bounds": self.clipping[1].bounds}
+        if self.clipping is None:
+            return {}
+        bounds = {} if self.open_limit is not None else {"bounds": self.clipping[1].bounds}
+        return {"column": self.clipping[0], **bounds}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in a query file."""
@@ -243,7 +253,7 @@ class PlainNumbers(Aggregate):
         return _COUNTS
 
     def errors(self, groups: Groups) -> tuple[Error, ...]:
-        return (Error({self.measure: 1.0}, groups.max_contribution(self.measure), self.weight),)
+        return (Error({self.measure: 1.0}, float(groups.max_contribution(self.measure)), self.weight),)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         columns = {}
@@ -303,10 +313,7 @@ class QuerySpec:
     def to_dict(self) -> dict[str, Any]:
         """The query in plain values, as in a query file."""
         groups: dict[str, Any] = {"by": list(self.groups.by)}
-        if self.groups.by and not self.groups.each_row:
-            groups["max_groups"] = self.groups.max_groups
-        if self.groups.max_rows is not None and not self.groups.each_row:
-            groups["max_rows_per_group"] = self.groups.max_rows
+        groups |= self.groups.limits
         groups["public_keys"] = None if self.groups.public is None else self.groups.public.num_rows
         if self.groups.levels:
             groups["totals"] = [level.to_dict() for level in self.groups.levels]
@@ -318,8 +325,4 @@ class QuerySpec:
 
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """Make a copy of the query with one more aggregate."""
-        raise NotImplementedError
-
-    def without_bounds(self, kind: str, arguments: Mapping[str, Any]) -> Any:
-        """A query with one more aggregate, whose bounds are open: a suggestion can be made for them."""
         raise NotImplementedError

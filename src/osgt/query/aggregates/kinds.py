@@ -33,7 +33,7 @@ class BoundedArguments(Arguments):
     column: ColumnName
     bounds: Bounds | None = Field(
         default=None,
-        description="The least and the largest value that a row may count as. Without it, `osgt bounds` recommends it.",
+        description="The least and the largest value that a row may count as; chosen privately if left out.",
     )
 
 

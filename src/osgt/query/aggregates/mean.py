@@ -1,9 +1,11 @@
 """The mean of a column."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal, Self
 
+import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
@@ -13,7 +15,7 @@ from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
 from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import CentredSum, Measure, Rows, Values
-from osgt.query.values import ValueGrid, grid_of
+from osgt.query.values import ValueGrid, grid_of, grid_to_be_chosen
 from osgt.support.errors import ArgumentError
 
 
@@ -26,6 +28,7 @@ class Mean(Aggregate):
     column: str
     grid: ValueGrid
     count: Measure
+    is_open: bool = False
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -35,10 +38,18 @@ class Mean(Aggregate):
     def clipping(self) -> tuple[str, ValueGrid]:
         return self.column, self.grid
 
+    @property
+    def open_limit(self) -> str | None:
+        return "bounds" if self.is_open else None
+
+    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
+        grid = grid_of(self.column, dtype, (-limit, limit), centred=True)
+        return replace(self, grid=grid, is_open=False)
+
     def errors(self, groups: Groups) -> tuple[Error, ...]:
         """The noise of sum - mean·count, for a mean half-way between the middle of the bounds and one of them."""
         count, total = self.measures
-        return (Error({total: 1.0, count: self.grid.width / 2}, groups.max_contribution(total), self.weight),)
+        return (Error({total: 1.0, count: self.grid.width / 2}, float(groups.max_contribution(total)), self.weight),)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, total = (noisy.number(measure) for measure in self.measures)
@@ -64,19 +75,18 @@ class MeanMethod(QuerySpec):
         name: str | None = None,
         weight: float = 1,
     ) -> Self:
-        """The mean of a column, each value clipped to `bounds`.
+        """The mean of a column, each value clipped to `bounds`, which are chosen privately if they are not given.
 
         Missing values are left out (`missing="skip"`), for which the values are counted with noise of their own, or
         count as the middle of the bounds (`missing="centre"`), for which the count of rows serves.
         """
         if missing not in ("skip", "centre"):
             raise ArgumentError(f'missing must be "skip" or "centre", got {missing!r}', argument="missing")
-        if bounds is None:
-            arguments = {"column": column, "missing": missing, "name": name, "weight": weight}
-            return self.without_bounds("mean", arguments)  # type: ignore[no-any-return]
-        grid = grid_of(column, self.dataset.number_type_of(column), bounds, centred=True)
+        dtype, is_open = self.dataset.number_type_of(column), bounds is None
+        grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.canonical(Rows())
-        return self.with_aggregate(Mean(check_name(name, f"{column}_mean"), check_weight(weight), column, grid, count))
+        mean = Mean(check_name(name, f"{column}_mean"), check_weight(weight), column, grid, count, is_open)
+        return self.with_aggregate(mean)
 
 
 class MeanArguments(BoundedArguments):

@@ -61,7 +61,7 @@ class Proportion(Aggregate):
 
     def errors(self, groups: Groups) -> tuple[Error, ...]:
         """The noise of balance - ratio·count, for a share of a quarter or of three quarters."""
-        return (Error({self.balance: 1.0, self.count: 0.5}, groups.max_contribution(self.balance), self.weight),)
+        return (Error({self.balance: 1.0, self.count: 0.5}, float(groups.max_contribution(self.balance)), self.weight),)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         count, balance = (noisy.number(measure) for measure in self.measures)

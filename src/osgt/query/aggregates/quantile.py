@@ -62,7 +62,7 @@ class Quantile(Aggregate):
 
     def errors(self, groups: Groups) -> tuple[Error, ...]:
         """The noise of a rank in the middle, in units of what it would be if nothing else were asked for."""
-        unit = groups.max_contribution(self.leaves) * least_rank_error(self.leaves)
+        unit = float(groups.max_contribution(self.leaves)) * least_rank_error(self.leaves)
         return (Error({self.leaves: 1.0}, unit, self.weight),)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:

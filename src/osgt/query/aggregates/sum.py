@@ -1,49 +1,94 @@
 """The sum of a column."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal, Self
+
+import ibis.expr.datatypes as dt
+from pydantic import Field
 
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
 from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
-from osgt.query.measures import ClippedSum
-from osgt.query.values import ValueGrid, grid_of
+from osgt.query.file.types import PlainNumber
+from osgt.query.measures import ClippedSum, LimitedSum
+from osgt.query.values import ValueGrid, check_limit, grid_of, grid_to_be_chosen, grid_up_to
+from osgt.support.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class Sum(PlainNumbers):
-    """The sum of a column's values within bounds, in steps of its grid."""
+    """The sum of a column, in steps of its grid: of values within bounds, or with a limit on the total of a unit."""
 
     kind = "sum"
 
     measure: ClippedSum
+    is_open: bool = False
 
     @property
     def grid(self) -> ValueGrid:
         return self.measure.grid
 
     @property
-    def clipping(self) -> tuple[str, ValueGrid]:
-        return self.measure.column, self.grid
+    def clipping(self) -> tuple[str, ValueGrid] | None:
+        return None if isinstance(self.measure, LimitedSum) else (self.measure.column, self.grid)
+
+    @property
+    def open_limit(self) -> str | None:
+        return "max_total" if self.is_open else None
+
+    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
+        measure = LimitedSum(self.measure.column, grid_up_to(self.measure.column, dtype, limit))
+        return replace(self, measure=measure, is_open=False)
+
+    def arguments(self) -> dict[str, Any]:
+        if not isinstance(self.measure, LimitedSum):
+            return super().arguments()
+        total = {} if self.is_open else {"max_total": self.grid.bounds[1]}
+        return {"column": self.measure.column, **total}
 
 
 class SumMethod(QuerySpec):
     """`query.sum(…)`."""
 
     def sum(
-        self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
+        self,
+        column: str,
+        bounds: Sequence[float] | None = None,
+        *,
+        max_total: float | None = None,
+        name: str | None = None,
+        weight: float = 1,
     ) -> Self:
-        """The sum of a column, each value clipped to `bounds`. Missing values and NaN add nothing."""
-        if bounds is None:
-            return self.without_bounds("sum", {"column": column, "name": name, "weight": weight})  # type: ignore[no-any-return]
-        measure = ClippedSum(column, grid_of(column, self.dataset.number_type_of(column), bounds))
-        return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure))
+        """The sum of a column. Missing values and NaN add nothing.
+
+        One unit adds at most `max_total`, in absolute value and in all: of one with more, each row counts less. It is
+        chosen privately if it is not given. Or each value is clipped to `bounds`, and rows are limited as in a count.
+        """
+        dtype = self.dataset.number_type_of(column)
+        if bounds is not None and max_total is not None:
+            raise ArgumentError("bounds and max_total both limit a sum: leave one of them out", argument="max_total")
+        if bounds is None and self.groups.each_row and max_total is not None:
+            limit = check_limit(column, max_total)
+            bounds = (-limit, limit)  # type: ignore[assignment] # a unit is one row
+        if bounds is not None:
+            measure = ClippedSum(column, grid_of(column, dtype, bounds))
+        else:
+            grid = grid_to_be_chosen(column, dtype) if max_total is None else grid_up_to(column, dtype, max_total)
+            measure = LimitedSum(column, grid)
+        is_open = bounds is None and max_total is None
+        return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure, is_open))
 
 
 class SumArguments(BoundedArguments):
-    """The sum of a column; values beyond the bounds count as the nearer bound."""
+    """The sum of a column."""
 
     kind: Literal["sum"]
+    max_total: PlainNumber | None = Field(
+        default=None,
+        description="The most that one unit adds in all; of one with more, each row counts less. In place of bounds; "
+        "chosen privately if neither is given.",
+    )
 
 
 SUM = Kind(SumMethod.sum, SumArguments, BOUNDED)

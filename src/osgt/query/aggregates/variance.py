@@ -1,9 +1,11 @@
 """The variance of a column."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, Self
 
+import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 
@@ -12,7 +14,7 @@ from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
 from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import CentredSum, Measure, Squares, Values
-from osgt.query.values import ValueGrid, grid_of
+from osgt.query.values import ValueGrid, grid_of, grid_to_be_chosen
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Variance(Aggregate):
 
     column: str
     grid: ValueGrid
+    is_open: bool = False
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -32,11 +35,20 @@ class Variance(Aggregate):
     def clipping(self) -> tuple[str, ValueGrid]:
         return self.column, self.grid
 
+    @property
+    def open_limit(self) -> str | None:
+        return "bounds" if self.is_open else None
+
+    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
+        grid = grid_of(self.column, dtype, (-limit, limit), squares=True)
+        return replace(self, grid=grid, is_open=False)
+
     def errors(self, groups: Groups) -> tuple[Error, ...]:
         """The noise of both sums around their ratios to the count, these half-way to the end of what they can be."""
         count, *totals = self.measures
         return tuple(
-            Error({total: 1.0, count: total.high / 2}, groups.max_contribution(total), self.weight) for total in totals
+            Error({total: 1.0, count: total.high / 2}, float(groups.max_contribution(total)), self.weight)
+            for total in totals
         )
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
@@ -57,11 +69,14 @@ class VarianceMethod(QuerySpec):
     def variance(
         self, column: str, bounds: Sequence[float] | None = None, *, name: str | None = None, weight: float = 1
     ) -> Self:
-        """The variance of a column, each value clipped to `bounds`; missing values are left out."""
-        if bounds is None:
-            return self.without_bounds("variance", {"column": column, "name": name, "weight": weight})  # type: ignore[no-any-return]
-        grid = grid_of(column, self.dataset.number_type_of(column), bounds, squares=True)
-        return self.with_aggregate(Variance(check_name(name, f"{column}_variance"), check_weight(weight), column, grid))
+        """The variance of a column, each value clipped to `bounds`; missing values are left out.
+
+        Bounds that are not given are chosen privately.
+        """
+        dtype, is_open = self.dataset.number_type_of(column), bounds is None
+        grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, squares=True)
+        variance = Variance(check_name(name, f"{column}_variance"), check_weight(weight), column, grid, is_open)
+        return self.with_aggregate(variance)
 
 
 class VarianceArguments(BoundedArguments):

@@ -52,10 +52,7 @@ def _contribution(release: ReleasedTable, about: About) -> list[tuple[str, str]]
         ("Which groups are published", published or "all rows are one group"),
         *(("Totals", text) for text in totals(plan)),
     ]
-    if groups.by and not groups.each_row:
-        rows.append(("Most groups that one counts in", f"{groups.max_groups:,}"))
-    if groups.max_rows is not None and not groups.each_row:
-        rows.append(("Most rows of one in a group", f"{groups.max_rows:,}"))
+    rows += [(wording.LIMITS[name], f"{limit:,}") for name, limit in groups.limits.items()]
     plain = release.query.dataset.to_dict()
     rows += [(f"Column {name}, of each row", text) for name, text in plain["derive"].items()]
     return rows + [("Only rows with", text) for text in plain["where"]]

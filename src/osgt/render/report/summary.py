@@ -10,8 +10,7 @@ from osgt.facts.columns import MostlyNoise
 from osgt.facts.plan_wording import published_groups
 from osgt.facts.released import Released, ReleasedTable
 from osgt.facts.statement import promise_to
-from osgt.limits.left_out import NOTHING, LeftOut
-from osgt.limits.left_out_measures import left_out_measures
+from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.query.about import About
 from osgt.render.report.table import key_text
 from osgt.support.numbers import counted, half_width, listed, with_interval
@@ -128,7 +127,8 @@ def left_out(release: ReleasedTable, about: About) -> list[str]:
 def limits_in_words(release: ReleasedTable, unit: str) -> list[str]:
     """Explain what each limit does, in plain words."""
     groups = release.query.groups
-    result = wording.limits(unit, groups.max_groups if groups.by else None, groups.max_rows, each_row=groups.each_row)
+    counts_units = any(measure.per_unit for aggregate in release.plan.aggregates for measure in aggregate.measures)
+    result = wording.limits(groups, unit, counts_units=counts_units)
     limits = {limit.words: limit for aggregate in release.plan.aggregates for limit in aggregate.limits}
     result += [words[:1].upper() + words[1:] + "." for words in limits]
     if groups.public is not None:

@@ -49,7 +49,6 @@ class DuckDB(Engine):
     )
     dialect = DuckDBWhere
     computes_once = True
-    orders_few = True
 
     def connect(self, path: str | None = None) -> Any:
         """A new connection: to a file, from which it only reads, or to a database in memory."""
@@ -174,9 +173,6 @@ class DuckDB(Engine):
 
     def understand(self, backend: Any, sql: str) -> None:
         backend.con.execute(f"EXPLAIN {sql}")
-
-    def seed(self, backend: Any, number: float) -> None:
-        backend.con.execute(f"SELECT setseed({number!r})")
 
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         return backend.con.sql(sql).to_arrow_table().cast(schema.to_pyarrow())

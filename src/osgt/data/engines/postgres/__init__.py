@@ -201,10 +201,6 @@ class PostgreSQL(Engine):
         with backend.con.transaction(), backend.con.cursor() as cursor:
             cursor.execute(f"EXPLAIN {sql}")
 
-    def seed(self, backend: Any, number: float) -> None:
-        with backend.con.cursor() as cursor:
-            cursor.execute(f"SELECT setseed({number!r})")
-
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         row, batches = schema.as_struct().to_pyarrow(), []
         with backend.con.transaction(), backend.con.cursor(name=f"osgt_{token(8)}") as cursor:

@@ -135,28 +135,6 @@ class Spark(Engine):
         tenths = function("div", column, tenth, returns=dt.int64)
         return ((tenths + 5).cast("float64") / 10).floor().cast("int64")
 
-    def sieved(self, rows: ir.Table, unit: str, max_groups: int) -> ir.Table:
-        """Remove the rows of groups that others of their unit come before: `max_groups` or more, by "choice".
-
-        They leave before the rows are sorted, which is slow. The hashes by which groups are chosen are put into cells,
-        in order, and a unit notes in one integer which cells its groups are in. Groups in different cells have
-        different hashes. So if `max_groups` cells before its own hold groups of its unit, a group is not among the
-        first `max_groups`. What stays is at least what is kept. Whether a row stays depends on the rows of its unit
-        alone, and those that stay are bounded as all would be: the promise does not rest on the sieve.
-        """
-        if max_groups > _MOST_GROUPS:
-            return rows
-        # From 0 to 1, and its root: cells are narrow at the beginning, where the first of many groups are.
-        place = (rows["choice"].cast("float64") * 2.0**-64 + 0.5).sqrt() * float(CELLS)
-        cell = ibis.least(place.floor().cast("int32"), ibis.literal(CELLS - 1, type="int32"))
-        one = ibis.literal(1, type="int8").cast("int64")
-        rows = rows.mutate(bit=function("shiftleft", one, cell, returns=dt.int64))
-        each = ibis.window(group_by=unit)
-        cells = reduction("bit_or", rows["bit"], returns=dt.int64).over(each)
-        rows = rows.mutate(cells=cells, unit_rows=rows.count().over(each))
-        before = function("bit_count", rows["cells"] & (rows["bit"] - 1), returns=dt.int32)
-        return rows.filter(before < max_groups).drop("bit", "cells")
-
     # Queries
 
     def single(self, backend: Any) -> Any:
@@ -175,9 +153,6 @@ class Spark(Engine):
     def understand(self, backend: Any, sql: str) -> None:
         check_session(backend._session)  # a table of Ibis brings its own
         backend.raw_sql(sql)  # planned here; run when its rows are asked for
-
-    def seed(self, backend: Any, number: float) -> None:
-        """Every query has a seed of its own."""
 
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.

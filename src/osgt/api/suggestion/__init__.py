@@ -1,1 +1,0 @@
-"""Recommended limits, from private histograms: charged like a release."""

@@ -1,0 +1,252 @@
+"""The query that the engine runs: exact whole sums by group, in which every unit has the same number of steps.
+
+A unit has K = 2³⁰ steps and spreads them over its rows. With a limit of m rows in all, each of its N rows is worth
+⌊K/max(N, m)⌋ steps; in a box of r groups with k rows each, ⌊K/max(n, k)⌋, n being its rows in the group, and nothing in
+groups beyond the first r by a salted hash of (unit, group). A row that a measure takes for a, |a| ≤ h, adds the whole
+part of a·worth/h; of a sum with a total limit M, the whole part of a·K/max(A, M), A being the unit's sum of |a|. So a
+unit adds at most K in all, or to each of r groups (docs/dominance.md). What its rows are worth follows from these rows
+and the salt alone: no other unit's numbers change with them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from osgt.data.engines import engine_on
+from osgt.query.groups import STEPS, Groups
+from osgt.query.measures import Measure, Place
+from osgt.query.values import one_if
+from osgt.sampling.entropy import token
+from osgt.support.arrays import LARGEST_SUM
+
+#: The columns of rows with their unit, with the number of its rows, and with what each of them is worth for that.
+UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"
+
+#: The column of sums that says how many rows of a group count.
+COUNTED_ROWS = "counted_rows"
+
+#: Of each unit at most so many times its steps are told as cut off.
+MOST_CUT_OFF = 3
+
+
+def fresh_salt() -> int:
+    """A salt for one release."""
+    return int(token(8), 16) >> 2
+
+
+def quotient(numerator: Any, denominator: Any) -> Any:
+    """The whole part of a quotient of whole numbers, the numerator from 0 on, the result below 2⁵⁰.
+
+    What is left without the remainder is a multiple of the denominator. So the quotient of floats is less than a half
+    away from a whole number, which is the one sought.
+    """
+    whole = numerator - numerator % denominator
+    return (whole.cast("float64") / _float(denominator)).round().cast("int64")
+
+
+def _float(number: Any) -> Any:
+    return float(number) if isinstance(number, int) else number.cast("float64")
+
+
+def saturated(total: Any) -> Any:
+    """A total as an integer of 64 bits, at most 2⁶¹ from zero; 0 where nothing was added up."""
+    return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
+
+
+#: A total of all rows of a unit, given rows, and its limit.
+UnitTotal = tuple[Callable[[ir.Table], Any], int]
+
+
+def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Table:
+    """Attach to each row some totals of its unit, each at least its limit, and what its number of rows makes it worth.
+
+    `totals` has for each new column the total of rows, as an expression, and the limit. Rows without a unit are dropped.
+    """
+    rows = rows.filter(rows[UNIT].notnull())
+    if not totals:
+        return rows
+    engine = engine_on(rows.get_backend())
+    sums = {name: total(rows) for name, (total, _) in totals.items()}
+    limits = {name: ibis.literal(limit, type="int64") for name, (_, limit) in totals.items()}
+    if not engine.computes_once:
+        rows = rows.mutate(
+            **{name: ibis.greatest(saturated(total.over(group_by=UNIT)), limits[name]) for name, total in sums.items()}
+        )
+        return rows.mutate(**{WORTH: _worth(rows[UNIT_ROWS])}) if UNIT_ROWS in totals else rows
+    # Few units exceed a limit: only these are looked up.
+    units = rows.group_by(UNIT).agg(**{name: saturated(total) for name, total in sums.items()})
+    heavy = units.filter(reduce(or_, (units[name] > limit for name, limit in limits.items())))
+    known = {name: ibis.greatest(heavy[name], limit) for name, limit in limits.items()}
+    known |= {WORTH: _worth(known[UNIT_ROWS])} if UNIT_ROWS in totals else {}
+    heavy = heavy.select(heavy=heavy[UNIT], **known)
+    if UNIT_ROWS in totals:
+        limits[WORTH] = ibis.literal(STEPS // totals[UNIT_ROWS][1], type="int64")
+    joined = rows.left_join(heavy, rows[UNIT] == heavy["heavy"])
+    return joined.select(*rows.columns, **{name: joined[name].fill_null(limit) for name, limit in limits.items()})
+
+
+def _worth(rows: Any) -> Any:
+    """The worth of each of so many rows."""
+    return quotient(ibis.literal(STEPS, type="int64"), rows)
+
+
+def unit_totals(groups: Groups, measures: Sequence[Measure], values: Mapping[Any, str]) -> dict[str, UnitTotal]:
+    """The totals of a unit that decide what its rows are worth: its rows, and its sums that have a limit of their own."""
+    totals: dict[str, UnitTotal] = {}
+    if groups.max_rows is not None:
+        totals[UNIT_ROWS] = (lambda rows: rows.count(), groups.max_rows)
+    for measure in measures:
+        if measure.own_limit is not None:
+            totals[f"total_{values[measure]}"] = (partial(_absolute_total, values[measure]), measure.own_limit)
+    return totals
+
+
+def _absolute_total(value: str, rows: ir.Table) -> Any:
+    """The sum of absolute values, exact however many there are."""
+    return engine_on(rows.get_backend()).total(rows[value].abs().fill_null(0))
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Rows with their place among those of their unit, and with what they are worth."""
+
+    rows: ir.Table
+    place: Place
+    #: Steps of each row, 0 in groups that do not count; None where every row is a unit, and counts as it is.
+    worth: Any
+    #: Whether the group counts for the unit.
+    counts: Any
+
+
+def weighted_sums(
+    rows: ir.Table,
+    keys: Sequence[str],
+    values: Mapping[Any, str],
+    measures: Sequence[Measure],
+    groups: Groups,
+    *,
+    salt: int,
+    levels: Mapping[tuple[str, ...], str] | None = None,
+    cut_off: Sequence[str] = (),
+) -> ir.Table:
+    """Sum each group into one row: its keys, the sums `sum_i_j` of number j of measure i, and its rows that count.
+
+    Sums beyond ±2⁶¹ count as that: no sum is an error, and a unit moves none further than without this limit.
+
+    Parameters
+    ----------
+    rows
+        The unit in the column "unit", its totals (`unit_totals`), the keys, and the values. Without a unit every row is
+        one of its own.
+    values
+        Column of `rows` for each column that the measures name, and for each measure with a derived value.
+    levels
+        Column of `rows` with the group of each level in which distinct units are counted.
+    cut_off
+        The things ("rows", or "units" in groups) of which to add up how many steps the limits cut off and keep.
+    """
+    ranked = _rank(
+        rows,
+        list(keys),
+        groups,
+        salt,
+        per_unit="units" in cut_off or any(measure.per_unit for measure in measures),
+        in_box=groups.max_rows is None and ("rows" in cut_off or any(groups.is_weighted(m) for m in measures)),
+        levels=levels or {},
+    )
+    rows = ranked.rows
+    columns = {name: rows[column] for name, column in values.items()}
+    numbers: dict[str, Any] = {COUNTED_ROWS: one_if(ranked.counts)}
+    for i, measure in enumerate(measures):
+        for j, number in enumerate(measure.contributions(columns, ranked.place)):
+            numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values).cast("int64")
+    for what in cut_off:
+        numbers |= _cut_off(what, ranked, groups)
+    total = engine_on(rows.get_backend()).total
+    summed = rows.select(**{key: rows[key] for key in keys}, **numbers)
+    sums = {name: saturated(total(summed[name])) for name in numbers}
+    return summed.group_by(list(keys)).agg(**sums) if keys else summed.agg(**sums)
+
+
+def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
+    """The steps of each row that limits cut off, and those that they keep; of a unit, at most 3K and K in all."""
+    rows = ranked.rows
+    if what == "units":
+        pair, full = rows["position"] == 0, STEPS // groups.max_groups_per_unit
+        number = rows["group_rank"].max().over(group_by=UNIT) + 1
+        kept = ibis.ifelse(ranked.place.first, full, 0)
+        lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
+    else:
+        number = rows[UNIT_ROWS] if UNIT_ROWS in rows.columns else rows.count().over(group_by=UNIT)
+        kept, lost = ranked.worth, groups.full_worth - ranked.worth
+    most = quotient(ibis.literal(MOST_CUT_OFF * STEPS, type="int64"), number)
+    return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
+
+
+def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
+    """The steps that a row adds to a measure: rounded toward 0."""
+    if not groups.is_weighted(measure):
+        return number
+    if measure.own_limit is not None:
+        steps, of = ibis.ifelse(ranked.counts, STEPS, 0), ranked.rows[f"total_{values[measure]}"]
+    elif measure.largest == 1:
+        return number * ranked.worth
+    else:
+        steps, of = ranked.worth, ibis.literal(measure.largest, type="int64")
+    size = quotient(steps * number.abs(), of)
+    return size if measure.low >= 0 else ibis.ifelse(number < 0, -size, size)
+
+
+def _rank(
+    rows: ir.Table,
+    keys: list[str],
+    groups: Groups,
+    salt: int,
+    *,
+    per_unit: bool,
+    in_box: bool,
+    levels: Mapping[tuple[str, ...], str],
+) -> Ranked:
+    """Rank the groups of each unit by a salted hash, as far as anything depends on that, and say what rows are worth."""
+    yes, nothing = ibis.literal(True), ibis.literal(0, type="int64")
+    if groups.each_row:
+        return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), None, yes)
+    counts: Any = yes
+    if keys and (per_unit or in_box or not groups.shows_all):
+        engine = engine_on(rows.get_backend())
+        rows = rows.mutate(choice=engine.hashed(salt, [rows[name] for name in (UNIT, *keys)]))
+        # The keys come after the hashes: groups whose hashes are equal are still two.
+        order = {"group_by": UNIT, "order_by": ["choice", *keys]}
+        each, peers = ibis.window(**order), ibis.range_window(**order, preceding=0, following=0)
+        places = {"group_rank": ibis.dense_rank().over(each)}
+        places |= {"position": ibis.row_number().over(each) - ibis.rank().over(each)} if per_unit else {}
+        places |= {"group_rows": rows.count().over(peers)} if in_box else {}
+        rows = rows.mutate(**places)
+        counts = rows["group_rank"] < groups.max_groups_per_unit
+    elif per_unit:
+        rows = rows.mutate(group_rank=nothing, position=ibis.row_number().over(group_by=UNIT))
+    place = _place(rows, counts, keys, levels) if per_unit else Place(yes, {})
+    if in_box:
+        most = ibis.greatest(rows["group_rows"], ibis.literal(groups.max_rows_per_group, type="int64"))
+        return Ranked(rows, place, ibis.ifelse(counts, _worth(most), nothing), counts)
+    # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by their size.
+    counts = yes if groups.shows_all else counts
+    if groups.max_rows is None:
+        return Ranked(rows, place, nothing, counts)
+    worth = rows[WORTH]
+    return Ranked(rows, place, worth if groups.shows_all else ibis.ifelse(counts, worth, nothing), counts)
+
+
+def _place(rows: ir.Table, counts: Any, keys: list[str], levels: Mapping[tuple[str, ...], str]) -> Place:
+    """The rows that count for their unit: one in each group that counts, in each group of a level, and in the table."""
+    first = (rows["position"] == 0) & counts
+    starts = {(): first & (rows["group_rank"] == 0) if keys else first}
+    for level, column in levels.items():
+        # Of the groups that a unit is in within one of a level, the first by its rank.
+        starts[level] = first & (rows["group_rank"] == rows["group_rank"].min().over(group_by=[UNIT, column]))
+    return Place(first, starts)

@@ -1,0 +1,161 @@
+"""The choice of limits that are open, before a release: which are drawn, and with which part of the budget.
+
+Each draw is differentially private by itself (docs/choice.md). The draws, and the release with the limits that they
+choose, add up; whatever is chosen, the noise in steps is the same, and so is the charge.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from osgt.limits.choice import LARGEST_ROWS, Ladder, loss_of_choice
+from osgt.limits.rule import MOST_FOR_CHOICE, Rule, rule_for, units_needed
+from osgt.noise import DiscreteOSGT
+from osgt.privacy import Charge, PrivacyProfile
+from osgt.privacy.profile import NoisyPart
+from osgt.query.aggregates.base import QuerySpec
+from osgt.query.groups import Groups
+from osgt.query.open_limits import OpenLimit, open_limits
+from osgt.support.errors import ArgumentError
+
+#: Values are looked at in steps of this, and limits on them reach from 0.01 to a thousand million.
+VALUE_STEP = Fraction(1, 1000)
+_VALUE_STEPS = (10, 10**12)
+
+#: Limits are numbers that people can read: each is about 1.15 times the one before.
+_DIGITS = (10, 12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 45, 50, 60, 70, 80, 90)
+
+#: Groups are taken to be so many where nobody says how many there are.
+_USUAL_GROUPS = 30
+
+#: Where nobody says how many units there are, this part of ε counts them first, and this part goes to the choice.
+_COUNTING_SHARE, _USUAL_SHARE = 0.02, 0.15
+
+
+def ladder_of(limit: OpenLimit, groups: Groups) -> Ladder:
+    """The candidates of a limit: whole numbers of rows or groups, or of steps of a value."""
+    if limit.column is not None:
+        limits = _round_numbers(*_VALUE_STEPS)
+    else:
+        known = groups.public_group_count if limit.argument == "max_groups" else None
+        limits = _round_numbers(1, min(known or LARGEST_ROWS, LARGEST_ROWS))
+    # Noise grows like the limit; like its root where units move groups by one each, at the Gaussian end.
+    return Ladder(limit.words, limits, tuple(float(each) for each in limits))
+
+
+def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
+    """Whole numbers between two, with two digits, and the largest itself."""
+    powers = range(len(str(largest)) + 1)
+    numbers = {digits * 10**power // 10 for digits in _DIGITS for power in powers if digits * 10**power % 10 == 0}
+    return tuple(sorted({*(number for number in numbers if smallest <= number < largest), largest}))
+
+
+def limit_of(limit: OpenLimit, rung: int) -> Fraction:
+    """The limit that a candidate stands for."""
+    return rung * VALUE_STEP if limit.column is not None else Fraction(rung)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The draw of one limit, in a table of so many groups."""
+
+    limit: OpenLimit
+    ladder: Ladder
+    groups: int
+    moves_intervals: bool
+
+    @property
+    def span(self) -> float:
+        """The largest noise of a candidate over the smallest."""
+        return self.ladder.noise[-1] / self.ladder.noise[0]
+
+
+@dataclass(frozen=True)
+class LimitChoice:
+    """Draws of limits, the whole ε of their release, and the ε of each draw and of counting the units first."""
+
+    draws: tuple[Draw, ...]
+    whole_epsilon: float
+    epsilon_of_a_draw: float
+    counting_epsilon: float = 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of all of it."""
+        return len(self.draws) * self.epsilon_of_a_draw + self.counting_epsilon
+
+    @property
+    def units_needed(self) -> int:
+        """The fewest units with which the limits can be chosen."""
+        share = len(self.draws) * self.epsilon_of_a_draw / self.whole_epsilon
+        span = max(draw.span for draw in self.draws)
+        return math.ceil(units_needed(self.whole_epsilon, span, draws=len(self.draws)) * MOST_FOR_CHOICE / share)
+
+    @cached_property
+    def charge(self) -> Charge:
+        """The loss of all draws, and of counting the units."""
+        parts = [loss_of_choice(self.epsilon_of_a_draw, len(self.draws))]
+        if self.counting_epsilon:
+            parts.append(NoisyPart(self.counting_noise, 1, 1))
+        return Charge(PrivacyProfile.of(parts))
+
+    @property
+    def counting_noise(self) -> DiscreteOSGT:
+        """The noise on the number of units."""
+        return DiscreteOSGT.laplace(1.0 / self.counting_epsilon)
+
+    def rule(self, draw: Draw, units: float, noise: float) -> Rule | None:
+        """The rule of a draw, given the noise at a limit of one with what is left of ε; None with too few units."""
+        left = 1.0 - self.epsilon / self.whole_epsilon
+        draws = len(self.draws)
+        return rule_for(
+            self.whole_epsilon,
+            units,
+            draw.groups,
+            noise * left,
+            draw.span,
+            draws=draws,
+            moves_intervals=draw.moves_intervals,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"limits": [draw.limit.words for draw in self.draws], "epsilon": self.epsilon}
+
+
+def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> LimitChoice | None:
+    """The choice of open limits at a budget; None if none is open. Refused where there are too few units for it."""
+    if not draws:
+        return None
+    if units is None:
+        return LimitChoice(draws, epsilon, _USUAL_SHARE * epsilon / len(draws), _COUNTING_SHARE * epsilon)
+    rules = [rule_for(epsilon, units, draw.groups, 1.0, draw.span, draws=len(draws)) for draw in draws]
+    share = max((rule.choice_share for rule in rules if rule is not None), default=0.0)
+    if None in rules:
+        few = max(units_needed(epsilon, draw.span, draws=len(draws)) for draw in draws)
+        names = " and ".join(draw.limit.words for draw in draws)
+        raise ArgumentError(
+            f"{names}: with about {units:,} units, ε = {epsilon:.15g} is too little to choose limits privately; give "
+            f"{names}, or use data about at least {few:,} units",
+            argument=draws[0].limit.argument,
+        )
+    return LimitChoice(draws, epsilon, share * epsilon / len(draws))
+
+
+def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
+    """The draws of the limits that are open in tables; a limit of several is drawn once, for that with the fewest groups."""
+    tables: dict[OpenLimit, QuerySpec] = {}
+    for query in sorted(queries, key=lambda query: -(query.groups.public_group_count or _USUAL_GROUPS)):
+        tables |= dict.fromkeys(open_limits(query), query)
+    return tuple(
+        Draw(
+            limit,
+            ladder_of(limit, query.groups),
+            query.groups.public_group_count or _USUAL_GROUPS,
+            moves_intervals=limit.column is None and all(a.kind in ("count", "count_units") for a in query.aggregates),
+        )
+        for limit, query in tables.items()
+    )

@@ -1,0 +1,64 @@
+"""Limits that are not given: which there are, and a query with those that were chosen for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
+
+from osgt.query.aggregates.base import QuerySpec
+
+Q = TypeVar("Q", bound=QuerySpec)
+
+#: What stands for limits that are still open: what is planned does not depend on it.
+_ANY_LIMIT = 16
+
+
+@dataclass(frozen=True)
+class OpenLimit:
+    """A limit that is to be chosen: the argument that it is of, and the column if it is about values."""
+
+    argument: str
+    column: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The limit in words: "max_rows", "max_total of cost"."""
+        return self.argument if self.column is None else f"{self.argument} of {self.column}"
+
+
+def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
+    """The limits that are not given and that something in the query needs."""
+    groups = query.groups
+    measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
+    result = []
+    if not groups.limits_rows and any(groups.is_weighted(m) and m.own_limit is None for m in measures):
+        result.append(OpenLimit("max_rows"))
+    if groups.max_groups is None and groups.by and not groups.each_row:
+        in_box = groups.max_rows_per_group is not None
+        # Of a unit that no limit on rows keeps from it, any number of groups could be shown.
+        chosen_by_size = not groups.shows_all and groups.max_rows is None and not result
+        if in_box or chosen_by_size or any(measure.per_unit for measure in measures):
+            result.append(OpenLimit("max_groups"))
+    for aggregate in query.aggregates:
+        if aggregate.open_limit is not None:
+            result.append(OpenLimit(aggregate.open_limit, str(aggregate.arguments()["column"])))
+    return tuple(dict.fromkeys(result))
+
+
+def with_limits(query: Q, limits: Mapping[OpenLimit, Fraction]) -> Q:
+    """Give a query the limits that were chosen for it."""
+    of_groups = {limit.argument: int(size) for limit, size in limits.items() if limit.column is None}
+    aggregates = []
+    for aggregate in query.aggregates:
+        if aggregate.open_limit is not None:
+            column = str(aggregate.arguments()["column"])
+            dtype = query.dataset.number_type_of(column)
+            aggregate = aggregate.with_limit(limits[OpenLimit(aggregate.open_limit, column)], dtype)
+        aggregates.append(aggregate)
+    return replace(query, groups=replace(query.groups, **of_groups), aggregates=tuple(aggregates))
+
+
+def with_any_limits(query: Q) -> Q:
+    """Give a query some limits on rows and groups where they are open: its plan in steps is the same with all."""
+    names = [limit.argument for limit in open_limits(query) if limit.column is None]
+    return replace(query, groups=replace(query.groups, **dict.fromkeys(names, _ANY_LIMIT))) if names else query
