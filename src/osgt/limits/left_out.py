@@ -85,7 +85,7 @@ class LeftOutMeasures:
         return [f"values of {column} that do not fit" for column in self.misfits]
 
     def parts(self, neighbours: Neighbours) -> dict[str, Part]:
-        """Give the sensitivity of each pair of numbers: all of one sign, so two units that are exchanged do not add up."""
+        """The sensitivity of each pair of numbers: all have one sign, so units that are exchanged do not add up."""
         exchanges = 1 if neighbours == "add_remove" else 2
         own = 1 if self.groups.each_row else STEPS
         result = dict.fromkeys(self.things, Part((MOST_CUT_OFF + 1) * STEPS, exchanges))
@@ -311,8 +311,8 @@ class LeftOut:
         result: list[Told] = []
         for column, share in self.misfits.items():
             what = (
-                f"of the values of {self.labels.get(column, column)}, over all rows with {with_article(self.unit)}, are "
-                f"not written as the declared type says ({self.types[column]}), and count as missing"
+                f"of the values of {self.labels.get(column, column)}, over all rows with {with_article(self.unit)}, "
+                f"are not written as the declared type says ({self.types[column]}), and count as missing"
             )
             helps = (
                 "the type that they are of, or the way in which the file is written (decimal, date_format, encoding); "

@@ -65,7 +65,7 @@ UnitTotal = tuple[Callable[[ir.Table], Any], int]
 def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Table:
     """Attach to each row some totals of its unit, each at least its limit, and what its number of rows makes it worth.
 
-    `totals` has for each new column the total of rows, as an expression, and the limit. Rows without a unit are dropped.
+    `totals` has for each new column the total of rows, as an expression, and the limit. Rows without a unit go.
     """
     rows = rows.filter(rows[UNIT].notnull())
     if not totals:
@@ -96,7 +96,7 @@ def _worth(rows: Any) -> Any:
 
 
 def unit_totals(groups: Groups, measures: Sequence[Measure], values: Mapping[Any, str]) -> dict[str, UnitTotal]:
-    """The totals of a unit that decide what its rows are worth: its rows, and its sums that have a limit of their own."""
+    """The totals of a unit that decide what its rows are worth: its rows, and sums with a limit of their own."""
     totals: dict[str, UnitTotal] = {}
     if groups.max_rows is not None:
         totals[UNIT_ROWS] = (lambda rows: rows.count(), groups.max_rows)
@@ -212,7 +212,7 @@ def _rank(
     in_box: bool,
     levels: Mapping[tuple[str, ...], str],
 ) -> Ranked:
-    """Rank the groups of each unit by a salted hash, as far as anything depends on that, and say what rows are worth."""
+    """Rank the groups of each unit by a salted hash, where anything depends on that, and say what rows are worth."""
     yes, nothing = ibis.literal(True), ibis.literal(0, type="int64")
     if groups.each_row:
         return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), None, yes)
@@ -245,7 +245,7 @@ def _rank(
 def _place(rows: ir.Table, counts: Any, keys: list[str], levels: Mapping[tuple[str, ...], str]) -> Place:
     """The rows that count for their unit: one in each group that counts, in each group of a level, and in the table."""
     first = (rows["position"] == 0) & counts
-    starts = {(): first & (rows["group_rank"] == 0) if keys else first}
+    starts: dict[tuple[str, ...], Any] = {(): first & (rows["group_rank"] == 0) if keys else first}
     for level, column in levels.items():
         # Of the groups that a unit is in within one of a level, the first by its rank.
         starts[level] = first & (rows["group_rank"] == rows["group_rank"].min().over(group_by=[UNIT, column]))

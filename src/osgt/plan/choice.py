@@ -146,7 +146,7 @@ def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> Lim
 
 
 def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
-    """The draws of the limits that are open in tables; a limit of several is drawn once, for that with the fewest groups."""
+    """The draws of the limits that are open in tables; one of several is drawn once, for that with the fewest groups."""
     tables: dict[OpenLimit, QuerySpec] = {}
     for query in sorted(queries, key=lambda query: -(query.groups.public_group_count or _USUAL_GROUPS)):
         tables |= dict.fromkeys(open_limits(query), query)

@@ -128,8 +128,8 @@ def with_left_out(
 ) -> tuple[Noises, dict[str, Noises]]:
     """Add Laplace noise for further parts to the noise of tables, and make that smaller as far as both keep (ε, δ).
 
-    The Laplace noise is ε'-differentially private, ε' being the `share` of ε, and the noise of the tables was calibrated
-    for the rest: together they keep (ε, δ), and composed exactly there is some to spare.
+    The Laplace noise is ε'-differentially private, ε' being the `share` of ε, and the noise of the tables was
+    calibrated for the rest: together they keep (ε, δ), and composed exactly there is some to spare.
     """
     tables = _Shrinking(noises, parts, epsilon, delta, share)
     if delta > 0:

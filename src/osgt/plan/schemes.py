@@ -96,7 +96,7 @@ class Scheme:
             own = tuple(Combination(((self.step(each), laws[each]),)) for each in levels)
             tree = NoisyTree(layout, own, None if total is None else noises[total])
             if measured is not None:
-                numbers = [measured[each] * float(self.step(each)) for each in levels]
+                numbers = [np.asarray(measured[each] * float(self.step(each)), np.float64) for each in levels]
                 tree = tree.with_values(numbers, None if total is None else values[total])
             found[asked] = tree
         return found

@@ -155,7 +155,9 @@ class ChosenGroups:
         trees = {}
         for asked, tree in noises.trees.items():
             total = tree.layout.total
-            numbers = [measured[each] * float(self.scheme.step(each)) for each in tree.layout.levels]
+            numbers = [
+                np.asarray(measured[each] * float(self.scheme.step(each)), np.float64) for each in tree.layout.levels
+            ]
             trees[asked] = tree.with_values(numbers, None if total is None else values[total])
         return replace(shown, values=values, noises=noises.numbers, trees=trees)
 

@@ -254,8 +254,8 @@ _NEIGHBOURING_ROWS = {
 }
 
 
-#: The steps that every unit has, and spreads over its rows. Floors take N/2³⁰ from a unit with N rows, and products with
-#: values of up to 2³² steps fit into 64 bits.
+#: The steps that every unit has, and spreads over its rows. Floors take N/2³⁰ from a unit with N rows, and products
+#: with values of up to 2³² steps fit into 64 bits.
 STEPS = 1 << 30
 
 #: The largest limit: a row is worth at least 2¹⁰ steps.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import Aggregate, QuerySpec
 
 Q = TypeVar("Q", bound=QuerySpec)
 
@@ -47,18 +47,19 @@ def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
 
 def with_limits(query: Q, limits: Mapping[OpenLimit, Fraction]) -> Q:
     """Give a query the limits that were chosen for it."""
-    of_groups = {limit.argument: int(size) for limit, size in limits.items() if limit.column is None}
-    aggregates = []
-    for aggregate in query.aggregates:
-        if aggregate.open_limit is not None:
-            column = str(aggregate.arguments()["column"])
-            dtype = query.dataset.number_type_of(column)
-            aggregate = aggregate.with_limit(limits[OpenLimit(aggregate.open_limit, column)], dtype)
-        aggregates.append(aggregate)
-    return replace(query, groups=replace(query.groups, **of_groups), aggregates=tuple(aggregates))
+    of_groups: dict[str, Any] = {limit.argument: int(size) for limit, size in limits.items() if limit.column is None}
+
+    def closed(aggregate: Aggregate) -> Aggregate:
+        if aggregate.open_limit is None:
+            return aggregate
+        column = str(aggregate.arguments()["column"])
+        limit = limits[OpenLimit(aggregate.open_limit, column)]
+        return aggregate.with_limit(limit, query.dataset.number_type_of(column))
+
+    return replace(query, groups=replace(query.groups, **of_groups), aggregates=tuple(map(closed, query.aggregates)))
 
 
 def with_any_limits(query: Q) -> Q:
     """Give a query some limits on rows and groups where they are open: its plan in steps is the same with all."""
-    names = [limit.argument for limit in open_limits(query) if limit.column is None]
-    return replace(query, groups=replace(query.groups, **dict.fromkeys(names, _ANY_LIMIT))) if names else query
+    limits: dict[str, Any] = {each.argument: _ANY_LIMIT for each in open_limits(query) if each.column is None}
+    return replace(query, groups=replace(query.groups, **limits)) if limits else query

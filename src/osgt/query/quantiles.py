@@ -23,6 +23,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 
+from osgt.estimation.intervals import Quotient
 from osgt.estimation.tree import Tree
 from osgt.noise.many import ManySum, ManyTerm, NoiseSum, many_terms
 from osgt.query.measures import ColumnMeasure, Measure, Place
@@ -209,11 +210,10 @@ class NoisyTree:
     numbers: tuple[Numbers, ...] = ()
     totals: Floats | None = None
 
-    def with_values(self, numbers: Sequence[Numbers], totals: tuple[Integers, int] | None) -> "NoisyTree":
+    def with_values(self, numbers: Sequence[Numbers], totals: Quotient | None) -> "NoisyTree":
         """Attach numbers with this noise, and the number of all values with what that is to be divided by."""
-        return replace(
-            self, numbers=tuple(numbers), totals=None if totals is None else np.asarray(totals[0][:, 0] / totals[1])
-        )
+        of_all = None if totals is None else np.asarray(totals.values[:, 0] / totals.of)
+        return replace(self, numbers=tuple(numbers), totals=of_all)
 
     @property
     def _known(self) -> "NoisyTree":

@@ -203,9 +203,10 @@ def check_limit(column: str, limit: object) -> Fraction:
     """A limit on a total as an exact number above 0."""
     if isinstance(limit, bool) or not isinstance(limit, Real | Decimal):
         raise ArgumentTypeError(f"max_total of {column!r} must be a number, got {limit!r}", argument="max_total")
-    if not _is_finite(limit) or Fraction(limit) <= 0:
+    number: Any = limit
+    if not _is_finite(number) or Fraction(number) <= 0:
         raise ArgumentError(f"max_total of {column!r} must be above 0 and finite, got {limit}", argument="max_total")
-    return Fraction(limit)
+    return Fraction(number)
 
 
 def grid_up_to(column: str, dtype: dt.DataType, limit: object) -> ValueGrid:

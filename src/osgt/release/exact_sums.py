@@ -73,14 +73,14 @@ def prepared_rows(
     return _with_public_keys(engine, rows, keys, types, query.groups, _places(query.groups, measures)), [KEY], values
 
 
-def _sources(table: ir.Table, measures: list[Measure]) -> dict[Any, ir.Value]:
+def _sources(table: ir.Table, measures: Sequence[Measure]) -> dict[Any, ir.Value]:
     """The values that measures are made of: columns by their names, and what some derive of a row."""
     names = dict.fromkeys(column for measure in measures for column in measure.columns)
     sources: dict[Any, ir.Value] = {name: table[name] for name in names}
     return sources | {measure: value for measure in measures if (value := measure.derived(table)) is not None}
 
 
-def _places(groups: Groups, measures: list[Measure]) -> dict[str, Any]:
+def _places(groups: Groups, measures: Sequence[Measure]) -> dict[str, Any]:
     """The group of each public key in the levels whose units are counted, by the column that has it."""
     counted = {measure.by for measure in measures if isinstance(measure, UnitsAt)}
     names = level_columns(groups)

@@ -114,7 +114,7 @@ def noisy_left_out(plan: Plan, exact: Mapping[str, NDArray[np.int64]]) -> dict[s
 
 
 def summed(plan: Plan) -> list[Measure]:
-    """List the measures that the engine sums: those of the plan, or what they are made of, and values outside bounds."""
+    """List the measures that the engine sums: those of the plan, or their terms, and values outside of bounds."""
     outside = [] if plan.left_out is None else plan.left_out.outside.values()
     return list(dict.fromkeys([*(each for measure in plan.parts for each in measure.summed), *outside]))
 

@@ -251,12 +251,6 @@ def function(name: str, *arguments: ir.Value, returns: dt.DataType) -> Any:
     return call(*arguments)
 
 
-def reduction(name: str, argument: ir.Value, *, returns: dt.DataType) -> Any:
-    """A call of an aggregate function of the engine that has no name in Ibis: one number for a column of numbers."""
-    signature = ((argument.type(),), returns)
-    return ibis.udf.agg.builtin(_signature(1), name=name, signature=signature)(argument)
-
-
 def _signature(arguments: int) -> Any:
     """A function with so many parameters: their names are all that is looked at."""
     names = ", ".join(f"argument_{i}" for i in range(arguments))

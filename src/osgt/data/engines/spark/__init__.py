@@ -12,7 +12,7 @@ import ibis.expr.schema as sch
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from osgt.data.engines.engine import Engine, decimal, digits_of, function, least_beyond, reduction
+from osgt.data.engines.engine import Engine, decimal, digits_of, function, least_beyond
 from osgt.data.engines.source import PARQUET, Options, Source, check_file, check_names, is_rows, suffix_of, table_in
 from osgt.data.engines.spark.reading import text_files_as_view
 from osgt.data.engines.spark.sessions import (
@@ -27,12 +27,6 @@ from osgt.data.engines.spark.where import SparkWhere
 
 #: Where Spark's own functions are.
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
-
-#: Cells: as many as an integer of 64 bits can note beside its sign.
-CELLS = 63
-
-#: With more groups than that, units rarely have them in so many cells, and nothing would leave.
-_MOST_GROUPS = 32
 
 
 class Spark(Engine):
