@@ -16,8 +16,8 @@ import pyarrow.parquet
 from osgt.facts.statement import Statement
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
-from osgt.render.files import csvw
-from osgt.render.files.csvw import write_csv
+from osgt.render import csvw
+from osgt.render.csvw import write_csv
 from osgt.support.errors import missing
 from osgt.support.files import Target
 
@@ -123,7 +123,7 @@ class Published:
             write_csv(self.table, place)
             places[_beside(name)].write_text(self.metadata(path.name), encoding="utf-8")
         elif suffix == ".xlsx":
-            from osgt.render.files.excel import write_excel  # noqa: PLC0415 - an extra
+            from osgt.render.excel import write_excel  # noqa: PLC0415 - an extra
 
             check_sheet(self.table.num_rows)
             write_excel(self.table, self.statement, self.about, place)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from osgt.data.rows import plain_rows
-from osgt.facts.released import ReleasedTable
+from osgt.facts.statement import ReleasedTable
 from osgt.query.about import About
 from osgt.query.aggregates.base import Aggregate
 from osgt.query.groups import key_words
@@ -26,6 +26,30 @@ _CELLS, _ROWS = 6_000, 2_000
 #: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean or a quantile,
 #: where it reaches this far in parts of the distance between its bounds.
 _OF_ITSELF, _OF_BOUNDS = 0.5, 0.25
+
+
+#: The ends of the names of a column and of the two ends of its intervals.
+ENDS = ("", "_low", "_high")
+
+
+def column_names(release: ReleasedTable) -> list[str]:
+    """The names of the columns with published numbers."""
+    return [name for aggregate in release.plan.aggregates for name in aggregate.names]
+
+
+def interval(row: dict[str, Any], name: str) -> list[Any]:
+    """The number of a column in a row, and the ends of its interval."""
+    return [row[name + end] for end in ENDS]
+
+
+def numbers(release: ReleasedTable, name: str) -> Any:
+    """A column as floats; NaN where there is no number."""
+    return np.array(release.table[name].to_pylist(), dtype=float)
+
+
+def largest(values: Any, most: int) -> Any:
+    """The places of the numbers that are largest in size, at most so many, in the order of the table."""
+    return np.sort(np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:most])
 
 
 @dataclass(frozen=True)
@@ -79,8 +103,8 @@ def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]
     own = keys[1:] if len(keys) > 1 else keys
     cells = []
     for name, aggregate in columns.items():
-        numbers = [row[name + end] for end in ("", "_low", "_high")]
-        cells.append(Cell(with_interval(*numbers), is_weak(aggregate, *numbers)))
+        ends = interval(row, name)
+        cells.append(Cell(with_interval(*ends), is_weak(aggregate, *ends)))
     return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
 
 
@@ -132,8 +156,7 @@ _LONGEST = 60
 def pictures(release: ReleasedTable, about: About) -> list[Dots | Lines]:
     """Make one picture for each column, of the groups without totals; none if there are no groups."""
     release = release.without_totals()
-    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
-    return [_picture(release, about, name) for name in names] if len(release) else []
+    return [_picture(release, about, name) for name in column_names(release)] if len(release) else []
 
 
 def _picture(release: ReleasedTable, about: About, name: str) -> Dots | Lines:
@@ -163,7 +186,7 @@ def places(column: pa.ChunkedArray) -> Any:
 
 def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
     keys = release.query.groups.by
-    rows = _chosen(release, np.abs(_numbers(release, name)), _DOTS)
+    rows = _rows(release, largest(numbers(release, name), _DOTS))
     points = [
         (heading(row, keys, about), _point(row, name, key_text(row, keys[1:] or keys, about) or "all rows"))
         for row in rows
@@ -186,8 +209,8 @@ def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines
     rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
     panel_of = np.array([rank[title] for title in titles])
     size = np.zeros(len(rank))
-    np.maximum.at(size, panel_of, np.abs(_numbers(release, name)))
-    kept = np.sort(np.argsort(-size, kind="stable")[:_PANELS])
+    np.maximum.at(size, panel_of, np.abs(np.nan_to_num(numbers(release, name))))
+    kept = largest(size, _PANELS)
     at = np.flatnonzero(np.isin(panel_of, kept))
     rows = _rows(release, at)
     places = sorted(set(order.tolist()))
@@ -206,22 +229,13 @@ def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines
     return lines(caption, panels)
 
 
-def _numbers(release: ReleasedTable, name: str) -> Any:
-    return np.nan_to_num(np.array(release.table[name].to_pylist(), dtype=float))
-
-
-def _chosen(release: ReleasedTable, sizes: Any, most: int) -> list[dict[str, Any]]:
-    """The rows with the largest numbers, in the order of the table."""
-    return _rows(release, np.sort(np.argsort(-sizes, kind="stable")[:most]))
-
-
 def _rows(release: ReleasedTable, at: Any, columns: list[str] | None = None) -> list[dict[str, Any]]:
     table = release.table if columns is None else release.table.select(columns)
     return plain_rows(table.take(pa.array(at)))
 
 
 def _point(row: dict[str, Any], name: str, label: str) -> Point:
-    numbers = [row[name + end] for end in ("", "_low", "_high")]
-    low, high = (float(number or 0) for number in numbers[1:])
-    value = (low + high) / 2 if numbers[0] is None else float(numbers[0])
-    return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))
+    number, *ends = interval(row, name)
+    low, high = (float(end or 0) for end in ends)
+    value = (low + high) / 2 if number is None else float(number)
+    return Point(shortened(label, _LONGEST), value, low, high, with_interval(number, *ends))
