@@ -38,17 +38,17 @@ _OWN = 40
 
 def stored_columns(data: PrivateRows, names: Iterable[str]) -> list[str]:
     """The stored columns that some columns are made of, each once."""
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
-        found += stored_columns(data, data.derived[name].columns) if name in data.derived else [name]
-    return list(dict.fromkeys(found))
+        result += stored_columns(data, data.derived[name].columns) if name in data.derived else [name]
+    return list(dict.fromkeys(result))
 
 
 def named_values(stage: Stage, column: str) -> list[str | None]:
     """Values of a stored column that the expressions which look at it name."""
     data = stage.query.dataset
     every = [*data.derived.values(), *data.filters]
-    texts = [each.text for each in every if column in stored_columns(data, each.columns)]
+    texts = [expression.text for expression in every if column in stored_columns(data, expression.columns)]
     return [value for text in texts for value in constants(stage.columns[column], text)]
 
 
@@ -68,14 +68,14 @@ class MadeKeys:
     @cached_property
     def condition_columns(self) -> list[str]:
         """The stored columns that conditions depend on."""
-        return self._stored(name for each in self.stage.query.dataset.filters for name in each.columns)
+        return self._stored(name for condition in self.stage.query.dataset.filters for name in condition.columns)
 
     def _stored(self, names: Iterable[str]) -> list[str]:
         data = self.stage.query.dataset
         return [name for name in stored_columns(data, names) if name in self.stage.columns]
 
     @property
-    def found(self) -> list[Row]:
+    def counting(self) -> list[Row]:
         """The keys, each in a group of its own as far as can be told."""
         free = [name for name in self.key_columns if name not in self.condition_columns]
         combined, meeting = self._combined(free), self._meeting
@@ -127,9 +127,9 @@ class MadeKeys:
             return [{}]
         tried = [{name: row[name] for name in names} for row in self.real]
         tried += key_rows(self._pools(names, _TRIED_KEYS), _TRIED_KEYS)
-        unique = list({tuple(each.items()): each for each in tried}.values())
-        counting = self.stage.which_count([self._template | each for each in unique])
-        return [each for each, counts in zip(unique, counting, strict=True) if counts]
+        unique = list({tuple(values.items()): values for values in tried}.values())
+        counting = self.stage.which_count([self._template | values for values in unique])
+        return [values for values, counts in zip(unique, counting, strict=True) if counts]
 
     @cached_property
     def _template(self) -> Row:
@@ -162,28 +162,28 @@ class MadeValues:
     @cached_property
     def measured(self) -> Mapping[str, list[float]]:
         """The columns that are measured, and the bounds that they have."""
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for aggregate in self.stage.query.aggregates:
             for measure in aggregate.measures:
                 for column in measure.columns:
-                    found.setdefault(column, [])
+                    result.setdefault(column, [])
             for limits in aggregate.limits:
-                found.setdefault(limits.column, []).extend((limits.low, limits.high))
-        return found
+                result.setdefault(limits.column, []).extend((limits.low, limits.high))
+        return result
 
     @cached_property
     def _pools(self) -> list[tuple[list[Row], list[Row], list[Row]]]:
         """For each column low, high and all values, as values of stored columns."""
-        found = []
+        result = []
         derived = self.stage.query.dataset.derived
         for name, bounds in self.measured.items():
             if name in derived:
-                found.append(self._derived(name, bounds))
+                result.append(self._derived(name, bounds))
             elif name in self.stage.columns and name not in self.fixed:
                 low, high = ends(self.stage.columns[name], bounds)
                 every = [*low, *high, *strange(self.stage.columns[name])]
-                found.append(([{name: v} for v in low], [{name: v} for v in high], [{name: v} for v in every]))
-        return found
+                result.append(([{name: v} for v in low], [{name: v} for v in high], [{name: v} for v in every]))
+        return result
 
     def _derived(self, name: str, bounds: list[float]) -> tuple[list[Row], list[Row], list[Row]]:
         """Values of the columns behind a derived one, in the order of what the engine makes of them."""
@@ -196,7 +196,7 @@ class MadeValues:
                 listed = [*low, *high, *named_values(self.stage, column), *strange(dtype)]
                 pools[column] = list(dict.fromkeys(listed))
         tried = key_rows(pools, _TRIED_VALUES)
-        places = self.stage.place([self.row | each for each in tried], [name])
+        places = self.stage.place([self.row | values for values in tried], [name])
         numbers = ((None if place is None else place.values[0], i) for i, place in enumerate(places))
         order = [tried[i] for _, i in sorted((x, i) for x, i in numbers if x is not None and not math.isnan(x))]
         return order[:2] or tried[:1], order[:-3:-1] or tried[:1], tried
@@ -205,10 +205,10 @@ class MadeValues:
 def _together(pools: list[list[Row]]) -> list[Row]:
     """Combine the pools into rows, one for each place in the longest pool; shorter ones begin again."""
     longest = max((len(pool) for pool in pools), default=1)
-    found: list[Row] = []
+    result: list[Row] = []
     for i in range(longest):
-        found.append({name: value for pool in pools for name, value in pool[i % len(pool)].items()})
-    return found
+        result.append({name: value for pool in pools for name, value in pool[i % len(pool)].items()})
+    return result
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class Maker:
     @cached_property
     def keys(self) -> list[Row]:
         """Values of columns with which rows count, each in a group of its own."""
-        return MadeKeys(self.stage, self.real, self.most).found
+        return MadeKeys(self.stage, self.real, self.most).counting
 
     def counting_keys(self) -> list[Row]:
         """Select the keys with which rows count for certain, each in a group of its own."""

@@ -60,7 +60,7 @@ def statement(
 
 
 def _say(found: "Published") -> None:
-    from osgt.facts.columns import notes  # noqa: PLC0415 - the extra "tables"
+    from osgt.facts.plan_wording import notes  # noqa: PLC0415 - the extra "tables"
 
     console = terminal()
     if found.about.title is not None:

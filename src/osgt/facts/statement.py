@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.columns import MostlyNoise, columns_of
-from osgt.facts.plan_wording import choice, published_groups, totals
+from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, published_groups, totals
 from osgt.limits.left_out import NOTHING, LeftOut
 from osgt.limits.left_out_measures import left_out_measures
 from osgt.noise import written

@@ -126,12 +126,12 @@ def limits(unit: str, max_groups: int | None, max_rows: int | None, *, each_row:
     """Say how much of one unit counts; `max_groups` is None where there are no groups."""
     if each_row:
         return [_EACH_ROW]
-    found = [] if max_groups is None else [groups_limit(unit, max_groups)]
+    result = [] if max_groups is None else [groups_limit(unit, max_groups)]
     if max_rows is not None:
-        found.append(rows_limit(unit, max_rows, by=max_groups is not None))
+        result.append(rows_limit(unit, max_rows, by=max_groups is not None))
     elif max_groups is None:
-        found.append(f"Every {unit} counts once.")
-    return found
+        result.append(f"Every {unit} counts once.")
+    return result
 
 
 def _one(unit: str) -> str:
@@ -223,13 +223,13 @@ def negative_numbers(*, nonnegative: bool) -> list[str]:
 
 def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
     """Say in how many groups each column is mostly noise; nothing if in none."""
-    found = {name: number for name, number in numbers.items() if number}
-    if not found:
+    result = {name: number for name, number in numbers.items() if number}
+    if not result:
         return []
     what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
     if not has_keys:
-        return [f"Mostly noise: {listed(list(found))} ({what})."]
-    where = [f"{name} in {number:,}" for name, number in found.items()]
+        return [f"Mostly noise: {listed(list(result))} ({what})."]
+    where = [f"{name} in {number:,}" for name, number in result.items()]
     return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
 
 

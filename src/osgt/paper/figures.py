@@ -20,6 +20,12 @@ def law_of(example: tuple[float, float]) -> OSGT:
     return OSGT(m, math.sqrt(variance_parameter))
 
 
+def whole_law_of(example: tuple[float, float]) -> DiscreteOSGT:
+    """The OSGT on the integers with the paper's (m, σ²)."""
+    m, variance_parameter = example
+    return DiscreteOSGT(m, math.sqrt(variance_parameter))
+
+
 def figure_1() -> Picture:
     """The schematic density, and beside it a distribution on the integers."""
     m = SCHEMATIC_M
@@ -40,8 +46,7 @@ def figure_1() -> Picture:
         marks=(Mark(m, 1.0, "m", (5, 4)), Mark(-m, 1.0, "−m", (-18, 4))),
         legend="upper left",
     )
-    real = law_of(FIRST)
-    whole = DiscreteOSGT.from_rates(real.slope, real.curvature)
+    real, whole = law_of(FIRST), whole_law_of(FIRST)
     k, fine = np.arange(-20.0, 21.0), np.linspace(-20, 20, 401)
     added = Panel(
         "Added: the law on the integers (m = 3, σ² = 40)",
@@ -53,7 +58,6 @@ def figure_1() -> Picture:
         ),
         xlim=(-20, 20),
         ylim=(0, 0.115),
-        added=True,
         legend="upper left",
     )
     return Picture("figure-1", "The offset-symmetric Gaussian tails", (schematic, added))
@@ -68,7 +72,7 @@ def figure_2() -> Picture:
             Curve(f"V(m, σ²), m = {m:g}", noise, parameter, np.array([law_of((m, v)).var() for v in parameter]))
         )
     on_integers = np.arange(5.0, 101.0, 5.0)
-    discrete = np.array([DiscreteOSGT(FIRST[0], math.sqrt(v)).var() for v in on_integers])
+    discrete = np.array([whole_law_of((FIRST[0], v)).var() for v in on_integers])
     curves.append(Curve("added: on the integers, m = 3", "discrete", on_integers, discrete, "points"))
     marks = tuple(
         Mark(v, law_of((m, v)).var(), f"V({m:g}, {v:g}) = {law_of((m, v)).var():.4f}", offset)
@@ -101,7 +105,6 @@ def figure_2() -> Picture:
         ),
         xlim=(0, 6),
         ylim=(0, 2.5),
-        added=True,
         legend="upper right",
     )
     return Picture("figure-2", "Variance of the OSGT", (paper, added))
@@ -139,7 +142,7 @@ def _density(named: _Named) -> Panel:
 
 
 def _survival(named: _Named) -> Panel:
-    whole = DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1]))
+    whole = whole_law_of(FIRST)
     far, k = np.linspace(0, 40, 401), np.arange(0.0, 41.0, 2.0)
     return Panel(
         "(b) Survival function",
@@ -179,7 +182,6 @@ def _tails(named: _Named, trio: Trio, from_gaussian: float, from_laplace: float)
         xlim=(0, 20),
         ylim=(0.3, 20),
         ylog=True,
-        added=True,
         legend="upper left",
     )
 
@@ -202,7 +204,7 @@ def _turns(trio: Trio, coordinates: int, end: float, name: str) -> dict[str, flo
 
 def _one_dimension(example: tuple[float, float], letter: str, end: float) -> tuple[Panel, Curve, dict[str, float]]:
     m, parameter = example
-    trio, whole = Trio.of(law_of(example)), Trio.of(DiscreteOSGT(m, math.sqrt(parameter)))
+    trio, whole = Trio.of(law_of(example)), Trio.of(whole_law_of(example))
     osgt, gaussian, laplace = trio.profiles()
     epsilon = np.linspace(0, end, 241)
     few = np.linspace(0, end, 25)
@@ -251,7 +253,6 @@ def figure_4() -> Picture:
         xlim=(0, 1.6),
         ylim=(0.01, 1e5),
         ylog=True,
-        added=True,
         legend="upper left",
     )
     return Picture("figure-4", "Approximate differential privacy, Δ = 1", (first, second, added), turns_1 | turns_2)
@@ -259,7 +260,7 @@ def figure_4() -> Picture:
 
 def figure_5() -> Picture:
     """Rényi divergence, its bound of Theorem 2 and the Gaussian's; and all of them in units of the Gaussian's."""
-    trio, whole = Trio.of(law_of(FIRST)), Trio.of(DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1])))
+    trio, whole = Trio.of(law_of(FIRST)), Trio.of(whole_law_of(FIRST))
     osgt, gaussian, laplace = trio.profiles()
     alpha = np.concatenate([1 + np.geomspace(0.01, 1, 20, endpoint=False), np.linspace(2, 100, 99)])
     few = np.array([2.0, *range(10, 101, 10)])
@@ -309,7 +310,6 @@ def figure_5() -> Picture:
         xlim=(1.01, 100),
         ylim=(0, 2.5),
         xlog=True,
-        added=True,
         legend="upper right",
     )
     return Picture("figure-5", "Rényi divergence and zCDP, Δ = 1", (paper, added), turns)
@@ -339,7 +339,7 @@ def figure_6() -> Picture:
         ),
         (float(osgt.delta_from_renyi(READ_AT)), float(gaussian.delta_from_renyi(READ_AT))),
     )
-    few, whole = np.linspace(0.1, 1.2, 12), Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1])))
+    few, whole = np.linspace(0.1, 1.2, 12), Trio.of(whole_law_of(EIGHT))
     added = _eight_dimensions(
         "Added: the exact δ(ε)",
         "δ(ε)",
@@ -352,7 +352,6 @@ def figure_6() -> Picture:
             Curve("", "faint", epsilon, rival_bound, "dotted"),
         ),
         (float(osgt.delta(READ_AT)), float(gaussian.delta(READ_AT))),
-        added=True,
     )
     turns = _turns(trio, DIMENSIONS, 1.2, "k = 8")
     first = turns["k = 8: OSGT below the Gaussian from ε"]
@@ -370,17 +369,14 @@ def figure_6() -> Picture:
         xlim=(0, 1.2),
         ylim=(0.03, 1e6),
         ylog=True,
-        added=True,
         legend="upper left",
     )
     return Picture("figure-6", "Eight dimensions, Δ = 1 in each, all of variance 398.2", (paper, added, ratios), turns)
 
 
-def _eight_dimensions(
-    title: str, what: str, curves: tuple[Curve, ...], read: tuple[float, float], *, added: bool = False
-) -> Panel:
+def _eight_dimensions(title: str, what: str, curves: tuple[Curve, ...], read: tuple[float, float]) -> Panel:
     """Curves over ε, with the δ of the OSGT and of the Gaussian where the paper reads them."""
-    places = ((-66.0, -10.0) if added else (-62.0, -10.0)), (8.0, 6.0)
+    places = (-64.0, -10.0), (8.0, 6.0)
     marks = tuple(Mark(READ_AT, value, f"{value:.3g}", place) for value, place in zip(read, places, strict=True))
     limits = (0.0, 1.2), (1e-20, 1.0)
-    return Panel(title, "ε", what, curves, marks, *limits, ylog=True, added=added, legend="lower left")
+    return Panel(title, "ε", what, curves, marks, *limits, ylog=True, legend="lower left")

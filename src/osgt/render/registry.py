@@ -181,7 +181,7 @@ def _lines(plain: Mapping[str, Any], depth: int, section: str = "") -> Iterator[
             yield from _lines(value, depth + 1, name)
         elif isinstance(value, list):
             yield f"{indent}{name}:"
-            yield from (f"{indent}  - {_scalar(each)}" for each in value)
+            yield from (f"{indent}  - {_scalar(item)}" for item in value)
         else:
             yield f"{indent}{name}: {_scalar(value)}"
     for name, words in _CHOICES.get(section, {}).items():

@@ -14,8 +14,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from osgt.facts import wording
-from osgt.facts.columns import aggregate_in_words
-from osgt.facts.plan_wording import accuracy, choice, gains, published_groups, totals, width
+from osgt.facts.plan_wording import (
+    accuracy,
+    aggregate_in_words,
+    choice,
+    gains,
+    published_groups,
+    publishing_facts,
+    totals,
+    width,
+)
 from osgt.facts.statement import Released, ReleasedTable, Statement
 from osgt.noise import written
 from osgt.plan.plan import AnyPlan, Plan
@@ -64,7 +72,7 @@ class Section:
 
 def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
     """The page as text. `beside` has the names of the files of tables that lie in the same folder."""
-    plan, tables = release.plan, release.tables
+    plan, tables, values = release.plan, release.tables, release.statement.to_dict()
     titles = {name: about.labels.get(name) or default_title(table.query, about) for name, table in tables.items()}
     if "" in tables:
         titles[""] = about.title or titles[""]
@@ -73,7 +81,7 @@ def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
         "report.html",
         title=about.title or titles.get("") or f"{len(tables)} tables",
         subtitle=about.subtitle,
-        facts=facts(release.statement, about),
+        facts=[*publishing_facts(about), ("Made on", day(datetime.datetime.fromisoformat(values["date"])))],
         warnings=warnings_in(release, about, titles),
         points=points(release, about, titles),
         several="" not in tables,
@@ -82,26 +90,12 @@ def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
         statement=str(release.statement),
         compared={
             "names": names_of_noises(plan),
-            "tables": [(name and titles[name], compared(table, about)) for name, table in plan.tables.items()],
+            "tables": [(name and titles[name], compare_noises(table, about)) for name, table in plan.tables.items()],
             "gains": gains(plan),
         },
         guidelines=guidelines(choices[0] if choices else None),
-        software=release.statement.to_dict()["software"],
+        software=values["software"],
     )
-
-
-def facts(statement: Statement, about: About) -> list[tuple[str, str]]:
-    """List the publisher, the date and other facts; what nobody has told is left out."""
-    made = datetime.datetime.fromisoformat(statement.to_dict()["date"])
-    told = [
-        ("Period", about.period),
-        ("Publisher", about.publisher),
-        ("Contact", about.contact),
-        ("Source", about.source),
-        ("Licence", about.licence),
-        ("Made on", day(made)),
-    ]
-    return [(name, text) for name, text in told if text]
 
 
 def _whole_table(release: ReleasedTable, offered: bool) -> str:
@@ -184,11 +178,11 @@ def names_of_noises(plan: AnyPlan) -> list[str]:
     return [name.capitalize() for name in plan.gains]
 
 
-def compared(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
+def compare_noises(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
     """The columns with the noise used and the two ends of the family beside it."""
     alternatives = list(plan.alternatives.values())
     return [
-        (about.heading(column.name), [width(each) for each in (column, *(columns[i] for columns in alternatives))])
+        (about.heading(column.name), [width(used) for used in (column, *(columns[i] for columns in alternatives))])
         for i, column in enumerate(plan.columns)
     ]
 
@@ -241,18 +235,18 @@ class Downloads:
 
 def downloads(release: ReleasedTable, about: About, beside: str | None, name: str = "table") -> Downloads:
     """Collect the files that a page offers; those of the table have a name."""
-    found = []
+    result = []
     if len(release) <= _ROWS:
         parquet, csv = io.BytesIO(), io.BytesIO()
         write_parquet(release.table, release.statement, about, parquet)
         try:
             write_csv(release.table, csv)
-            found.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
+            result.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
         except pa.ArrowException:  # CSV cannot hold every type of a key
             pass
-        found.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
-    tables = tuple(each for each in found if each is not None)
-    escaped = any(each.name.endswith(".csv") for each in tables) and has_escaped_text(release.table)
+        result.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
+    tables = tuple(file for file in result if file is not None)
+    escaped = any(file.name.endswith(".csv") for file in tables) and has_escaped_text(release.table)
     return Downloads(tables, statement_file(release.statement), beside, wording.ESCAPED if escaped else None)
 
 

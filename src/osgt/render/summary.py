@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from osgt.facts import wording
-from osgt.facts.columns import MostlyNoise
-from osgt.facts.plan_wording import published_groups
+from osgt.facts.plan_wording import MostlyNoise, published_groups
 from osgt.facts.statement import Released, ReleasedTable, promise_to
 from osgt.limits.left_out import NOTHING, LeftOut
 from osgt.limits.left_out_measures import left_out_measures
@@ -89,10 +88,10 @@ def shows(release: ReleasedTable, about: About) -> list[str]:
 
 def mostly_noise(release: ReleasedTable, about: About) -> list[str]:
     """Tell how many groups are mostly noise, under the names that people have for the columns."""
-    return _labelled(release, about).sentences
+    return _label(release, about).sentences
 
 
-def _labelled(release: ReleasedTable, about: About) -> MostlyNoise:
+def _label(release: ReleasedTable, about: About) -> MostlyNoise:
     noisy = release.mostly_noise
     return replace(noisy, numbers={about.label(name): number for name, number in noisy.numbers.items()})
 
@@ -102,7 +101,7 @@ def warnings_in(release: Released, about: About, titles: Mapping[str, str]) -> l
     warnings = list(release.plan.warnings)
     for name, table in release.tables.items():
         lost = [] if table.left_out is None else _told(table, about).warnings
-        texts = [*lost, *_labelled(table, about).warnings]
+        texts = [*lost, *_label(table, about).warnings]
         warnings += [f"{titles[name]}: {text}" if name else text for text in texts]
     return warnings
 

@@ -87,7 +87,7 @@ def table_of(release: ReleasedTable, about: About) -> ShownTable:
     columns = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
     most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
     rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]
-    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda each: each[0])]
+    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda titled: titled[0])]
     return ShownTable(
         keys=tuple(about.heading(key) for key in keys),
         columns=tuple(about.heading(name) for name in columns),
@@ -135,12 +135,12 @@ def heading(row: dict[str, Any], keys: Sequence[str], about: About) -> Heading:
 
 def key_text(row: dict[str, Any], keys: Sequence[str], about: About) -> str:
     """The keys of a row in words; what was summed over several keys is said once."""
-    found: list[str] = []
+    result: list[str] = []
     for key in keys:
         words = about.key_words(row, key, missing="(none)") or "(empty)"
-        if row[key] is not None or words not in found:
-            found.append(words)
-    return ", ".join(found)
+        if row[key] is not None or words not in result:
+            result.append(words)
+    return ", ".join(result)
 
 
 #: Most lines with a dot, panels and points in a panel that are drawn.
@@ -180,8 +180,8 @@ def places(column: pa.ChunkedArray) -> Any:
         column = column.cast(pa.int64())
     elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype)):
         return None
-    found = np.array(column.to_pylist(), dtype=float)
-    return found if np.isfinite(found).all() else None
+    result = np.array(column.to_pylist(), dtype=float)
+    return result if np.isfinite(result).all() else None
 
 
 def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
@@ -198,7 +198,7 @@ def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
         rows_of = zip(rows, (point for _, point in points), strict=True)
         flat = [replace(point, label=shortened(key_text(row, keys, about), _LONGEST)) for row, point in rows_of]
         return dots(caption, [("", flat if keys else [point for _, point in points])])
-    grouped = itertools.groupby(points, lambda each: each[0])
+    grouped = itertools.groupby(points, lambda titled: titled[0])
     return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
 
 
@@ -214,18 +214,18 @@ def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines
     at = np.flatnonzero(np.isin(panel_of, kept))
     rows = _rows(release, at)
     places = sorted(set(order.tolist()))
-    found: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
+    result: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
     for i, row in zip(at, rows, strict=True):
         if row[name] is None:
             continue
-        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
+        result[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
     caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
     if len(keys) == 2:
         caption += f", for each {about.label(keys[0])}"
         if len(kept) < len(rank):
             caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
     by_rank = list(rank)
-    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in found.items()]
+    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in result.items()]
     return lines(caption, panels)
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.columns import aggregate_in_words
-from osgt.facts.plan_wording import gains, published_groups, width
+from osgt.facts.plan_wording import aggregate_in_words, gains, published_groups, width
 from osgt.facts.statement import Released, ReleasedTable
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.about import About
@@ -89,8 +88,8 @@ def _limits(query: QuerySpec, open_: StillOpen | None) -> dict[str, int | None]:
         return {}
     if open_ is not None:
         return {name: limit for name, limit in open_.limits.items() if name != "max_groups" or groups.by}
-    found = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
-    return {name: limit for name, limit in found.items() if limit is not None}
+    result = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
+    return {name: limit for name, limit in result.items() if limit is not None}
 
 
 def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
@@ -107,8 +106,8 @@ def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
     ]
     unbounded = () if open_ is None else open_.unbounded
     rows = [
-        [Cell(listed(each.names)), Cell(aggregate_in_words(each, is_open=i in unbounded))]
-        for i, each in enumerate(query.aggregates)
+        [Cell(listed(aggregate.names)), Cell(aggregate_in_words(aggregate, is_open=i in unbounded))]
+        for i, aggregate in enumerate(query.aggregates)
     ]
     lines = [] if open_ is None else [f"Open: {text}." for text in open_.words]
     title = "Query with open bounds" if lines else "Query"
@@ -147,7 +146,7 @@ def _widths(plan: Plan, caption: str) -> CardTable:
     """The half-widths of each column with the noise used, and with the others."""
     names = list(plan.alternatives)
     rows = [
-        [Cell(column.name), *(Cell(width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
+        [Cell(column.name), *(Cell(width(used)) for used in (column, *(plan.alternatives[name][i] for name in names)))]
         for i, column in enumerate(plan.columns)
     ]
     heads = ["Column", f"{percent(plan.confidence)} noise interval", *(f"with {name.capitalize()}" for name in names)]
@@ -261,7 +260,7 @@ def plot_release(release: ReleasedTable, about: About, column: str | None, axes:
         if keys[0] in about.values:
             axes.set_xticks(order, [shortened(text, _LABEL) for text in _texts(release, about)], parse_math=False)
             axes.tick_params(axis="x", rotation=45)
-        return _titled(axes, about)
+        return _add_title(axes, about)
     drawn = largest(value, _GROUPS)
     axes = axes_for(axes, height=1.0 + 0.28 * max(len(drawn), 4))
     labels = [shortened(text, _LABEL) for text in _texts(release, about, drawn)] if keys else ["all rows"]
@@ -271,7 +270,7 @@ def plot_release(release: ReleasedTable, about: About, column: str | None, axes:
     axes.invert_yaxis()
     which = f", the {len(drawn)} largest of {counted(len(release), 'group')}" if len(drawn) < len(release) else ""
     axes.set_xlabel(f"{about.heading(name)}{which}", parse_math=False)
-    return _titled(axes, about)
+    return _add_title(axes, about)
 
 
 def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
@@ -280,7 +279,7 @@ def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
     return [key_text(row, release.query.groups.by, about) for row in plain_rows(table)]
 
 
-def _titled(axes: Any, about: About) -> Any:
+def _add_title(axes: Any, about: About) -> Any:
     if about.title:
         axes.set_title(about.title, fontsize=11, parse_math=False)
     return axes
