@@ -189,8 +189,7 @@ def _by_columns(columns: Sequence[tuple[IntegerDistribution, Integers]]) -> dict
             f"column {j + 1} follows from column {i + 1}" if i < j else f"column {i + 1} follows from the group before"
         )
         every[what] = log_mean(logs)
-    worst = max(every, key=lambda key: every[key])
-    return {worst: log_mean(list(every.values()))}
+    return {max(every, key=lambda what: every[what]): log_mean(list(every.values()))}
 
 
 def _by_place(releases: _Releases) -> dict[str, float]:

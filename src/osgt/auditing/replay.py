@@ -16,13 +16,12 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from osgt.auditing.check import Check, Finding, Progress
-from osgt.auditing.made_rows import Row, can_be_written, text_of
+from osgt.auditing.made_rows import Row, text_of
 from osgt.auditing.neighbours import Maker, Pair
 from osgt.auditing.stage import ByGroup, Play, Played, Stage
 from osgt.calibration import Part
 from osgt.data.reading import compile_query, fetch
 from osgt.limits.bounding import UNIT, fresh_salt
-from osgt.query.aggregates.base import QuerySpec
 from osgt.release.exact_sums import prepared_rows
 from osgt.support.numbers import counted
 
@@ -84,10 +83,10 @@ def beyond(moves: Sequence[int], part: Part | None, *, exchanged: bool) -> str |
 _MOST_REAL, _UNITS, _FEW = 2000, 3, 40
 
 
-def real_rows(query: QuerySpec) -> tuple[list[Row], str]:
+def real_rows(stage: Stage) -> tuple[list[Row], str]:
     """Rows of a few units, and a note if there are none: those with most rows, in most groups, alone, and others."""
+    query, columns = stage.query, stage.columns
     table = query.dataset.rows()
-    columns = {name: dtype for name, dtype in query.dataset.stored.schema().items() if can_be_written(dtype)}
     if query.dataset.unit.each_row:
         return _as_rows(table.select(*columns).limit(_FEW))
     rows, keys, _ = prepared_rows(query, [])
@@ -132,7 +131,7 @@ def replay(
         No further pair is begun after so long.
     """
     started, salt = time.monotonic(), fresh_salt()
-    rows, note = real_rows(stage.query) if real else ([], "")
+    rows, note = real_rows(stage) if real else ([], "")
     pairs = list(Maker(stage, rows).pairs())
     results: list[Compared] = []
     for i, compared in enumerate(comparisons(stage, play, pairs, salt)):

@@ -141,11 +141,11 @@ def published_groups(plan: Plan, unit: str | None = None) -> list[str]:
     return [] if plan.groups.public is None else [wording.GIVEN_GROUPS]
 
 
-def choice(plan: Plan) -> str | None:
-    """Say what the choice of groups has to do with δ; None where none is chosen."""
+def choice(plan: Plan) -> list[str]:
+    """Say what the choice of groups has to do with δ, where groups are chosen."""
     if plan.selection is None:
-        return None
-    return wording.choice(plan.selection_delta, apart=plan.selection.charged_separately)
+        return []
+    return [wording.choice(plan.selection_delta, apart=plan.selection.charged_separately)]
 
 
 def totals(plan: Plan) -> list[str]:
@@ -165,14 +165,20 @@ def gains(plan: AnyPlan) -> str:
     return wording.gains(plan.objective, plan.gains, over)
 
 
-def width(column: Column) -> str:
-    """The half-width of a column's interval: in a large group for a ratio, in ranks for a quantile."""
+def half_width_of(column: Column) -> tuple[float, str]:
+    """The half-width of a column's interval, and words: in a large group for a ratio, in ranks for a quantile."""
     if column.half_width is not None:
-        return half_width(column.half_width)
+        return column.half_width, ""
     if column.ranks is not None:
-        return f"{half_width(column.ranks)} ranks"
+        return column.ranks, " ranks"
     size, half = max((column.by_size or {0: 0.0}).items())
-    return f"{half_width(half)} with {counted(size, 'value')}"
+    return half, f" with {counted(size, 'value')}"
+
+
+def width(column: Column) -> str:
+    """The half-width of a column's interval in words."""
+    number, where = half_width_of(column)
+    return f"{half_width(number)}{where}"
 
 
 def accuracy(column: Column) -> str:
@@ -208,7 +214,7 @@ def _noise(plan: Plan) -> list[str]:
 
 def _limits(plan: Plan) -> list[str]:
     """Say which groups are chosen, and what the limits do."""
-    lines = [] if plan.threshold is None else [f"{published_groups(plan)[0]} {choice(plan)}"]
+    lines = [] if plan.threshold is None else [" ".join([*published_groups(plan), *choice(plan)])]
     if (beside := plan.left_out) is not None:
         misfits = bool(beside.misfits)
         lines.append(wording.measured_beside(LEFT_OUT_SHARE, by_limits=beside.by_limits, misfits=misfits))

@@ -332,8 +332,8 @@ def about_groups(table: NoisyTable) -> list[str]:
     elif left_out_measures(query.groups, query.aggregates) is None:
         sentences.append(NOTHING)
     sentences += published_groups(plan)
-    if (chosen := choice(plan)) is not None:
-        sentences.append(chosen)
+    if plan.selection is not None:
+        sentences += choice(plan)
         asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
         if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
             sentences.append(wording.small_groups(str(plan.chosen_by)))

@@ -39,18 +39,24 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """An axis: what stands beside it, its ends, and whether its scale is logarithmic."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+
+
+@dataclass(frozen=True)
 class Panel:
     """One pair of axes."""
 
     title: str
-    xlabel: str
-    ylabel: str
+    x: Axis
+    y: Axis
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...] = ()
-    xlim: tuple[float, float] | None = None
-    ylim: tuple[float, float] | None = None
-    xlog: bool = False
-    ylog: bool = False
     legend: str = "best"
 
     @property
@@ -118,16 +124,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     for curve in panel.curves:
         _draw_curve(axes, curve)
     axes.set_title(panel.title, fontsize=9.5)
-    axes.set_xlabel(panel.xlabel)
-    axes.set_ylabel(panel.ylabel)
-    if panel.xlog:
-        axes.set_xscale("log")
-    if panel.ylog:
-        axes.set_yscale("log")
-    if panel.xlim:
-        axes.set_xlim(panel.xlim)
-    if panel.ylim:
-        axes.set_ylim(panel.ylim)
+    for name, axis in (("x", panel.x), ("y", panel.y)):
+        scale = "log" if axis.log else "linear"
+        axes.set(**{f"{name}label": axis.label, f"{name}scale": scale, f"{name}lim": (axis.low, axis.high)})
     for mark in panel.marks:
         axes.plot(mark.x, mark.y, "o", markersize=4, color="#CC0000", zorder=5)
         arrow = {"arrowstyle": "-", "color": "#CC0000", "linewidth": 0.6} if max(map(abs, mark.offset)) > 12 else None

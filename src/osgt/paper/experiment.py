@@ -34,7 +34,7 @@ from osgt.auditing.curve import Measured, judge
 from osgt.auditing.evidence import Claim, Counts
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
-from osgt.paper.drawing import Curve, Panel, Picture
+from osgt.paper.drawing import Axis, Curve, Panel, Picture
 from osgt.paper.figures import DIMENSIONS, EIGHT, whole_law_of
 from osgt.privacy import PrivacyProfile
 from osgt.support.arrays import Floats, Integers
@@ -139,15 +139,9 @@ def counted(first: Tally, second: Tally, epsilon: Floats, error: float) -> Estim
         shares.append((hits / one.applications, *clopper_pearson(hits, one.applications, single)))
     growth = np.exp(epsilon)
     (value, low, high), (value_2, low_2, high_2) = shares
-    return Estimate(
-        "counted",
-        first.applications + second.applications,
-        1 - error,
-        epsilon,
-        value - growth * value_2,
-        np.maximum(low - growth * high_2, 0.0),
-        high - growth * low_2,
-    )
+    limits = np.maximum(low - growth * high_2, 0.0), high - growth * low_2
+    applications = first.applications + second.applications
+    return Estimate("counted", applications, 1 - error, epsilon, value - growth * value_2, *limits)
 
 
 def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
@@ -374,11 +368,9 @@ def experiment_picture(measured: Measurement) -> Picture:
     level = Curve("theory", "osgt", np.array([0.0, 1.2]), np.ones(2))
     ratio = Panel(
         "Measured / theory",
-        "ε",
-        "ratio",
+        Axis("ε", -0.02, 1.22),
+        Axis("ratio", 1 - width, 1 + width),
         (level, *(_points(one, measured.truth(one.epsilon)) for one in (by_mean, by_weight))),
-        xlim=(-0.02, 1.22),
-        ylim=(1 - width, 1 + width),
         legend="upper left",
     )
     return Picture(
@@ -391,7 +383,13 @@ def experiment_picture(measured: Measurement) -> Picture:
 
 def _panel(title: str, curves: tuple[Curve, ...], end: float, least: float) -> Panel:
     """Curves of δ(ε) down to the least δ."""
-    return Panel(title, "ε", "δ(ε)", curves, xlim=(0, end), ylim=(least, 1), ylog=True, legend="upper right")
+    return Panel(
+        title,
+        Axis("ε", 0, end),
+        Axis("δ(ε)", least, 1, log=True),
+        curves,
+        legend="upper right",
+    )
 
 
 def _points(one: Estimate, theory: Floats | None = None) -> Curve:

@@ -76,7 +76,7 @@ def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
     titles = {name: about.labels.get(name) or default_title(table.query, about) for name, table in tables.items()}
     if "" in tables:
         titles[""] = about.title or titles[""]
-    choices = [chosen for table in plan.tables.values() if (chosen := choice(table)) is not None]
+    choices = [text for table in plan.tables.values() for text in choice(table)]
     return render(
         "report.html",
         title=about.title or titles.get("") or f"{len(tables)} tables",
@@ -131,8 +131,7 @@ def _contribution(release: ReleasedTable, about: About) -> list[tuple[str, str]]
     """The groups, and how much of one unit counts in them."""
     plan, groups = release.plan, release.query.groups
     keys = listed([f"{about.label(key)} (column {key})" for key in groups.by])
-    chosen = choice(plan)
-    published = " ".join([*published_groups(plan), *([] if chosen is None else [chosen])])
+    published = " ".join([*published_groups(plan), *choice(plan)])
     rows = [
         ("Groups by", keys or "none: all rows together"),
         ("Which groups are published", published or "all rows are one group"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.plan_wording import aggregate_in_words, gains, published_groups, width
+from osgt.facts.plan_wording import aggregate_in_words, gains, half_width_of, published_groups, width
 from osgt.facts.statement import Released, ReleasedTable
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.about import About
@@ -23,8 +23,8 @@ from osgt.render.table import ENDS, column_names, interval, key_text, largest, n
 from osgt.support.numbers import counted, listed, percent, with_interval
 from osgt.support.text import shortened
 
-#: Rows of a release and columns of a data set that a card shows, and characters of a key.
-_ROWS, _COLUMNS, _LONGEST = 10, 30, 60
+#: Rows of a release and columns of a data set that a card shows, and characters of a key; intervals in a line.
+_ROWS, _COLUMNS, _LONGEST, _WIDTHS = 10, 30, 60, 4
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,11 @@ def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
 def plan_line(plan: AnyPlan) -> str:
     """A plan in a line: the budget, and the intervals of a table or the names of several."""
     if isinstance(plan, Plan):
-        what = [*(f"{column.name} {width(column)}" for column in plan.columns[:4]), *["…"][: len(plan.columns) > 4]]
+        what = [f"{column.name} {width(column)}" for column in plan.columns[:_WIDTHS]]
+        what += ["…"] if len(plan.columns) > _WIDTHS else []
     else:
         what = list(plan.tables)
-    return _line(plan, wording.arguments(plan.epsilon, plan.delta), ", ".join(what), plan.cautions)
+    return _line(plan, wording.arguments(plan.epsilon, plan.delta), ", ".join(what), plan.warnings)
 
 
 def _line(value: object, first: str, second: str, warnings: Sequence[str]) -> str:
@@ -217,13 +218,13 @@ _GROUPS, _LABEL = 40, 40
 
 def plot_plan(plan: Plan, axes: Any) -> Any:
     """The intervals of each column beside those with Gaussian and Laplace noise, the plan's being 1."""
-    chosen = [(column, _half_width(column)) for column in plan.columns]
+    chosen = [(column, half_width_of(column)[0]) for column in plan.columns]
     names = ["osgt", *plan.alternatives]
     bar = 0.8 / len(names)
     axes = axes_for(axes, height=1.2 + 0.8 * len(chosen))
     for at, name in enumerate(names):
         others = plan.columns if name == "osgt" else plan.alternatives[name]
-        widths = [_half_width(other) / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
+        widths = [half_width_of(other)[0] / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
         label = "this plan" if name == "osgt" else name.capitalize()
         style = {"color": COLOURS.get(name.split()[0], INK), "alpha": 0.5 if "(" in name else 1.0}
         axes.barh(np.arange(len(widths)) + bar * (at - (len(names) - 1) / 2), widths, 0.9 * bar, label=label, **style)
@@ -233,13 +234,6 @@ def plot_plan(plan: Plan, axes: Any) -> Any:
     axes.set_title(wording.budget(plan.epsilon, plan.delta), fontsize=11)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
-
-
-def _half_width(column: Any) -> float:
-    """The half-width; of a mean that in the largest group that is told, of a quantile that in ranks."""
-    if column.ranks is not None:
-        return float(column.ranks)
-    return float(max(column.by_size.items())[1] if column.half_width is None else column.half_width)
 
 
 def plot_release(release: ReleasedTable, about: About, column: str | None, axes: Any) -> Any:
