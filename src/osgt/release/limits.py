@@ -87,6 +87,12 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> ir.Table:
     return numbers.group_by(UNIT).agg(number=numbers["steps"].max(), number_from_zero=largest)
 
 
+def histograms_of(prepared: PreparedDraw) -> list[list[int]]:
+    """Read the histogram of units of each ladder: as many as are between candidates. Private!"""
+    [row] = fetch(prepared.query).to_pylist()
+    return [[int(row[_bin(each, i)]) for i in range(len(each.limits) + 1)] for each in prepared.draw.ladders]
+
+
 def choose_limits(
     draws: Sequence[PreparedDraw],
     choice: LimitChoice,
@@ -102,8 +108,7 @@ def choose_limits(
     result: dict[OpenLimit, Any] = {}
     for prepared in draws:
         draw = prepared.draw
-        [row] = fetch(prepared.query).to_pylist()
-        histograms = [[int(row[_bin(each, i)]) for i in range(len(each.limits) + 1)] for each in draw.ladders]
+        histograms = histograms_of(prepared)
         if units is None:
             law = Mechanism.of(choice.counting_noise, 1, 1)
             units = int(law.release([sum(histograms[0])])[0])
