@@ -223,6 +223,8 @@ def _compare(stage: Stage, play: Play, pair: Pair, before: Played, after: Played
     told = []
     for name, allowed in play.allowed.items():
         steps, part = compute_moves(before.numbers[name], after.numbers[name]), allowed.part
+        if allowed.in_all:
+            steps = {(): [step for own in steps.values() for step in own]} if steps else {}
         result = pieces(steps, exchanged=exchanged)
         wrong = beyond(result, None if pair.of_nobody else part, exchanged=exchanged)
         findings += [Finding(pair.name, f"{name} {wrong}")] if wrong else []

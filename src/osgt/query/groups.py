@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -306,6 +306,12 @@ class Groups:
             return 1
         limits = (self.max_groups, self.public_group_count, None if self.shows_all else self.max_rows)
         return min(limit for limit in limits if limit is not None)
+
+    def chooses_groups(self, measures: Iterable[Measure]) -> bool:
+        """Whether a unit counts in some of its groups alone, so that a salted hash has to choose these."""
+        if not self.by or self.each_row:
+            return False
+        return self.max_rows is None or not self.shows_all or any(measure.per_unit for measure in measures)
 
     @property
     def limits_rows(self) -> bool:
