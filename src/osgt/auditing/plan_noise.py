@@ -334,7 +334,7 @@ def draw_of_limits(neighbours: Neighbours, budget: Budget) -> Check:
             choosing.choose([ladder], [histogram], epsilon=1.0, target=0, exponent=1.0, neighbours=neighbours).limit
             for _ in range(size)
         )
-        return np.fromiter(drawn, dtype=np.int64, count=size)
+        return np.fromiter(drawn, dtype=np.int64, count=size)[:, np.newaxis]
 
     claim = Claim.of(None, None, PrivacyProfile.of([choosing.loss_of_choice(1.0)]))
     return curve(outputs, 0, 1, claim, budget, name="choice of limits")
