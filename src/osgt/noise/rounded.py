@@ -130,8 +130,7 @@ class RoundedGaussian(IntegerDistribution):
     def __init__(self, sigma: float) -> None:
         scale = real_number("sigma", sigma, positive=True)
         # In the steps of OSGT.gaussian, so that sampler and accounting have the same float.
-        variance = scale * scale
-        object.__setattr__(self, "potential", RoundedPotential(1.0 / variance if variance > 0 else math.inf))
+        object.__setattr__(self, "potential", RoundedPotential(1.0 / max(scale * scale, 1e-300)))
 
     @classmethod
     def of(cls, potential: RoundedPotential) -> Self:
