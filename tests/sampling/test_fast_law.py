@@ -78,6 +78,12 @@ def test_steps_of_the_log_pmf(law):
     assert log_ratio(draws, five_percent_wider(law)) < FALSE_ALARM
 
 
+def test_a_rounded_gaussian_is_not_the_discrete_one():
+    """Their variances differ by 1/12, which the moments of a million draws see."""
+    draws = RoundedGaussian(2).sample(DRAWS)
+    assert moments(draws, DiscreteOSGT.gaussian(2)) < FALSE_ALARM
+
+
 def place_in_block(draws, law, bits):
     """p-value of the mean place of the draws y ≥ 0 within their blocks of 2^bits integers."""
     upper = draws[draws >= 0]
