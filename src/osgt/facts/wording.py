@@ -120,6 +120,7 @@ LIMITS = {
     "max_rows": "Most rows that one counts as",
     "max_groups": "Most groups that one counts in",
     "max_rows_per_group": "Most rows of one in a group",
+    "max_length": "Longest vector of rows by group that one counts as",
 }
 
 
@@ -147,6 +148,14 @@ def rows_limit(unit: str, most: int, *, in_a_group: bool = False) -> str:
     return f"{_one(unit)} counts as at most {counted(most, 'row')}{where}: of one with more, each row counts less."
 
 
+def length_limit(unit: str, most: int) -> str:
+    """Say what `max_length` does."""
+    return (
+        f"{_one(unit)} counts as at most {counted(most, 'row')} if all are in one group, and as √g times as many if "
+        "they are spread evenly over g groups: of one with more, each row counts less."
+    )
+
+
 def total_limit(unit: str, column: str, most: str) -> str:
     """Say what `max_total` does."""
     return f"{_one(unit)} adds at most {most} of {column} in all: of one with more, each row counts less."
@@ -161,7 +170,10 @@ def limits(groups: Groups, unit: str, *, counts_units: bool) -> list[str]:
         result.append(rows_limit(unit, groups.max_rows))
     if groups.max_rows_per_group is not None:
         result.append(rows_limit(unit, groups.max_rows_per_group, in_a_group=True))
-    if groups.by and groups.max_groups is not None and (counts_units or groups.max_rows is None):
+    if groups.max_length is not None:
+        result.append(length_limit(unit, groups.max_length))
+    in_box = groups.max_rows_per_group is not None
+    if groups.by and groups.max_groups is not None and (counts_units or in_box or not groups.shows_all):
         result.append(groups_limit(unit, groups.max_groups))
     return result or [f"Every {unit} counts once."]
 

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from osgt.calibration import Part
 from osgt.data.unit import Neighbours
-from osgt.limits.worth import MOST_CUT_OFF, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
+from osgt.limits.worth import MOST_CUT_OFF, MOST_OF_LENGTH, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
 from osgt.noise import IntegerDistribution
 from osgt.noise.combination import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
@@ -88,7 +88,8 @@ class LeftOutMeasures:
         """The sensitivity of each pair of numbers: all have one sign, so units that are exchanged do not add up."""
         exchanges = 1 if neighbours == "add_remove" else 2
         own = 1 if self.groups.each_row else STEPS
-        result = dict.fromkeys(self.things, Part((MOST_CUT_OFF + 1) * STEPS, exchanges))
+        times = MOST_CUT_OFF + 1 if self.groups.max_length is None else 2 * MOST_OF_LENGTH
+        result = dict.fromkeys(self.things, Part(times * STEPS, exchanges))
         result |= dict.fromkeys(self.outside, Part(own, exchanges, _LIGHT))
         return result | dict.fromkeys(self.names_of_misfits, Part(own, exchanges, _LIGHT))
 
@@ -298,6 +299,9 @@ class LeftOut:
         if self.rows is not None and groups.max_rows is not None:
             because = f"{one} with more than {counted(groups.max_rows, 'row')} counts as {groups.max_rows:,}"
             result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_rows"))
+        elif self.rows is not None and groups.max_length is not None:
+            because = f"{one} beyond a length of {groups.max_length:,} rows counts less"
+            result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_length"))
         elif self.rows is not None:
             rows = counted(groups.max_rows_per_group or 1, "row")
             because = (
