@@ -174,7 +174,7 @@ def estimate(
         measured, own_plan = noisy[plan.block_of[name]], plan.tables[name]
         left_out = measured.left_out
         if left_out is not None and name:
-            bounded = {limits.column for aggregate in own.aggregates for limits in aggregate.limits}
+            bounded = {str(column) for a in own.aggregates if (column := a.arguments().get("column")) is not None}
             left_out = left_out.of_columns(bounded, declared_columns(own))
         table = noisy_table(own, own_plan, measured, presentation)
         tables[name] = NoisyTable(table, own_plan, own, left_out)

@@ -141,7 +141,7 @@ def weighted_sums(
     *,
     salt: int,
     levels: Mapping[tuple[str, ...], str] | None = None,
-    cut_off: Sequence[str] = (),
+    cut_off: Sequence[str | Measure] = (),
 ) -> ir.Table:
     """Sum each group into one row: its keys, the sums `sum_i_j` of number j of measure i, and its rows that count.
 
@@ -157,7 +157,8 @@ def weighted_sums(
     levels
         Column of `rows` with the group of each level in which distinct units are counted.
     cut_off
-        The things ("rows", or "units" in groups) of which to add up how many steps the limits cut off and keep.
+        The things ("rows", "units" in groups, or sums with a limit of their own, from 0 on) of which to add up how many
+        steps the limits cut off and keep.
     """
     ranked = _rank(
         rows,
@@ -174,8 +175,11 @@ def weighted_sums(
     for i, measure in enumerate(measures):
         for j, number in enumerate(measure.contributions(columns, ranked.place)):
             numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values).cast("int64")
-    for what in cut_off:
-        numbers |= _cut_off(what, ranked, groups)
+    for thing in cut_off:
+        if isinstance(thing, Measure):
+            numbers |= _cut_off_total(thing, ranked, values[thing])
+        else:
+            numbers |= _cut_off(thing, ranked, groups)
     total = engine_on(rows.get_backend()).total
     summed = rows.select(**{key: rows[key] for key in keys}, **numbers)
     sums = {name: saturated(total(summed[name])) for name in numbers}
@@ -197,6 +201,15 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
     most = quotient(ibis.literal(times * STEPS, type="int64"), number)
     kept = kept if groups.max_length is None else ibis.least(kept, most)
     return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
+
+
+def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Any]:
+    """The steps of each row that a limit on totals cuts off, and those that it keeps; of a unit, at most 3K and K."""
+    assert measure.own_limit is not None
+    steps = STEPS * ranked.rows[value].fill_null(0)
+    kept = quotient(steps, ranked.rows[f"total_{value}"])
+    lost = quotient(steps, ibis.literal(measure.own_limit, type="int64")) - kept
+    return {f"cut_{value}": ibis.least(lost, MOST_CUT_OFF * kept), f"kept_{value}": kept}
 
 
 def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
