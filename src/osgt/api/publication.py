@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from osgt.api.choose import choose_alone
 from osgt.api.preview import PublicationPreview
 from osgt.api.publish import check_release, make_release
 from osgt.api.query import Query
@@ -19,6 +20,7 @@ from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
 from osgt.plan.publication import PublicationPlan
+from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
 from osgt.query.open_limits import OpenLimit, with_any_limits
 from osgt.render.table_cards import several_card
@@ -162,6 +164,17 @@ class Publication:
             for name, query in self.tables.items()
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
+
+    def choose_limits(
+        self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
+    ) -> "Publication":
+        """Choose the limits that are open in tables, by themselves; arguments as for a query."""
+
+        def plan_of(budget: float, choice: LimitChoice) -> PublicationPlan:
+            asked = [block.asked(0.95, "interval", "osgt", measure_left_out=True) for block in self.blocks]
+            return self._plan_of_tables(make_plans(asked, budget, release_delta), choice)
+
+        return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
     def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Publication":
         """Give the tables limits that were chosen for those that are open."""
