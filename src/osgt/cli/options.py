@@ -285,7 +285,7 @@ class Asked:
                 if key not in data:
                     raise ValueError(f"{option} must be given")
             if not aggregates:
-                raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN:LOW:HIGH, …")
+                raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN, …")
             return query_file_of({**parts, "aggregates": aggregates})
         for key in ("types", "derive"):
             if key in parts.get("data", {}):
