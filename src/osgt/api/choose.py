@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from fractions import Fraction
 from typing import NamedTuple
 
 from osgt.api.charge import charge, title_of
@@ -12,7 +11,7 @@ from osgt.noise.arguments import real_number
 from osgt.plan.choice import LimitChoice, draws_of
 from osgt.plan.plan import AnyPlan
 from osgt.privacy import Charge
-from osgt.query.open_limits import OpenLimit
+from osgt.query.open_limits import Limit, OpenLimit
 from osgt.release.limits import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.errors import ArgumentError, warn_caller_after_charge
@@ -38,7 +37,7 @@ def choose_alone(
     epsilon: float,
     release_epsilon: float | None,
     plan_of: Callable[[float, LimitChoice], AnyPlan],
-) -> dict[OpenLimit, Fraction]:
+) -> dict[OpenLimit, Limit]:
     """Choose the open limits of a query for a release that is to follow, and charge that.
 
     `plan_of` plans that release, at its ε and with this choice. All that can be refused is refused before the charge.

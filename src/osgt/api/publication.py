@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from osgt.api.choose import choose_alone
 from osgt.api.preview import PublicationPreview
@@ -22,7 +21,8 @@ from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
 from osgt.plan.publication import PublicationPlan
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
-from osgt.query.open_limits import OpenLimit, with_any_limits
+from osgt.query.open_limits import Limit, OpenLimit, with_any_limits
+from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
 from osgt.support.errors import warn_caller, warn_caller_after_charge
 from osgt.support.text import unknown
@@ -176,7 +176,7 @@ class Publication:
 
         return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
-    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Publication":
+    def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Publication":
         """Give the tables limits that were chosen for those that are open."""
         own = {
             name: query.with_limits({limit: limits[limit] for limit in query.open_limits})
@@ -200,11 +200,13 @@ class Publication:
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
+        intervals: Literal["truth", "noise"] = "truth",
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
     ) -> PublicationRelease:
         """Charge the budget once, read the data and add the planned noise to all tables; arguments as for a query."""
+        presentation = Presentation(nonnegative, intervals)
         plan = self.plan(
             epsilon,
             delta,
@@ -214,7 +216,7 @@ class Publication:
             measure_left_out=measure_left_out,
         )
         warn_caller(plan.cautions, self._told)  # `plan` was called from here, and left it to this method
-        release = make_release(self, plan, nonnegative=nonnegative)
+        release = make_release(self, plan, presentation)
         assert isinstance(release, PublicationRelease)
         warn_caller_after_charge(release.data_warnings)
         return release

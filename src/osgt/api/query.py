@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from osgt.api.choose import choose_alone
 from osgt.api.preview import Preview, make_preview
@@ -23,7 +22,8 @@ from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates import Aggregate, Column, Methods
-from osgt.query.open_limits import OpenLimit, open_limits, with_any_limits, with_limits
+from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits, with_limits
+from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
 from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
 from osgt.support.numbers import with_article
@@ -143,6 +143,7 @@ class Query(Methods):
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
+        intervals: Literal["truth", "noise"] = "truth",
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
@@ -152,8 +153,12 @@ class Query(Methods):
         The budget is charged first if the data set has a ledger. `nonnegative=True` shows negative counts as 0, and
         sums of values that cannot be negative; the other groups are lowered alike for that, so that the sum of the
         column and all totals stay. Small groups come out too large on average, and large ones too small. The intervals
-        are those before that step, cut off at 0.
+        are those before that step, cut off at 0. Upper ends of counts allow for what the limits cut off, so that
+        intervals hold the true numbers; with `intervals="noise"` they allow for the noise alone.
+
+        Limits that are not given are chosen privately first, within the same budget.
         """
+        presentation = Presentation(nonnegative, intervals)
         plan = self.plan(
             epsilon,
             delta,
@@ -163,7 +168,7 @@ class Query(Methods):
             measure_left_out=measure_left_out,
         )
         warn_caller(plan.warnings, self._told)  # `plan` was called from here, and left it to this method
-        release = make_release(self, plan, nonnegative=nonnegative).tables[""]
+        release = make_release(self, plan, presentation).tables[""]
         warn_caller_after_charge(release.data_warnings)
         return release
 
@@ -199,7 +204,7 @@ class Query(Methods):
 
         return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
-    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Query":
+    def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Query":
         """Give the query limits that were chosen for those that are open."""
         return with_limits(self, limits)
 

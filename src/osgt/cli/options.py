@@ -100,6 +100,7 @@ _TYPED = {
     "report": _FILE,
     "title": Typed("TEXT", note="A query file can also name the publisher, labels and more."),
     "objective": Typed("OBJECTIVE"),
+    "intervals": Typed("KIND"),
 }
 
 #: Options that are no keys of a query file, after the key that they belong to.

@@ -1,7 +1,7 @@
 """Statement: what a release promises, in plain words and with every number needed to check it."""
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,7 @@ class Made:
     """The circumstances in which a release was made: `reservation` is its entry in the ledger, if there is one."""
 
     nonnegative: bool
+    intervals: str
     date: datetime.datetime
     version: str
     reservation: str | None
@@ -89,7 +90,8 @@ def table_statement(table: NoisyTable, made: Made) -> Statement:
     sentences = [
         promise("This release", query, plan),
         *about_limits(query),
-        *about_noise(plan.confidence),
+        *about_choice(plan),
+        *about_noise(plan.confidence, hold_truth=hold_truth([table], made.intervals)),
         *about_groups(table),
         *table.mostly_noise.sentences,
         *closing("release", query.dataset, made),
@@ -134,7 +136,8 @@ def publication_statement(
 def _paragraphs(tables: Mapping[str, NoisyTable], plan: PublicationPlan, first: QuerySpec, made: Made) -> Iterator[str]:
     """The statement of several tables in words: what is true of all, of each table, and of what they share."""
     subject = f"This publication of {len(tables)} tables ({listed([*tables])}) together"
-    yield " ".join([promise(subject, first, plan), *about_noise(plan.confidence)])
+    held = hold_truth(tables.values(), made.intervals)
+    yield " ".join([promise(subject, first, plan), *about_choice(plan), *about_noise(plan.confidence, hold_truth=held)])
     for name, table in tables.items():
         noise = table.mostly_noise.sentences
         yield " ".join([f"Table {name}:", *about_limits(table.query), *about_groups(table), *noise])
@@ -175,6 +178,7 @@ def common_values(query: QuerySpec, plan: AnyPlan, made: Made) -> dict[str, Any]
         "confidence": plan.confidence,
         "objective": objective_text(plan.objective),
         "nonnegative": made.nonnegative,
+        "intervals": made.intervals,
         "ledger": ledger,
         "date": made.date.isoformat(timespec="seconds"),
         "software": f"osgt {made.version}",
@@ -240,9 +244,21 @@ def promise_to(data: PrivateRows, plan: AnyPlan, unit: str | None = None) -> str
     )
 
 
-def about_noise(confidence: float) -> list[str]:
+def about_noise(confidence: float, *, hold_truth: bool) -> list[str]:
     """Say what the noise is, and what intervals tell."""
-    return [wording.NOISE, *wording.intervals(confidence)]
+    return [wording.NOISE, *wording.intervals(confidence, hold_truth=hold_truth)]
+
+
+def hold_truth(tables: Iterable[NoisyTable], intervals: str) -> bool:
+    """Whether the intervals of any table allow for what limits cut off."""
+    return intervals == "truth" and any(table.left_out is not None and table.left_out.missing for table in tables)
+
+
+def about_choice(plan: AnyPlan) -> list[str]:
+    """Say which limits were chosen privately, if any were."""
+    if plan.choice is None:
+        return []
+    return [wording.chosen_limits([draw.limit.words for draw in plan.choice.draws], plan.choice.epsilon)]
 
 
 def about_limits(query: QuerySpec) -> list[str]:

@@ -11,7 +11,12 @@ from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, 
 
 NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
 
-INTERVALS_SHOW = "Intervals show the noise alone, neither what the limits left out nor errors in the data."
+_SHOW_NOISE = "Intervals show the noise alone, neither what the limits cut off nor errors in the data."
+
+_HOLD_TRUTH = (
+    "The upper ends of counts also allow for what the limits cut off, so that these intervals are meant to hold the "
+    "true numbers; those of sums, means and quantiles show the noise alone. Errors in the data are in none of them."
+)
 
 NOT_MEASURED = "How much the limits left out was not measured. They work like this:"
 
@@ -99,9 +104,9 @@ def interval(confidence: float) -> str:
     return f"Each interval contains the value without noise with a probability of at least {percent(confidence)}."
 
 
-def intervals(confidence: float) -> list[str]:
+def intervals(confidence: float, *, hold_truth: bool) -> list[str]:
     """Say what intervals contain, how many of them miss, and what they do not show."""
-    return [f"{interval(confidence)} {misses(confidence)}", INTERVALS_SHOW]
+    return [f"{interval(confidence)} {misses(confidence)}", _HOLD_TRUTH if hold_truth else _SHOW_NOISE]
 
 
 #: Limits in a few words.

@@ -12,7 +12,7 @@ from typing import Any
 from osgt.facts import wording
 from osgt.facts.plan_wording import choice, gains
 from osgt.facts.released import Released, ReleasedTable
-from osgt.facts.statement import Statement
+from osgt.facts.statement import Statement, hold_truth
 from osgt.limits.left_out import NOTHING
 from osgt.query.about import About, default_title
 from osgt.render.pictures import Dots, Lines
@@ -144,7 +144,10 @@ def publication_page(release: Released, about: About, beside: Mapping[str, str])
         noise=[
             f"This page has {counted(len(release.tables), 'table')}.",
             "Random noise was added to every number; the list has the limits that it is usually within.",
-            *wording.intervals(release.plan.confidence),
+            *wording.intervals(
+                release.plan.confidence,
+                hold_truth=hold_truth(release.tables.values(), release.statement.values["intervals"]),
+            ),
         ],
         exact={name: _exact(table, about, own=name in about.labels) for name, table in release.tables.items()},
         lost=_lost(release, about),

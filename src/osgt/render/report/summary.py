@@ -9,7 +9,7 @@ from osgt.facts import wording
 from osgt.facts.columns import MostlyNoise
 from osgt.facts.plan_wording import published_groups
 from osgt.facts.released import Released, ReleasedTable
-from osgt.facts.statement import promise_to
+from osgt.facts.statement import hold_truth, promise_to
 from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.query.about import About
 from osgt.render.report.table import key_text
@@ -27,7 +27,9 @@ def shows(release: ReleasedTable, about: About) -> list[str]:
         f"The table shows {what}. Random noise was added to every number. It is usually within these limits: {exact}.",
         *example(release, about),
         *mostly_noise(release, about),
-        *wording.intervals(release.plan.confidence),
+        *wording.intervals(
+            release.plan.confidence, hold_truth=hold_truth([release], release.statement.values["intervals"])
+        ),
     ]
 
 
