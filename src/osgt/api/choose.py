@@ -70,7 +70,7 @@ def choose_alone(
 
 
 def _choice_alone(query: AnyQuery, epsilon: float, release_epsilon: float) -> LimitChoice:
-    """The choice at an ε of its own; refused where nothing is open, or where it is known that there are too few units."""
+    """The choice at an ε of its own; refused where nothing is open, or where too few units are known to be there."""
     draws, units = draws_of(query.computed), query.dataset.units
     if not draws:
         raise ValueError("there is nothing to choose: all limits that the query needs are given")

@@ -49,7 +49,7 @@ class Block:
         query = with_any_limits(self.query)
         asked = query.asked(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
-        return replace(asked, planning=asked.planning.with_share(share))
+        return replace(asked, planning=asked.planning.with_share(share), open_limits=self.query.open_limits)
 
 
 class Publication:
@@ -160,7 +160,12 @@ class Publication:
         """Make the plans of tables out of those of their blocks."""
         block_of = {name: i for i, block in enumerate(self.blocks) for name in block.names}
         tables = {
-            name: replace(plans[block_of[name]], aggregates=query.aggregates, limit_notes=tuple(query.limit_notes()))
+            name: replace(
+                plans[block_of[name]],
+                aggregates=query.aggregates,
+                limit_notes=tuple(query.limit_notes()),
+                open_limits=query.open_limits,
+            )
             for name, query in self.tables.items()
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)

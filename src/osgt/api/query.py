@@ -86,7 +86,7 @@ class Query(Methods):
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
-        asked = with_any_limits(self).asked(confidence, objective, family, measure_left_out=measure_left_out)
+        asked = self._asked_with_any_limits(confidence, objective, family, measure_left_out=measure_left_out)
 
         def plan_at(budget: float) -> Plan:
             key = budget, delta, confidence, objective, asked.planning.family.name, measure_left_out
@@ -114,6 +114,11 @@ class Query(Methods):
         """Gather the input of a plan."""
         left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
         return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
+
+    def _asked_with_any_limits(self, *arguments: Any, measure_left_out: bool) -> Asked:
+        """Gather the input of a plan; limits stand in for those that are open."""
+        asked = with_any_limits(self).asked(*arguments, measure_left_out=measure_left_out)
+        return replace(asked, limit_notes=tuple(self.limit_notes()), open_limits=self.open_limits)
 
     def planning(
         self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
@@ -198,7 +203,7 @@ class Query(Methods):
         """
 
         def plan_of(budget: float, choice: LimitChoice) -> Plan:
-            asked = with_any_limits(self).asked(0.95, "interval", "osgt", measure_left_out=True)
+            asked = self._asked_with_any_limits(0.95, "interval", "osgt", measure_left_out=True)
             [plan] = make_plans([asked], budget, release_delta)
             return replace(plan, choice=choice)
 
@@ -280,7 +285,7 @@ class Query(Methods):
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
         counts_units = any(measure.per_unit for aggregate in self.aggregates for measure in aggregate.measures)
-        if not self.groups.each_row:
+        if not self.groups.each_row and (self.groups.limits or not self.open_limits):
             cuts += map(wording.as_clause, wording.limits(self.groups, unit, counts_units=counts_units))
         cuts += [
             limits.words for aggregate in self.aggregates if not aggregate.open_limit for limits in aggregate.limits

@@ -11,9 +11,9 @@ import numpy as np
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
 from osgt.facts.columns import aggregate_in_words
-from osgt.facts.plan_wording import gains, published_groups, width
+from osgt.facts.plan_wording import gains, limits_to_choose, published_groups, width, widths_at_limits
 from osgt.facts.released import Released, ReleasedTable
-from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.plan import HANDFUL, AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
@@ -91,6 +91,8 @@ def plan_line(plan: Plan) -> str:
     """A plan in a line: the budget and the intervals."""
     widths = ", ".join(f"{column.name} {width(column)}" for column in plan.columns[:4])
     more = ", …" if len(plan.columns) > 4 else ""
+    if plan.open_limits:
+        widths, more = f"{listed([limit.words for limit in plan.open_limits])} to be chosen", ""
     told = number_of_warnings(plan.warnings)
     return f"Plan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {widths}{more}{told})"
 
@@ -103,18 +105,32 @@ def number_of_warnings(warnings: Sequence[str]) -> str:
 def plan_card(plan: AnyPlan) -> Card:
     """The intervals beside those of Gaussian and Laplace noise, and what would be charged."""
     named = {f"{name}: " if name else "": table for name, table in plan.tables.items()}
-    chosen = {name: published_groups(table) for name, table in named.items() if table.selection is not None}
+    chosen = {
+        name: published_groups(table)
+        for name, table in named.items()
+        if table.selection is not None and not table.open_limits
+    }
     return Card(
         "Plan" if "" in named else f"Plan of {counted(len(named), 'table')}",
         wording.cost(plan.epsilon, plan.delta, len(named)),
         warnings=plan.cautions,
         tables=[_widths(table, caption=name) for name, table in plan.tables.items()],
-        lines=[gains(plan), *(f"{name}{text}" for name, texts in chosen.items() for text in texts)],
+        lines=[
+            *limits_to_choose(plan),
+            gains(plan),
+            *(f"{name}{text}" for name, texts in chosen.items() for text in texts),
+        ],
     )
 
 
 def _widths(plan: Plan, caption: str) -> CardTable:
-    """The half-widths of each column with the noise used, and with the others."""
+    """The half-widths of each column with the noise used, and with the others; or at limits that may be chosen."""
+    if plan.open_limits:
+        names = [limit.argument for limit in plan.open_limits if limit.column is None]
+        heads = ["Column", *(f"{' and '.join(names) or 'any limit'} {size}" for size in HANDFUL)]
+        rows = [[Cell(name), *map(Cell, widths)] for name, widths in widths_at_limits(plan).items()]
+        intervals = f"{percent(plan.confidence)} noise intervals at limits that may be chosen"
+        return CardTable(heads, rows, caption=f"{caption}: {intervals}" if caption else intervals)
     names = list(plan.alternatives)
     rows = [
         [Cell(column.name), *(Cell(width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
@@ -131,6 +147,7 @@ def preview_card(curves: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]
             [text or "in percent" for text in head],
             [[Cell(text) for text in row] for row in rows],
             caption=f"What {head[0]} cuts off; * is what was given",
+            chosen=next((i for i, row in enumerate(rows) if row[0].endswith("*")), None),
         )
         for head, rows in curves
     ]

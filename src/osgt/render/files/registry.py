@@ -14,7 +14,7 @@ from osgt.facts import wording
 from osgt.facts.statement import Statement
 from osgt.plan.plan import SHOWN
 from osgt.query.about import About
-from osgt.query.groups import OTHER, Level
+from osgt.query.groups import OTHER, Groups, Level
 from osgt.support.numbers import listed
 from osgt.support.text import one_line
 
@@ -148,9 +148,13 @@ def _totals(values: Mapping[str, Any]) -> str:
 
 def _before(values: Mapping[str, Any], unit: str) -> str:
     groups, data = values["query"]["groups"], values["query"]["data"]
-    most = groups.get("max_groups"), groups.get("max_rows_per_group")
-    told = wording.limits(unit, *most, each_row=data["privacy_unit"] == ROW)
+    limits = {name: groups[name] for name in wording.LIMITS if name in groups}
+    limited = Groups(tuple(groups["by"]), each_row=data["privacy_unit"] == ROW, **limits)
+    counts_units = any(aggregate["kind"] == "count_units" for aggregate in values["query"]["aggregates"])
+    told = wording.limits(limited, unit, counts_units=counts_units)
     for aggregate in values["query"]["aggregates"]:
+        if "max_total" in aggregate:
+            told.append(wording.total_limit(unit, aggregate["column"], f"{aggregate['max_total']:,}"))
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
             told.append(
