@@ -10,8 +10,8 @@ from osgt.cli.command import lazy_group
 _COMMANDS = {
     "plan": "plan:plan",
     "release": "release:release",
-    "preview": "bounds:preview",
-    "bounds": "bounds:bounds",
+    "limits": "limits:limits",
+    "preview": "limits:preview",
     "statement": "documents:statement",
     "audit": "audit:audit",
     "web": "web:web",

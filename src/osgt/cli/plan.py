@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def print_plan(console: Console, found: "AnyPlan") -> None:
-    """Print the plan of a table, or of several."""
+    """Print the plan of a table, or of several. Where limits are open there is nothing to compare yet."""
+    if any(one.open_limits for one in found.tables.values()):
+        say(console, found)
+        return
     from osgt.facts.plan_wording import width  # noqa: PLC0415 - the extra "tables"
 
     first = ["column"] if "" in found.tables else ["table", "column"]

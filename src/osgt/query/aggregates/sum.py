@@ -8,7 +8,16 @@ import ibis.expr.datatypes as dt
 from pydantic import Field
 
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
+from osgt.query.aggregates.kinds import (
+    BoundedArguments,
+    Bounds,
+    Kind,
+    Option,
+    check_name,
+    check_weight,
+    column_and_bounds,
+    number,
+)
 from osgt.query.file.types import PlainNumber, Words
 from osgt.query.groups import Groups
 from osgt.query.measures import ClippedSum, LimitedSum
@@ -90,11 +99,22 @@ class SumArguments(BoundedArguments):
     """The sum of a column."""
 
     kind: Literal["sum"]
+    bounds: Bounds | None = Field(
+        default=None, description="The least and the largest value that a row may count as, in place of max_total."
+    )
     max_total: Annotated[PlainNumber | list[PlainNumber], Words("a number, or 0 and a number")] | None = Field(
         default=None,
-        description="The most that one unit adds in all; of one with more, each row counts less. As [0, total] values "
-        "below 0 count as 0. In place of bounds; chosen privately if neither is given.",
+        description="The most that one unit adds in all: of one with more, each row counts less. As [0, total] values "
+        "below 0 count as 0. Chosen privately if neither this nor bounds are given.",
     )
 
 
-SUM = Kind(SumMethod.sum, SumArguments, BOUNDED)
+def _parse_sum(text: str) -> dict[str, Any]:
+    """COLUMN alone, COLUMN:TOTAL or COLUMN:LOW:HIGH, where the name of the column may have colons in the last form."""
+    column, *limits = text.rsplit(":", 2)
+    if column and len(limits) == 1:
+        return {"column": column, "max_total": number(limits[0])}
+    return column_and_bounds(text)
+
+
+SUM = Kind(SumMethod.sum, SumArguments, Option("COLUMN[:TOTAL|:LOW:HIGH]", _parse_sum))
