@@ -181,9 +181,13 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
         number = rows["group_rank"].max().over(group_by=UNIT) + 1
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
+    elif UNIT_ROWS in rows.columns:
+        number, kept, lost = rows[UNIT_ROWS], ranked.worth, groups.full_worth - ranked.worth
     else:
-        number = rows[UNIT_ROWS] if UNIT_ROWS in rows.columns else rows.count().over(group_by=UNIT)
-        kept, lost = ranked.worth, groups.full_worth - ranked.worth
+        # In a box a unit has its steps in each of several groups: as many as it has in all are told.
+        number, boxes = rows.count().over(group_by=UNIT), groups.max_groups_per_unit
+        kept = quotient(ranked.worth, ibis.literal(boxes, type="int64"))
+        lost = STEPS // boxes // (groups.max_rows_per_group or 1) - kept
     most = quotient(ibis.literal(MOST_CUT_OFF * STEPS, type="int64"), number)
     return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
 
