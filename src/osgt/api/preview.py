@@ -9,7 +9,7 @@ import ibis.expr.types as ir
 
 from osgt.limits.misfits import LineEnds, Misfits, line_ends, misfits, undecoded
 from osgt.limits.worth import UNIT
-from osgt.plan.choice import ladder_of, limit_of
+from osgt.plan.choice import VALUE_STEP, ladders_of
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.measures import Values
 from osgt.query.open_limits import OpenLimit
@@ -198,8 +198,8 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
     units = unit_numbers(query, limit)
-    one = limit_of(limit, 1)
-    rungs = list(ladder_of(limit, query.groups).limits)
+    one = VALUE_STEP if limit.column is not None else Fraction(1)
+    rungs = list(ladders_of(limit, query.groups)[0].limits)
     rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
     number = units["number"]
     asked = {"units": units.count(), "whole": number.sum()}
@@ -213,7 +213,7 @@ def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[C
         cut = int(answer[f"units_{i}"])
         lost = float(answer[f"beyond_{i}"] or 0) - float(rung) * cut if limit.argument != "bounds" else float(cut)
         share = lost / max(whole if limit.argument != "bounds" else every, 1.0)
-        size = float(limit_of(limit, rung))
+        size = float(rung * one)
         is_given = given is not None and rung == int(given / one)
         lost *= float(one) if limit.argument == "max_total" else 1.0
         cuts.append(Cut(int(size) if size.is_integer() else size, lost, share, cut, cut / max(every, 1), is_given))

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from osgt.api.preview import PublicationPreview
 from osgt.api.publish import check_release, make_release
@@ -20,7 +19,8 @@ from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About, ReportTexts
-from osgt.query.open_limits import OpenLimit, with_any_limits
+from osgt.query.open_limits import Limit, OpenLimit, with_any_limits
+from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
 from osgt.support.errors import warn_caller, warn_caller_after_charge
 from osgt.support.text import unknown
@@ -163,7 +163,7 @@ class Publication:
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
 
-    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Publication":
+    def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Publication":
         """Give the tables limits that were chosen for those that are open."""
         own = {
             name: query.with_limits({limit: limits[limit] for limit in query.open_limits})
@@ -187,11 +187,13 @@ class Publication:
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
+        intervals: Literal["truth", "noise"] = "truth",
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
     ) -> PublicationRelease:
         """Charge the budget once, read the data and add the planned noise to all tables; arguments as for a query."""
+        presentation = Presentation(nonnegative, intervals)
         plan = self.plan(
             epsilon,
             delta,
@@ -201,7 +203,7 @@ class Publication:
             measure_left_out=measure_left_out,
         )
         warn_caller(plan.cautions, self._told)  # `plan` was called from here, and left it to this method
-        release = make_release(self, plan, nonnegative=nonnegative)
+        release = make_release(self, plan, presentation)
         assert isinstance(release, PublicationRelease)
         warn_caller_after_charge(release.data_warnings)
         return release

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,16 +19,24 @@ from osgt.api.charge import SharedReservation, charge, check_charge, settle_comm
 from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
 from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
-from osgt.facts.statement import Made, NoisyTable, publication_statement, table_statement
+from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
-from osgt.query.open_limits import OpenLimit, open_limits, with_any_limits
+from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits
 from osgt.release.limits import PreparedDraw, TooFewUnitsError, choose_limits, noise_at_one, prepare_draw
-from osgt.release.measuring import Measured, NothingReleasedError, exact_numbers, noisy_table, prepare, with_noise
-from osgt.render.files.published import out_key, write_parquet
+from osgt.release.measuring import (
+    Measured,
+    NothingReleasedError,
+    Presentation,
+    exact_numbers,
+    noisy_table,
+    prepare,
+    with_noise,
+)
+from osgt.render.published import out_key, write_parquet
 from osgt.support.errors import OsgtError
 from osgt.support.files import Target, words_of, written_together
 
@@ -53,7 +60,7 @@ class AnyQuery(Protocol):
     def computed(self) -> Sequence[QuerySpec]:
         """The queries that the engine computes, one for each block of the plan."""
 
-    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "AnyQuery":
+    def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "AnyQuery":
         """Give the query limits that were chosen for those that are open."""
 
     def renew(self, plan: AnyPlan) -> AnyPlan:
@@ -68,8 +75,8 @@ def publish(
     plan: AnyPlan,
     targets: Mapping[str, Target],
     about: About,
+    presentation: Presentation,
     *,
-    nonnegative: bool,
     observe: Observer = lambda _: None,
 ) -> "Outcome":
     """Release a query into files: begin these, charge, read, add noise, write, settle.
@@ -79,7 +86,7 @@ def publish(
     files, release = tuple(Path(target.path) for target in targets.values()), None
     try:
         with written_together(targets) as places:  # what cannot be written is not charged
-            release = make_release(query, plan, nonnegative=nonnegative, observe=observe)
+            release = make_release(query, plan, presentation, observe=observe)
             observe("write")
             fill(release, targets, places, about)
     except (Exception, KeyboardInterrupt) as error:
@@ -92,7 +99,7 @@ def publish(
 
 
 def make_release(
-    query: AnyQuery, plan: AnyPlan, *, nonnegative: bool, observe: Observer = lambda _: None
+    query: AnyQuery, plan: AnyPlan, presentation: Presentation, *, observe: Observer = lambda _: None
 ) -> AnyRelease:
     """Prepare, charge, read, add noise, estimate, in this order. If it fails after the charge, the charge stands."""
     draws = prepare_draws(query, plan)
@@ -106,7 +113,7 @@ def make_release(
             blocks = _prepare(query, plan)
         exact = [exact_numbers(block, own, ready) for block, own, ready in blocks]
         noisy = [with_noise(block, own, each) for (block, own, _), each in zip(blocks, exact, strict=True)]
-        return estimate(query, plan, noisy, reservation, nonnegative=nonnegative)
+        return estimate(query, plan, noisy, presentation, reservation)
     except TooFewUnitsError:
         raise
     except Exception as error:
@@ -128,11 +135,13 @@ def _with_chosen_limits(query: AnyQuery, plan: AnyPlan, draws: Sequence[Prepared
     return closed, closed.renew(plan)
 
 
-def choose_for(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) -> dict[OpenLimit, Fraction]:
+def choose_for(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) -> dict[OpenLimit, Limit]:
     """Draw the open limits of a query."""
     assert plan.choice is not None
     noises = {draw.draw.limit: max(noise_at_one(block, draw.draw.limit) for block in plan.blocks) for draw in draws}
-    return choose_limits(draws, plan.choice, noises, query.dataset.neighbours, query.dataset.units)
+    given = [block.groups.most_rows for block in query.computed]
+    data = query.dataset
+    return choose_limits(draws, plan.choice, noises, data.neighbours, data.units, max(given))
 
 
 def check_release(query: AnyQuery, plan: AnyPlan) -> None:
@@ -156,9 +165,8 @@ def estimate(
     query: AnyQuery,
     plan: AnyPlan,
     noisy: Sequence[Measured],
+    presentation: Presentation,
     reservation: SharedReservation | None = None,
-    *,
-    nonnegative: bool,
 ) -> AnyRelease:
     """Make tables and their statement of what was measured with noise, block by block: post-processing alone."""
     tables = {}
@@ -168,24 +176,23 @@ def estimate(
         if left_out is not None and name:
             bounded = {limits.column for aggregate in own.aggregates for limits in aggregate.limits}
             left_out = left_out.of_columns(bounded, declared_columns(own))
-        table = noisy_table(own, own_plan, measured, nonnegative=nonnegative)
+        table = noisy_table(own, own_plan, measured, presentation)
         tables[name] = NoisyTable(table, own_plan, own, left_out)
     made = Made(
-        nonnegative=nonnegative,
+        nonnegative=presentation.nonnegative,
+        intervals=presentation.intervals,
         date=datetime.datetime.now(datetime.UTC),
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
     )
-    if not isinstance(plan, PublicationPlan):
-        [table] = tables.values()
-        return _release(table, table_statement(table, made), reservation)
-    whole, each = publication_statement(tables, plan, made)
-    releases = {name: _release(table, each[name], reservation) for name, table in tables.items()}
-    return PublicationRelease(releases, plan, query, whole, reservation)
-
-
-def _release(table: NoisyTable, statement: Any, reservation: SharedReservation | None) -> Release:
-    return Release(table.table, table.plan, table.query, table.left_out, statement, reservation)
+    whole, own_statements = statements(tables, plan, made)
+    releases = {
+        name: Release(table.table, table.plan, table.query, table.left_out, own_statements[name], reservation)
+        for name, table in tables.items()
+    }
+    if isinstance(plan, PublicationPlan):
+        return PublicationRelease(releases, plan, query, whole, reservation)
+    return releases[""]
 
 
 @dataclass(frozen=True)

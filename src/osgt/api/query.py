@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from osgt.api.preview import Preview, make_preview
 from osgt.api.publish import check_release, make_release
@@ -21,7 +20,8 @@ from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates import Aggregate, Column, Methods
-from osgt.query.open_limits import OpenLimit, open_limits, with_any_limits, with_limits
+from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits, with_limits
+from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
 from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
 from osgt.support.numbers import with_article
@@ -135,6 +135,7 @@ class Query(Methods):
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
+        intervals: Literal["truth", "noise"] = "truth",
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
@@ -144,8 +145,12 @@ class Query(Methods):
         The budget is charged first if the data set has a ledger. `nonnegative=True` shows negative counts as 0, and
         sums of values that cannot be negative; the other groups are lowered alike for that, so that the sum of the
         column and all totals stay. Small groups come out too large on average, and large ones too small. The intervals
-        are those before that step, cut off at 0.
+        are those before that step, cut off at 0. Upper ends of counts allow for what the limits cut off, so that
+        intervals hold the true numbers; with `intervals="noise"` they allow for the noise alone.
+
+        Limits that are not given are chosen privately first, within the same budget.
         """
+        presentation = Presentation(nonnegative, intervals)
         plan = self.plan(
             epsilon,
             delta,
@@ -155,7 +160,7 @@ class Query(Methods):
             measure_left_out=measure_left_out,
         )
         warn_caller(plan.warnings, self._told)  # `plan` was called from here, and left it to this method
-        release = make_release(self, plan, nonnegative=nonnegative).tables[""]
+        release = make_release(self, plan, presentation).tables[""]
         warn_caller_after_charge(release.data_warnings)
         return release
 
@@ -167,7 +172,7 @@ class Query(Methods):
         """The choice of limits that a release at this ε begins with; None if all are given."""
         return choice_of(draws_of([self]), epsilon, self.dataset.units)
 
-    def with_limits(self, limits: Mapping[OpenLimit, Fraction]) -> "Query":
+    def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Query":
         """Give the query limits that were chosen for those that are open."""
         return with_limits(self, limits)
 

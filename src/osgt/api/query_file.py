@@ -19,7 +19,8 @@ from osgt.query.about import About
 from osgt.query.aggregates import AGGREGATES
 from osgt.query.aggregates.kinds import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
-from osgt.render.files.published import SUFFIXES, check_writable, out_key, with_descriptions
+from osgt.release.measuring import Presentation
+from osgt.render.published import SUFFIXES, check_writable, out_key, with_descriptions
 from osgt.support.errors import ArgumentTypeError
 from osgt.support.files import Target
 
@@ -143,8 +144,8 @@ class Request:
 
     def publish(self, observe: Observer = lambda _: None) -> Outcome:
         """Release the query into its files."""
-        nonnegative = self.file.output.nonnegative
-        return publish(self.query, self.plan, self.targets, self.about, nonnegative=nonnegative, observe=observe)
+        presentation = Presentation(self.file.output.nonnegative, self.file.output.intervals)
+        return publish(self.query, self.plan, self.targets, self.about, presentation, observe=observe)
 
     def close(self) -> None:
         """Close data and ledger."""

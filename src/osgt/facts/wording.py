@@ -5,13 +5,19 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from osgt.query.groups import Groups
 from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
 
 NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
 
-INTERVALS_SHOW = "Intervals show the noise alone, neither what the limits left out nor errors in the data."
+_SHOW_NOISE = "Intervals show the noise alone, neither what the limits cut off nor errors in the data."
+
+_HOLD_TRUTH = (
+    "The upper ends of counts also allow for what the limits cut off, so that these intervals are meant to hold the "
+    "true numbers; those of sums, means and quantiles show the noise alone. Errors in the data are in none of them."
+)
 
 NOT_MEASURED = "How much the limits left out was not measured. They work like this:"
 
@@ -36,6 +42,11 @@ def as_clause(sentence: str) -> str:
 def budget(epsilon: float, delta: float) -> str:
     """Write ε and δ in full."""
     return f"ε = {epsilon:.15g}, δ = {delta:.15g}"
+
+
+def arguments(epsilon: float, delta: float) -> str:
+    """ε and δ as Python's arguments, for a line about a value."""
+    return f"epsilon={epsilon:.15g}, delta={delta:.15g}"
 
 
 def cost(epsilon: float, delta: float, tables: int = 1) -> str:
@@ -99,9 +110,9 @@ def interval(confidence: float) -> str:
     return f"Each interval contains the value without noise with a probability of at least {percent(confidence)}."
 
 
-def intervals(confidence: float) -> list[str]:
+def intervals(confidence: float, *, hold_truth: bool) -> list[str]:
     """Say what intervals contain, how many of them miss, and what they do not show."""
-    return [f"{interval(confidence)} {misses(confidence)}", INTERVALS_SHOW]
+    return [f"{interval(confidence)} {misses(confidence)}", _HOLD_TRUTH if hold_truth else _SHOW_NOISE]
 
 
 #: Limits in a few words.
@@ -242,13 +253,13 @@ def negative_numbers(*, nonnegative: bool) -> list[str]:
 
 def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
     """Say in how many groups each column is mostly noise; nothing if in none."""
-    found = {name: number for name, number in numbers.items() if number}
-    if not found:
+    result = {name: number for name, number in numbers.items() if number}
+    if not result:
         return []
     what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
     if not has_keys:
-        return [f"Mostly noise: {listed(list(found))} ({what})."]
-    where = [f"{name} in {number:,}" for name, number in found.items()]
+        return [f"Mostly noise: {listed(list(result))} ({what})."]
+    where = [f"{name} in {number:,}" for name, number in result.items()]
     return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
 
 
@@ -277,6 +288,12 @@ def noise_name(name: str) -> str:
     """A noise beside that of a plan, by the name that people know: "Laplace noise of δ = 0"."""
     plain = name.removesuffix(" (pure)")
     return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
+
+
+def noise(parameters: Mapping[str, Any]) -> str:
+    """A noise distribution by its family and parameters."""
+    numbers = [f"{name} {value:.6g}" for name, value in parameters.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {parameters['family']}: {listed(numbers)}"
 
 
 def measured_beside(*, by_limits: bool, misfits: bool) -> str:

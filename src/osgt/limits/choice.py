@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from osgt.noise import DiscreteOSGT
 from osgt.privacy import NoisyPart
@@ -58,7 +58,7 @@ class Ladder:
     def __post_init__(self) -> None:
         if not self.limits or len(self.limits) != len(self.noise):
             raise ValueError(f"a ladder needs one noise for each limit, got {len(self.noise)} for {len(self.limits)}")
-        if any(lower >= upper for lower, upper in zip(self.limits, self.limits[1:], strict=False)):
+        if any(lower >= upper for lower, upper in pairwise(self.limits)):
             raise ValueError(f"limits must ascend, got {self.limits!r}")
         if not all(0 < noise < math.inf for noise in self.noise):
             raise ValueError(f"noise must be finite and > 0, got {self.noise!r}")

@@ -188,6 +188,16 @@ class Share:
         return {"share": self.value, "low": self.low, "high": self.high}
 
 
+def _missing(noisy: Integers, law: IntegerDistribution) -> float:
+    """What was cut off, and as much again as its noise is on average, in parts of what was kept; 0 if that is noise.
+
+    A group's part of what was cut off is taken to be about its part of the table.
+    """
+    cut, kept = (float(number) for number in noisy[0])
+    spread = law.mean_abs()
+    return max(cut + spread, 0.0) / kept if kept > spread else 0.0
+
+
 def _half_width(law: IntegerDistribution, confidence: float) -> float:
     """At least h for which a sum of such noises, each times a number c, is within h·√Σc² with this confidence.
 
@@ -233,6 +243,8 @@ class LeftOut:
     values: Mapping[str, Share]
     limits: tuple[Limits, ...]
     confidence: float
+    #: What may be missing in counts of rows, and of units, in parts of what was counted: upper ends allow for it.
+    missing: Mapping[str, float] = field(default_factory=dict)
     misfits: Mapping[str, Share] = field(default_factory=dict)
     #: The declared types of the columns, and how their values are written.
     types: Mapping[str, str] = field(default_factory=dict)
@@ -259,6 +271,7 @@ class LeftOut:
             {limits.column: shares[f"values of {limits.column}"] for limits in measured.limits},
             measured.limits,
             confidence,
+            {thing: _missing(noisy[thing], laws[thing]) for thing in measured.things},
             dict(zip(measured.misfits, (shares[name] for name in measured.names_of_misfits), strict=True)),
             dict(types or {}),
         )

@@ -14,6 +14,9 @@ _LEAST_FOR_CHOICE = 0.05
 _LEAST_FOR_FEW_GROUPS = 0.1
 _FEW_GROUPS_FACTOR = 0.5
 
+#: Groups are taken to be so many where nobody says how many there are.
+USUAL_GROUPS = 30
+
 #: The share for measuring what was cut off falls with the root of the number of groups: it is divided among them.
 _CUT_OFF_FACTOR = 0.35
 _LEAST_FOR_CUT_OFF = 0.02
@@ -95,18 +98,24 @@ def rule_for(
     if share > MOST_FOR_CHOICE:
         return None
     least, factor = _CAUTIOUS_SHARE, _CAUTIOUS_TARGET_FACTOR
-    cut_off_share, largest_exponent = _LEAST_FOR_CUT_OFF, _LEAST_EXPONENT
+    cut_off_share, largest_exponent = share_for_cut_off(groups, moves_intervals=moves_intervals), _LEAST_EXPONENT
     if moves_intervals:
         root = math.sqrt(groups)
         least = _within(_FEW_GROUPS_FACTOR / root, _LEAST_FOR_CHOICE, _LEAST_FOR_FEW_GROUPS)
         factor, largest_exponent = _TARGET_FACTOR, _LARGEST_EXPONENT
-        cut_off_share = _within(_CUT_OFF_FACTOR / root, _LEAST_FOR_CUT_OFF, _MOST_FOR_CUT_OFF)
     share = max(share, least)
     outweighed = _FALL * strength * share * epsilon * units / draws - _CERTAIN
     exponent = _within(outweighed / math.log(max(span, 2.0)), _LEAST_EXPONENT, largest_exponent)
     # With less of ε the noise is larger, nearly in proportion.
     left = 1.0 - share - cut_off_share
     return Rule(share, cut_off_share, math.floor(factor * noise / left * groups), exponent)
+
+
+def share_for_cut_off(groups: int | None, *, moves_intervals: bool) -> float:
+    """The share of ε for measuring what was cut off; of groups whose number is not public, a usual one is taken."""
+    if not moves_intervals:
+        return _LEAST_FOR_CUT_OFF
+    return _within(_CUT_OFF_FACTOR / math.sqrt(groups or USUAL_GROUPS), _LEAST_FOR_CUT_OFF, _MOST_FOR_CUT_OFF)
 
 
 def _needed(span: float, strength: float) -> float:

@@ -11,39 +11,44 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from osgt.limits.choice import LARGEST_ROWS, Ladder, loss_of_choice
-from osgt.limits.rule import MOST_FOR_CHOICE, Rule, rule_for, units_needed
+from osgt.limits.choice import LARGEST_ROWS, Candidate, Ladder, loss_of_choice
+from osgt.limits.rule import MOST_FOR_CHOICE, USUAL_GROUPS, Rule, rule_for, units_needed
 from osgt.noise import DiscreteOSGT
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.profile import NoisyPart
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import Groups
-from osgt.query.open_limits import OpenLimit, open_limits
+from osgt.query.open_limits import Limit, OpenLimit, open_limits
 from osgt.support.errors import ArgumentError
 
 #: Values are looked at in steps of this, and limits on them reach from 0.01 to a thousand million.
 VALUE_STEP = Fraction(1, 1000)
 _VALUE_STEPS = (10, 10**12)
 
+#: Kinds of bounds.
+AROUND, FROM_ZERO = "around 0", "from 0"
+
 #: Limits are numbers that people can read: each is about 1.15 times the one before.
 _DIGITS = (10, 12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 45, 50, 60, 70, 80, 90)
-
-#: Groups are taken to be so many where nobody says how many there are.
-_USUAL_GROUPS = 30
 
 #: Where nobody says how many units there are, this part of ε counts them first, and this part goes to the choice.
 _COUNTING_SHARE, _USUAL_SHARE = 0.02, 0.15
 
 
-def ladder_of(limit: OpenLimit, groups: Groups) -> Ladder:
-    """The candidates of a limit: whole numbers of rows or groups, or of steps of a value."""
+def ladders_of(limit: OpenLimit, groups: Groups) -> tuple[Ladder, ...]:
+    """The candidates of a limit: whole numbers of rows or groups, or of steps of a value.
+
+    Bounds are around 0, or begin at 0, which halves the distance of a value from the middle.
+    """
     if limit.column is not None:
         limits = _round_numbers(*_VALUE_STEPS)
     else:
         known = groups.public_group_count if limit.argument == "max_groups" else None
         limits = _round_numbers(1, min(known or LARGEST_ROWS, LARGEST_ROWS))
-    # Noise grows like the limit; like its root where units move groups by one each, at the Gaussian end.
-    return Ladder(limit.words, limits, tuple(float(each) for each in limits))
+    around = Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
+    if limit.argument != "bounds":
+        return (around,)
+    return around, Ladder(FROM_ZERO, limits, tuple(0.5 * rung for rung in limits))
 
 
 def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
@@ -53,9 +58,12 @@ def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
     return tuple(sorted({*(number for number in numbers if smallest <= number < largest), largest}))
 
 
-def limit_of(limit: OpenLimit, rung: int) -> Fraction:
+def limit_of(limit: OpenLimit, candidate: Candidate) -> Limit:
     """The limit that a candidate stands for."""
-    return rung * VALUE_STEP if limit.column is not None else Fraction(rung)
+    size = candidate.limit * VALUE_STEP if limit.column is not None else Fraction(candidate.limit)
+    if limit.argument != "bounds":
+        return size
+    return (Fraction(0) if candidate.kind == FROM_ZERO else -size, size)
 
 
 @dataclass(frozen=True)
@@ -63,14 +71,14 @@ class Draw:
     """The draw of one limit, in a table of so many groups."""
 
     limit: OpenLimit
-    ladder: Ladder
+    ladders: tuple[Ladder, ...]
     groups: int
     moves_intervals: bool
 
     @property
     def span(self) -> float:
         """The largest noise of a candidate over the smallest."""
-        return self.ladder.noise[-1] / self.ladder.noise[0]
+        return max(ladder.noise[-1] for ladder in self.ladders) / min(ladder.noise[0] for ladder in self.ladders)
 
 
 @dataclass(frozen=True)
@@ -146,15 +154,15 @@ def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> Lim
 
 
 def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
-    """The draws of the limits that are open in tables; one of several is drawn once, for that with the fewest groups."""
+    """The draws of open limits; one of several tables is drawn once, for that with the fewest groups."""
     tables: dict[OpenLimit, QuerySpec] = {}
-    for query in sorted(queries, key=lambda query: -(query.groups.public_group_count or _USUAL_GROUPS)):
+    for query in sorted(queries, key=lambda query: -(query.groups.public_group_count or USUAL_GROUPS)):
         tables |= dict.fromkeys(open_limits(query), query)
     return tuple(
         Draw(
             limit,
-            ladder_of(limit, query.groups),
-            query.groups.public_group_count or _USUAL_GROUPS,
+            ladders_of(limit, query.groups),
+            query.groups.public_group_count or USUAL_GROUPS,
             moves_intervals=limit.column is None and all(a.kind in ("count", "count_units") for a in query.aggregates),
         )
         for limit, query in tables.items()

@@ -17,6 +17,7 @@ from typing import Any
 from osgt.calibration import JointNoise, Part, calibrate_joint
 from osgt.calibration.compare import end_of_family, names_of_ends
 from osgt.calibration.scale import ScaleSearch
+from osgt.limits.rule import share_for_cut_off
 from osgt.noise import DiscreteOSGT, Distribution, IntegerDistribution, on_integers, scaled
 from osgt.plan.inputs import Noise, Planning, profile_of_all
 from osgt.plan.schemes import Scheme
@@ -103,19 +104,19 @@ def together(joints: Sequence[JointNoise]) -> JointNoise:
     return replace(joints[0], parts=parts, columns=tuple(columns), given_weights=tuple(weights))
 
 
-#: The part of ε that measuring what limits cut off may take: with many groups, whose intervals it makes honest, and
-#: with few, where it is told alone (measured on tables of 6 to 1,128 groups).
-CUT_OFF_SHARES = (0.05, 0.02)
-MANY_GROUPS = 30
-
 #: The logarithm of the noise is found to this.
 _CLOSE = 0.005
 
 
 def cut_off_share(tables: Iterable[Planning]) -> float:
-    """The part of ε for measuring what limits cut off."""
-    many = all((table.groups.public_group_count or MANY_GROUPS) >= MANY_GROUPS for table in tables)
-    return CUT_OFF_SHARES[0] if many else CUT_OFF_SHARES[1]
+    """The part of ε for measuring what limits cut off: more where intervals allow for it."""
+    return max(
+        share_for_cut_off(
+            table.groups.public_group_count,
+            moves_intervals=any(aggregate.counted(table.groups) is not None for aggregate in table.aggregates),
+        )
+        for table in tables
+    )
 
 
 def with_left_out(

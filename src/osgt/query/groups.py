@@ -330,9 +330,14 @@ class Groups:
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
 
     @property
+    def most_rows(self) -> int:
+        """The most rows that one unit counts as: in all, or in each of its groups; 1 where rows make no difference."""
+        return self.max_rows or self.max_rows_per_group or 1
+
+    @property
     def full_worth(self) -> int:
         """The worth of a row of a unit that keeps to the limit, in steps."""
-        return STEPS // (self.max_rows or self.max_rows_per_group or 1)
+        return STEPS // self.most_rows
 
     def step(self, measure: Measure) -> Fraction:
         """The size of a step of a measured number, in units of the number that is asked for."""

@@ -9,6 +9,9 @@ from osgt.query.aggregates.base import Aggregate, QuerySpec
 
 Q = TypeVar("Q", bound=QuerySpec)
 
+#: A limit: a number, or two where it is bounds.
+Limit = Fraction | tuple[Fraction, Fraction]
+
 #: What stands for limits that are still open: what is planned does not depend on it.
 _ANY_LIMIT = 16
 
@@ -45,9 +48,11 @@ def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
     return tuple(dict.fromkeys(result))
 
 
-def with_limits(query: Q, limits: Mapping[OpenLimit, Fraction]) -> Q:
+def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
     """Give a query the limits that were chosen for it."""
-    of_groups: dict[str, Any] = {limit.argument: int(size) for limit, size in limits.items() if limit.column is None}
+    of_groups: dict[str, Any] = {
+        limit.argument: int(size) for limit, size in limits.items() if isinstance(size, Fraction) and not limit.column
+    }
 
     def closed(aggregate: Aggregate) -> Aggregate:
         if aggregate.open_limit is None:

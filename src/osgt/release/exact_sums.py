@@ -40,7 +40,7 @@ def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
 
 def prepared_rows(
     query: QuerySpec,
-    measures: list[Measure],
+    measures: Sequence[Measure],
     *,
     numbered: bool = True,
     with_totals: bool = True,

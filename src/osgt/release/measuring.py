@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from osgt.query.aggregates.base import QuerySpec
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
 from osgt.release.exact_sums import exact_sums
-from osgt.support.errors import OsgtError
+from osgt.support.errors import ArgumentError, OsgtError
 
 
 class NothingReleasedError(OsgtError, RuntimeError):
@@ -46,6 +47,18 @@ class Exact:
     keys: pa.Table
     numbers: Mapping[Measure, NDArray[np.int64]]
     left_out: Mapping[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How numbers are shown: negative ones as 0; intervals that allow for what limits cut off, or for noise alone."""
+
+    nonnegative: bool = False
+    intervals: Literal["truth", "noise"] = "truth"
+
+    def __post_init__(self) -> None:
+        if self.intervals not in ("truth", "noise"):
+            raise ArgumentError(f'intervals must be "truth" or "noise", got {self.intervals!r}', argument="intervals")
 
 
 @dataclass(frozen=True)
@@ -179,8 +192,27 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
 
 
-def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, *, nonnegative: bool) -> pa.Table:
+def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
     """The table that is published, made of numbers with noise alone."""
+    table = _numbers_and_noise(query, plan, answer, nonnegative=presentation.nonnegative)
+    if presentation.intervals == "noise" or answer.left_out is None:
+        return table
+    for aggregate in plan.aggregates:
+        missing = answer.left_out.missing.get(aggregate.counted(plan.groups) or "", 0.0)
+        for name in aggregate.names if missing else ():
+            table = _allow_for(table, name, missing)
+    return table
+
+
+def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
+    """Raise the upper ends of a count by what may be missing in it, a part of the number itself."""
+    place = table.column_names.index(f"{name}_high")
+    more = pc.ceil(pc.multiply(pc.max_element_wise(table[name].cast(pa.float64()), 0.0), missing)).cast(pa.int64())
+    return table.set_column(place, f"{name}_high", pc.add(table[place], more))
+
+
+def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, *, nonnegative: bool) -> pa.Table:
+    """The table with intervals that allow for the noise alone."""
     groups, levels = plan.groups, plan.levels
     if groups.levels and isinstance(levels, Reconciled):
         rows = levels.rows(answer.noisy, plan.confidence, nonnegative=nonnegative)

@@ -165,8 +165,8 @@ class Aggregate:
         """The argument that is to be chosen before anything is released: "max_total" or "bounds"; None if none is."""
         return None
 
-    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
-        """Close the open limit: no value, or no unit in all, counts as more than this in absolute value."""
+    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+        """Close the open limit: a number for a total, two for bounds."""
         raise NotImplementedError
 
     def adds_up(self, groups: Groups) -> bool:
@@ -197,6 +197,10 @@ class Aggregate:
         A value is null where the interval is all that the bounds allow: the group is too small to tell.
         """
         raise NotImplementedError
+
+    def counted(self, groups: Groups) -> str | None:
+        """The things that it counts and that limits can cut off: "rows" or "units"; None if it is not such a count."""
+        return None
 
     def mostly_noise(self, table: pa.Table) -> NDArray[np.bool_]:
         """Mark the rows of a published table whose number is mostly noise: here, those that have none."""
@@ -267,6 +271,11 @@ class PlainNumbers(Aggregate):
             for suffix, steps in zip(("", "_low", "_high"), shown, strict=True):
                 columns[name + suffix] = in_units(steps, self.grid)
         return columns
+
+    def counted(self, groups: Groups) -> str | None:
+        if self.measure.per_unit:
+            return "units"
+        return "rows" if groups.is_weighted(self.measure) and self.measure.largest == 1 else None
 
     def mostly_noise(self, table: pa.Table) -> NDArray[np.bool_]:
         """Mark the rows in which all its intervals contain 0 or are wider than their numbers."""

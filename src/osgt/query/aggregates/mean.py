@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal, Self
 
 import ibis.expr.datatypes as dt
@@ -42,8 +41,8 @@ class Mean(Aggregate):
     def open_limit(self) -> str | None:
         return "bounds" if self.is_open else None
 
-    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
-        grid = grid_of(self.column, dtype, (-limit, limit), centred=True)
+    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+        grid = grid_of(self.column, dtype, limit, centred=True)
         return replace(self, grid=grid, is_open=False)
 
     def errors(self, groups: Groups) -> tuple[Error, ...]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal, Self
 
 import ibis.expr.datatypes as dt
@@ -37,7 +36,7 @@ class Sum(PlainNumbers):
     def open_limit(self) -> str | None:
         return "max_total" if self.is_open else None
 
-    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
+    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
         measure = LimitedSum(self.measure.column, grid_up_to(self.measure.column, dtype, limit))
         return replace(self, measure=measure, is_open=False)
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import ibis.expr.datatypes as dt
 import numpy as np
@@ -39,8 +38,8 @@ class Variance(Aggregate):
     def open_limit(self) -> str | None:
         return "bounds" if self.is_open else None
 
-    def with_limit(self, limit: Fraction, dtype: dt.DataType) -> Self:
-        grid = grid_of(self.column, dtype, (-limit, limit), squares=True)
+    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+        grid = grid_of(self.column, dtype, limit, squares=True)
         return replace(self, grid=grid, is_open=False)
 
     def errors(self, groups: Groups) -> tuple[Error, ...]:

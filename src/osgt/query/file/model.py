@@ -70,7 +70,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache, reduce
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError, create_model
 
@@ -219,6 +219,10 @@ class OutputTable(FileTable):
     nonnegative: YesNo = Field(
         default=False,
         description="Publish 0 instead of negative counts, and lower the others alike, so that sums and totals stay.",
+    )
+    intervals: Literal["truth", "noise"] = Field(
+        default="truth",
+        description="What intervals allow for: noise and what the limits cut off (truth), or the noise alone (noise).",
     )
     measure_left_out: YesNo = Field(
         default=True,
