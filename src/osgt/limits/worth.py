@@ -194,9 +194,14 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
         number = rows["group_rank"].max().over(group_by=UNIT) + 1
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
+    elif UNIT_ROWS in rows.columns:
+        number, kept, lost = rows[UNIT_ROWS], ranked.worth, groups.full_worth - ranked.worth
     else:
-        number = rows[UNIT_ROWS] if UNIT_ROWS in rows.columns else rows.count().over(group_by=UNIT)
-        kept, lost = ranked.worth, groups.full_worth - ranked.worth
+        # In a box a unit has its steps in each of several groups: as many as it has in all are told.
+        boxes = 1 if groups.max_length is not None else groups.max_groups_per_unit
+        number = rows.count().over(group_by=UNIT)
+        kept = quotient(ranked.worth, ibis.literal(boxes, type="int64"))
+        lost = STEPS // boxes // groups.most_rows - kept
     times = MOST_CUT_OFF if groups.max_length is None else MOST_OF_LENGTH
     most = quotient(ibis.literal(times * STEPS, type="int64"), number)
     kept = kept if groups.max_length is None else ibis.least(kept, most)
