@@ -14,7 +14,7 @@ from osgt.facts import wording
 from osgt.facts.statement import Statement
 from osgt.plan.plan import SHOWN
 from osgt.query.about import About
-from osgt.query.groups import OTHER, Level
+from osgt.query.groups import OTHER, Groups, Level
 from osgt.support.numbers import listed
 from osgt.support.text import one_line
 
@@ -147,9 +147,11 @@ def _totals(values: Mapping[str, Any]) -> str:
 
 
 def _before(values: Mapping[str, Any], unit: str) -> str:
-    groups, data = values["query"]["groups"], values["query"]["data"]
-    most = groups.get("max_groups"), groups.get("max_rows_per_group")
-    told = wording.limits(unit, *most, each_row=data["privacy_unit"] == ROW)
+    plain, data = values["query"]["groups"], values["query"]["data"]
+    limits = {name: plain.get(name) for name in wording.LIMITS}
+    groups = Groups(tuple(plain["by"]), each_row=data["privacy_unit"] == ROW, **limits)
+    counts_units = any(aggregate["kind"] == "count_units" for aggregate in values["query"]["aggregates"])
+    told = wording.limits(groups, unit, counts_units=counts_units)
     for aggregate in values["query"]["aggregates"]:
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
@@ -162,13 +164,10 @@ def _before(values: Mapping[str, Any], unit: str) -> str:
 
 
 def _mechanisms(values: Mapping[str, Any]) -> str:
-    noise = [
-        f"{each['measure']}: noise of the family {each['noise']['family']}, "
-        + listed([f"{name} = {value:.6g}" for name, value in each["noise"].items() if isinstance(value, float)])
-        for each in values["privacy"]["measures"]
-    ]
+    measures = values["privacy"]["measures"]
+    noise = [f"{measure['measure']}: {wording.noise(measure['noise'])}" for measure in measures]
     return (
-        f"Additive noise on whole numbers. {'; '.join(noise)}. Library: {values['software']}. Values become whole "
+        f"Additive noise. {'; '.join(noise)}. Library: {values['software']}. Values become whole "
         "numbers before they are added up, and noise is drawn exactly, as whole numbers, from the operating system's "
         "randomness: there are no floating-point errors in it. Draws are made in batches of a fixed size, ahead of the "
         f"values that they are added to. {BLANK}: how the data themselves are protected, and who may read them."
@@ -184,7 +183,7 @@ def _lines(plain: Mapping[str, Any], depth: int, section: str = "") -> Iterator[
             yield from _lines(value, depth + 1, name)
         elif isinstance(value, list):
             yield f"{indent}{name}:"
-            yield from (f"{indent}  - {_scalar(each)}" for each in value)
+            yield from (f"{indent}  - {_scalar(item)}" for item in value)
         else:
             yield f"{indent}{name}: {_scalar(value)}"
     for name, words in _CHOICES.get(section, {}).items():
