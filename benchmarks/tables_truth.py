@@ -27,6 +27,7 @@ import numpy as np
 
 from measure import print_table
 from osgt import Dataset
+from osgt.support.errors import OsgtError
 from truth_data import HELD_OUT, TUNING, Question
 from truth_peers import best_bounds, guessed_bounds, median_error
 

@@ -19,6 +19,7 @@ from osgt.api import publish
 from osgt.api.suggestion import histograms
 from osgt.limits import recommendation
 from osgt.limits.bounding import fresh_salt
+from osgt.release.measuring import NothingReleasedError
 from tables_data import BUILD
 from truth_data import HELD_OUT, TUNING
 
@@ -26,6 +27,8 @@ RUNS, PART, DELTA, TRIES = 20, 0.1, 1e-8, 10
 RUNS_OF_ERROR = 10
 recommendation._TRIALS = 0  # they tell how far the recommendation could vary, and decide nothing
 AIMS = ("coverage", "error")
+
+crashes = []
 
 #: Compiling SQL takes most of the time: once for each query, then with a fresh salt in its place.
 compiled = {}
@@ -44,6 +47,15 @@ histograms.prepared_histograms = lambda query, layout: compile_once(compile_hist
 publish.prepared = lambda query, plan: compile_once(compile_release, (id(query), id(plan)), query, plan)
 
 
+def suggest(query):
+    for _ in range(TRIES):
+        try:
+            return query.suggest_bounds(PART, 0, release_epsilon=1 - PART, release_delta=DELTA, aim=AIMS[0])
+        except NothingReleasedError:  # an overflow, where few units show next to nothing
+            crashes.append(query)
+    raise RuntimeError("no suggestion")
+
+
 def measure(question):
     BUILD.mkdir(parents=True, exist_ok=True)
     path = BUILD / f"baseline-{question.table}-{question.column}.parquet"
@@ -55,10 +67,11 @@ def measure(question):
     name = "count" if question.column is None else f"{question.column}_sum"
     quarter = np.argsort(-question.truth)[: len(question.truth) // 4]
     compiled.clear()
+    crashes.clear()
     runs = {aim: [] for aim in AIMS}
     refused = dict.fromkeys(AIMS, 0)
     for run in range(RUNS):
-        first = query.suggest_bounds(PART, 0, release_epsilon=1 - PART, release_delta=DELTA, aim=AIMS[0])
+        first = suggest(query)
         for aim in AIMS if run < RUNS_OF_ERROR else AIMS[:1]:
             suggestion = first
             for _ in range(TRIES):
@@ -71,9 +84,7 @@ def measure(question):
                     break
                 except ValueError:
                     refused[aim] += 1
-                    suggestion = query.suggest_bounds(
-                        PART, 0, release_epsilon=1 - PART, release_delta=DELTA, aim=AIMS[0]
-                    )
+                    suggestion = suggest(query)
             else:
                 continue
             bounded = queries.setdefault(str(suggestion.recommendation.choice), bounded)  # plans once
@@ -105,7 +116,7 @@ def measure(question):
             "refused": refused[aim],
             "bounds_of_first_runs": [run["bounds"] for run in runs[aim][:3]],
         }
-    return facts
+    return facts | ({"crashed": len(crashes)} if crashes else {})
 
 
 def main():
