@@ -57,6 +57,7 @@ class Result:
 
     question: Question
     runs: tuple[Run, ...]
+    refused: int
     before: dict[str, float]
     best: dict[str, float]
     guessed: dict[str, float]
@@ -137,7 +138,7 @@ def measure(question: Question, runs: int, baseline: dict) -> Result:
             ("guessed", lambda library: guessed_bounds(question, library)),
         )
     }
-    return Result(question, tuple(ours), before, errors["best"], errors["guessed"])
+    return Result(question, tuple(ours), len(refusals), before, errors["best"], errors["guessed"])
 
 
 def print_errors(title: str, results: Sequence[Result]) -> None:
@@ -186,7 +187,9 @@ def print_claims(results: Sequence[Result]) -> None:
     held = min(result.coverage for result in many)
     largest = min((r.largest_quarter for r in many if not math.isnan(r.largest_quarter)), default=math.nan)
     shares = [holds for result in made for holds in result.shares]
+    refused = sum(result.refused for result in results)
     claims = {
+        f"every release is made: {refused} refused": refused == 0,
         f"ours / before: mean {_mean(before):.2f} ≤ 0.75, worst {max(before):.2f} ≤ 1.5": _mean(before) <= 0.75
         and max(before) <= 1.5,
         f"ours / best peer: mean {_mean(best):.2f} ≤ 1.3, worst {max(best):.2f} ≤ 1.8": _mean(best) <= 1.3

@@ -5,7 +5,7 @@ nothing else is downloaded. Rows that lack the unit, a key or the value are left
 are whole numbers, since OpenDP adds those without a bound on the number of rows. Keys are public: every combination of
 the values that a key can have.
 
-The rule that chooses limits was tuned on TUNING alone; HELD_OUT were looked at once, when it was fixed.
+Constants of the rule that chooses limits may be tuned on TUNING alone; claims are about HELD_OUT.
 """
 
 import subprocess

@@ -7,7 +7,8 @@ also keep a number of groups of a person and cut off the sum in each (`max_parti
 simulated; the check is that the errors of runs of the libraries and of simulated runs agree.
 
 "Best in hindsight" is the choice with the least expected error against the true table: nobody has it without seeing the
-data. "Natural guess": 10 rows (10 groups), and values up to the power of ten at or above their 99 % quantile.
+data. "Natural guess": 10 rows (10 groups), and values up to the power of ten at or above their 99 % quantile, which
+somebody who has not seen the data may not know either.
 """
 
 import json
@@ -119,8 +120,9 @@ def squared_error(question: Question, bounds: Bounds, epsilon: float, delta: flo
     return float(np.mean((cut + noise - question.truth) ** 2))
 
 
+@cache
 def median_error(question: Question, bounds: Bounds, epsilon: float, delta: float, runs: int) -> float:
-    """The root of the median of the mean squared error over groups."""
+    """The root of the median of the mean squared error over groups; one figure for libraries that do the same."""
     return math.sqrt(np.median([squared_error(question, bounds, epsilon, delta) for _ in range(runs)]))
 
 
