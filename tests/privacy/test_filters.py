@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from charges import gaussian, laplace, osgt
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.privacy import Charge, NoisyPart
-from osgt.privacy.filters import basic, release_loss, renyi, residue, union
+from osgt.privacy.filters import costs, residue, union
 from osgt.privacy.filters.budget import SELECTION_SHARE, Shares, shares_for
 from osgt.privacy.filters.union import FilterState, charged
 
@@ -110,7 +110,7 @@ class TestFew:
     @pytest.mark.parametrize("charge", [osgt(20, 25, 3), laplace(0.3), gaussian(3.0, 5), continuous(3.0), osgt(5, 5)])
     @pytest.mark.parametrize("earlier", [0, 3])
     def test_epsilons_are_those_of_the_profile_rounded_up(self, charge, earlier):
-        found = basic.release_epsilon(charge.profile.parts, 1e-7, 1e-24, earlier)
+        found = costs.release_epsilon(charge.profile.parts, 1e-7, 1e-24, earlier)
         exact = float(charge.profile.epsilon(1e-7 / 2 ** (1 + earlier), slack=1e-6))
         assert exact <= found * (1 + 1e-6)
         assert found <= exact * 1.03
@@ -118,7 +118,7 @@ class TestFew:
     def test_small_losses(self):
         """Where δ is a small difference of large masses."""
         profile = PrivacyProfile(OSGT.laplace(1e7), coordinates=4)
-        found = basic.release_epsilon(profile.parts, 1e-12, 1e-29, 0)
+        found = costs.release_epsilon(profile.parts, 1e-12, 1e-29, 0)
         assert float(profile.epsilon(5e-13)) <= found <= float(profile.epsilon(5e-13)) * 1.01 + 2e-13
 
     @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (3.0, 1e-6)])
@@ -136,21 +136,21 @@ class TestFew:
         state = stands(shares, [laplace(0.001)] * 30)
         assert state.count == 30  # largest losses need no δ
         state = stands(shares, [gaussian(1000.0)] * 30)
-        assert (state.few, state.count) == (None, basic.MOST)
+        assert (state.few, state.count) == (None, costs.MOST_FEW)
 
 
 class TestRenyi:
     def test_the_limit_converts_to_delta(self):
         """By the formula of Canonne, Kamath and Steinke, written out."""
         shares = shares_for(3.0, 1e-6)
-        limit, alpha = renyi.limit(3.0, shares.renyi, shares.order), 1 + shares.order
+        limit, alpha = costs.renyi_limit(3.0, shares.renyi, shares.order), 1 + shares.order
         delta = math.exp((alpha - 1) * (limit - 3.0)) / (alpha - 1) * (1 - 1 / alpha) ** alpha
         assert shares.renyi * (1 - 1e-6) < delta <= shares.renyi
 
     @pytest.mark.parametrize("charge", [osgt(20, 25, 3), laplace(0.3), gaussian(2.0, 5), continuous(3.0)])
     def test_divergences_are_those_of_the_profile_rounded_up(self, charge):
         exact = float(charge.profile.renyi(5.5))
-        assert exact < renyi.divergence(charge.profile.parts, 4.5) <= exact * (1 + 1e-6)
+        assert exact < costs.renyi_divergence(charge.profile.parts, 4.5) <= exact * (1 + 1e-6)
 
     def test_the_discrete_gaussian_by_the_continuous_formula(self):
         """It bounds the sum over the integers from above, at a σ where they differ."""
@@ -158,13 +158,13 @@ class TestRenyi:
         y = np.arange(-60.0, 61.0)
         log_p, log_q = -(y**2) / 0.32, -((y + 1) ** 2) / 0.32
         exact = float(logsumexp(5.5 * log_p - 4.5 * log_q) - logsumexp(log_p)) / 4.5
-        assert exact < renyi.divergence((part,), 4.5)
+        assert exact < costs.renyi_divergence((part,), 4.5)
 
     @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
     def test_the_order_is_near_the_best_for_gaussian_noise(self, epsilon, delta):
-        order = renyi.best_order(epsilon, delta)
-        most = renyi.limit(epsilon, delta, order) / (1 + order)
-        assert all(renyi.limit(epsilon, delta, o) / (1 + o) <= most * (1 + 1e-3) for o in np.geomspace(0.01, 1e4))
+        order = costs.best_order(epsilon, delta)
+        most = costs.renyi_limit(epsilon, delta, order) / (1 + order)
+        assert all(costs.renyi_limit(epsilon, delta, o) / (1 + o) <= most * (1 + 1e-3) for o in np.geomspace(0.01, 1e4))
 
     def test_a_large_release_that_only_this_filter_allows(self):
         """What the residue will not take because its total variation is too large; then the residue stays dead."""
@@ -368,9 +368,9 @@ class TestStates:
             for cached in (
                 residue.price,
                 residue._comparison,
-                release_loss.loss_of,
-                renyi.divergence,
-                basic.release_epsilon,
+                costs.loss_of,
+                costs.renyi_divergence,
+                costs.release_epsilon,
             ):
                 cached.cache_clear()
 

@@ -27,6 +27,7 @@ from osgt.noise import OSGT
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine, single
 from osgt.privacy.composed import TINY, Composed
 from osgt.privacy.filters.budget import Budget
+from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.grid import UNIT, compose
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import Pair, pair_of
@@ -254,7 +255,7 @@ class Planned:
         return epsilon, delta
 
     def _counted(self, charge: Charge) -> Self:
-        loss = _largest_loss(charge)
+        loss = largest_loss(charge)
         counts = dict(self.counts)
         for part in charge.profile.parts:
             counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
@@ -267,8 +268,3 @@ class Planned:
             counts=counts,
             running=None,
         )
-
-
-@lru_cache(maxsize=4096)
-def _largest_loss(charge: Charge) -> Fraction | None:
-    return charge.profile._pure_loss()

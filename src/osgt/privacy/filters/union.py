@@ -3,7 +3,7 @@
 What has been charged is summed up in a state of constant size, and each charge is judged by that state alone:
 
 1. *basic*: the sum of the largest losses is at most ε (noise at the Laplace end only; takes next to no share of δ);
-2. *few*: the first few releases, each at an (ε, δ) of its own, add up to at most (ε, δ₀) (see `basic`);
+2. *few*: the first few releases, each at an (ε, δ) of its own, add up to at most (ε, δ₀) (see `costs`);
 3. *Rényi*: the sum of the Rényi divergences of one order, fixed at opening, converts to (ε, δ₂);
 4. *Gaussian residue*: a number μ; whatever may still follow, as a whole, is dominated by Gauss(μ) (see `residue`).
 
@@ -27,8 +27,9 @@ from typing import Any
 
 from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
-from osgt.privacy.filters import basic, renyi, residue
+from osgt.privacy.filters import costs, residue
 from osgt.privacy.filters.budget import Shares
+from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.profile import float_above
 
 
@@ -202,10 +203,10 @@ def spent(state: FilterState, shares: Shares) -> Spent:
         used.append(float(state.few / Fraction(shares.epsilon)))
         reached.append(float_above(state.few))
     if shares.renyi > 0:
-        limit = renyi.limit(shares.epsilon, shares.renyi, shares.order)
+        limit = costs.renyi_limit(shares.epsilon, shares.renyi, shares.order)
         divergence = float_above(state.renyi)
         used.append(divergence / limit)
-        reached.append(renyi.epsilon(divergence, shares.renyi, shares.order))
+        reached.append(costs.renyi_epsilon(divergence, shares.renyi, shares.order))
     if state.mu is not None:
         start = residue.start(shares.epsilon, shares.gaussian)
         assert start is not None
@@ -225,7 +226,7 @@ def fits(state: FilterState, shares: Shares, charge: Charge) -> bool:
         return True
     if state.few is None:
         return False
-    return basic.can_add(state.few, charge, _largest_loss(charge), _few_limits(shares), state.count)
+    return costs.can_add(state.few, charge, _few_limits(shares), state.count)
 
 
 def how_many(state: FilterState, shares: Shares, charge: Charge, most: int = 10_000) -> int:
@@ -247,7 +248,7 @@ def alive(state: FilterState, shares: Shares) -> bool:
 def _renyi_alive(state: FilterState, shares: Shares) -> bool:
     if shares.renyi <= 0:
         return False
-    return state.renyi <= Fraction(renyi.limit(shares.epsilon, shares.renyi, shares.order))
+    return state.renyi <= Fraction(costs.renyi_limit(shares.epsilon, shares.renyi, shares.order))
 
 
 def _with(state: FilterState, shares: Shares, charge: Charge) -> FilterState:
@@ -269,7 +270,7 @@ def _few_after(state: FilterState, shares: Shares, charge: Charge) -> Fraction |
     """Σ ε of the first few releases with one more; None if that is more than ε."""
     if state.few is None:
         return None
-    return basic.add_release(state.few, charge, _largest_loss(charge), _few_limits(shares), state.count)
+    return costs.add_release(state.few, charge, _few_limits(shares), state.count)
 
 
 def _few_limits(shares: Shares) -> tuple[float, float, float]:
@@ -293,12 +294,8 @@ def _moved(state: FilterState, shares: Shares, charge: Charge, sign: int) -> Fil
 @lru_cache(maxsize=4096)
 def _amounts(charge: Charge, order: float) -> tuple[Fraction | None, Fraction, Fraction]:
     """Compute the amounts that a charge adds to the sums: largest loss, Rényi divergence and selection δ."""
-    divergence = renyi.divergence(charge.profile.parts, order)
-    return _largest_loss(charge), Fraction(divergence), Fraction(charge.selection_delta)
-
-
-def _largest_loss(charge: Charge) -> Fraction | None:
-    return charge.profile._pure_loss()
+    divergence = costs.renyi_divergence(charge.profile.parts, order)
+    return largest_loss(charge), Fraction(divergence), Fraction(charge.selection_delta)
 
 
 #: More than the rounding of divergences or of μ, relative.
