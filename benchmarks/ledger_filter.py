@@ -86,7 +86,9 @@ def laplace_on_one_number():
         profile = PrivacyProfile(DiscreteOSGT.from_rates(each, 0.0))
         exact, public, _ = counts(epsilon, delta, profile)
         orders = np.exp(np.arange(-1.0, 6.0, 0.02))
-        alone = max(costs.renyi_limit(epsilon, delta, order) / costs.renyi_divergence(profile.parts, order) for order in orders)
+        alone = max(
+            costs.renyi_limit(epsilon, delta, order) / costs.renyi_divergence(profile.parts, order) for order in orders
+        )
         cells = (f"ε = {epsilon}, δ = {delta:g}", f"{each}", f"{exact}", f"{public} ({public / exact:.1%})")
         rows.append((*cells, f"{math.floor(alone)} ({math.floor(alone) / exact:.1%})"))
     columns = ("budget", "ε of each", "exact", "adaptive, public keys", "Rényi alone, all of δ, best order")

@@ -18,7 +18,7 @@ from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, DamagedLedgerError
-from osgt.ledger.replay import moment
+from osgt.ledger.history import moment
 from osgt.ledger.store import chain, checkpoint
 from osgt.ledger.store.schema import OWNERS_KINDS
 from osgt.privacy import Charge

@@ -273,10 +273,10 @@ class TestCancellation:
 
     def test_replay(self):
         shares = shares_for(3.0, 1e-6)
-        assert union.replay(shares, self.CHARGES) == stands(shares, self.CHARGES)
-        assert union.replay(shares, []) == FilterState.start(shares)
+        assert union.add_all(shares, self.CHARGES) == stands(shares, self.CHARGES)
+        assert union.add_all(shares, []) == FilterState.start(shares)
         # Whether or not they would be allowed: a budget may have been lowered.
-        over = union.replay(shares, [*self.CHARGES, gaussian(0.5), laplace(9.0)])
+        over = union.add_all(shares, [*self.CHARGES, gaussian(0.5), laplace(9.0)])
         assert not union.fits(over, shares, laplace(1e-6))
         assert union.spent(over, shares).share == 1
 
@@ -331,10 +331,10 @@ class TestProvedAgain:
         before = FilterState.start(self.SHARES)
         charge = gaussian(0.5)
         assert not union.fits(before, self.SHARES, charge)
-        after = union.replay(self.SHARES, [charge])
+        after = union.add_all(self.SHARES, [charge])
         assert not union.follows(before, self.SHARES, charge, after)
         selected = laplace(0.01, 9e-7)
-        assert not union.follows(before, self.SHARES, selected, union.replay(self.SHARES, [selected]))
+        assert not union.follows(before, self.SHARES, selected, union.add_all(self.SHARES, [selected]))
 
     def test_a_dead_residue_stays_dead(self):
         before = stands(self.SHARES, [osgt(50, 40, 2)])

@@ -121,7 +121,7 @@ class Choice:
         return replace(overview, releases=releases, events=[event for event in overview.events if self._has(event)])
 
     def _has(self, record: "ReleaseRecord | Event") -> bool:
-        from osgt.ledger.replay import moment  # noqa: PLC0415 - SQLAlchemy is an extra
+        from osgt.ledger.history import moment  # noqa: PLC0415 - SQLAlchemy is an extra
 
         time = moment(record.time)
         if time is not None:  # what has no readable time is never hidden

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from osgt.facts import wording
-from osgt.ledger.replay import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
+from osgt.ledger.history import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
 from osgt.ledger.verification import Verification
 from osgt.support.numbers import counted, rounded_up
 from osgt.support.text import one_line, shortened

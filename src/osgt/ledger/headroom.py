@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.joint import profile_of
 from osgt.calibration.search import calibrate_roughly
-from osgt.ledger.account import Account
+from osgt.ledger.account import Account, State
 from osgt.noise import OSGT, Distribution
 from osgt.noise import scaled as larger
 from osgt.noise.arguments import real_number
@@ -24,9 +24,9 @@ from osgt.privacy.estimate import epsilon_roughly
 from osgt.privacy.filters import union
 from osgt.privacy.filters.budget import Budget
 from osgt.privacy.filters.planned import Planned
-from osgt.privacy.filters.union import FilterState
 from osgt.privacy.profile import float_above
 from osgt.support.errors import ArgumentError
+from osgt.support.numbers import counted
 from osgt.support.search import least_that_fits
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
@@ -38,7 +38,7 @@ class Headroom:
     """A budget and what stands against it at one moment: all that decides what still fits."""
 
     budget: Budget
-    state: FilterState | Planned
+    state: State
     releases: int
     lost: str | None
     last: Charge | None  # the latest charge that stands
@@ -70,12 +70,7 @@ class Headroom:
 
     def share(self) -> float:
         """The share of the budget that is used."""
-        if self.lost is not None:
-            return 1.0
-        if isinstance(self.state, Planned):
-            return min(self.state.figures()[0] / self.budget.epsilon, 1.0)
-        assert self.budget.shares is not None
-        return union.spent(self.state, self.budget.shares).share
+        return 1.0 if self.lost is not None else share_used(self.budget, self.state)
 
     def figures(self) -> tuple[float, float]:
         """Compute the proved spending: upper bounds on ε at the declared δ and on δ at the declared ε.
@@ -92,6 +87,14 @@ class Headroom:
         assert self.budget.shares is not None
         delta = self.budget.delta if union.alive(self.state, self.budget.shares) else 1.0
         return union.spent(self.state, self.budget.shares).epsilon, delta
+
+
+def share_used(budget: Budget, state: State) -> float:
+    """The share of a budget that a state uses."""
+    if isinstance(state, Planned):
+        return min(state.figures()[0] / budget.epsilon, 1.0)
+    assert budget.shares is not None
+    return union.spent(state, budget.shares).share
 
 
 def how_many(headroom: Headroom, charge: Charge, most: int) -> int:
@@ -143,9 +146,6 @@ def scale_noise(charge: Charge, factor: float) -> Charge:
     return Charge(PrivacyProfile.of(parts), charge.selection_delta)
 
 
-_UP, _DOWN = (Context(prec=3, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
-
-
 def noise_factor(headroom: Headroom, charge: Charge) -> float | None:
     """Find the factor by which the noise of a refused release must grow for it to fit; None if that does not help."""
     log_factor = least_log_factor(headroom, charge, accuracy=0.02)
@@ -160,49 +160,41 @@ def refusal(name: str, headroom: Headroom, charge: Charge, factor: float | None)
     """Explain why a release was refused, what is left and what would fit."""
     budget = headroom.budget
     text = f"Refused, nothing was charged. Budget of {name!r}: ε = {budget.epsilon:g} at δ = {budget.delta:g}; spent: "
-    plural = "release" if headroom.releases == 1 else "releases"
     if headroom.lost is not None:
         return text + (
             f"all of it, since charges were lost when the ledger was restored on {headroom.lost[:10]}. Open a budget "
             "under another name, and decide what both may spend together"
         )
-    spent, _ = headroom.figures()
+    spent = headroom.figures()[0]
     text += f"ε = {_up(spent)} " if spent < math.inf else ""
     text += "if fixed in advance, " if budget.shares is None and headroom.releases else ""
-    text += f"in {headroom.releases:,} {plural}. "
+    text += f"in {counted(headroom.releases, 'release')}. "
     if headroom.selection + Fraction(charge.selection_delta) > Fraction(headroom.quota):
         return text + (
             f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = "
             f"{_up(headroom.quota)} set aside for that, {_up(float_above(headroom.selection))} is spent. Use public "
             "keys, or a smaller δ"
         )
-    asked = Charge(charge.profile).epsilon(budget.delta) if budget.delta > 0 else _largest_loss(charge)
+    asked = float(charge.profile.epsilon(budget.delta))
     text += f"This release asks for ε = {_up(asked)} at that δ; " if asked < math.inf else ""
     if factor is None:
         return text + "no release of this shape fits any more"
-    smaller = scale_noise(Charge(charge.profile), factor)
-    fitting = smaller.epsilon(budget.delta) if budget.delta > 0 else _largest_loss(smaller)
+    fitting = float(scale_noise(charge, factor).profile.epsilon(budget.delta))
     return text + f"at most about ε = {_down(fitting)} still fits, with noise {factor:g} times as large"
-
-
-def _largest_loss(charge: Charge) -> float:
-    """The largest loss of a release, for budgets with δ = 0."""
-    loss = charge.profile._pure_loss()
-    return math.inf if loss is None else float_above(loss)
 
 
 def _up(value: float) -> str:
     """Three digits, never rounded down."""
-    return _round(value, _UP)
+    return f"{_digits(value, 3, ROUND_CEILING):.3g}"
 
 
 def _down(value: float) -> str:
     """Three digits, never rounded up."""
-    return _round(value, _DOWN)
+    return f"{_digits(value, 3, ROUND_FLOOR):.3g}"
 
 
-def _round(value: float, context: Context) -> str:
-    return f"{float(Decimal(value).normalize(context)):.3g}" if 0 < value < math.inf else f"{value:g}"
+def _digits(value: float, digits: int, rounding: str) -> float:
+    return float(Decimal(value).normalize(Context(prec=digits, rounding=rounding)))
 
 
 #: How often the shape of the noise is adapted to ε at most. Where ε changes by less than this, it is as good as before.
@@ -220,8 +212,6 @@ _TRIALS = 6
 #: shared out among several parts, which the rough calibration does not search for.
 _MARGIN = 5e-4
 _MARGIN_OF_PARTS = 2e-3
-
-_FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 class Plannable(Protocol):
@@ -293,11 +283,11 @@ def largest_epsilon(headroom: Headroom, shape: Shape) -> float:
 
     It has four digits, and a release with exactly this ε was found to fit.
     """
-    found = _roughly(headroom, shape)
-    if found is None:
+    rough = _roughly(headroom, shape)
+    if rough is None:
         return 0.0
     margin = _MARGIN if len(shape.parts) == 1 else _MARGIN_OF_PARTS
-    best, epsilon = 0.0, _four_digits(found * (1.0 - margin))
+    best, epsilon = 0.0, _four_digits(rough * (1.0 - margin))
     for _ in range(_TRIALS):
         charge = shape.charge_at(epsilon)
         fits = headroom.fits(charge)
@@ -320,10 +310,10 @@ def _roughly(headroom: Headroom, shape: Shape) -> float | None:
     """Approximate the largest ε; None if no noise is large enough."""
     epsilon = _guess(headroom, shape.delta)
     for _ in range(_ROUNDS):
-        before, found = epsilon, _move(headroom, shape.roughly(epsilon), epsilon, shape.delta)
-        if found is None:
+        before, moved = epsilon, _move(headroom, shape.roughly(epsilon), epsilon, shape.delta)
+        if moved is None:
             return None
-        epsilon = found
+        epsilon = moved
         if abs(epsilon - before) <= _CLOSE * before:
             break
     return epsilon
@@ -360,4 +350,4 @@ def _guess(headroom: Headroom, delta: float) -> float:
 
 
 def _four_digits(value: float) -> float:
-    return max(float(Decimal(value).normalize(_FOUR_DIGITS_DOWN)), 1e-9)
+    return max(_digits(value, 4, ROUND_FLOOR), 1e-9)

@@ -68,6 +68,14 @@ def text_of(value: object, argument: str, longest: int = LONGEST_TEXT) -> str:
     return clean(value)
 
 
+def recorded_text(value: object, argument: str, purpose: str) -> str:
+    """A text that must not be empty; `purpose`: what it must say."""
+    text = text_of(value, argument)
+    if not text.strip():
+        raise ArgumentError(f"{argument} must say {purpose}: it is recorded for ever", argument=argument)
+    return text
+
+
 def optional_text(value: object, argument: str, longest: int = LONGEST_TEXT) -> str | None:
     """Check a text as `text_of` does; None stays None."""
     return None if value is None else text_of(value, argument, longest)

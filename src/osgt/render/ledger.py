@@ -25,7 +25,7 @@ from osgt.facts.ledger_wording import (
     when,
     who,
 )
-from osgt.ledger.replay import Event, Overview, ReleaseRecord, Spending, moment
+from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, moment
 from osgt.ledger.store.chain import software
 from osgt.ledger.verification import Verification
 from osgt.render.cards import Card, CardTable, Cell

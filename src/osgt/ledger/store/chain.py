@@ -133,22 +133,21 @@ def read_entries(connection: sa.Connection, dataset: int, after: int = 0) -> lis
     return list(starmap(Entry, rows.all()))
 
 
-def damaged(name: str, fault: str) -> DamagedLedgerError:
-    """The error for a ledger that is not what was written."""
-    return DamagedLedgerError(
-        f"the ledger is damaged at data set {name!r}: {fault}. Nothing may be released. See `osgt ledger verify`. The "
-        "owner declares an entry that should not be there void (`osgt ledger void`); a file that is damaged otherwise "
-        "is restored from a backup (`osgt ledger restore`)"
-    )
-
-
 class Fault(Exception):  # noqa: N818 - what is wrong with an entry
     """A fault of an entry, in words."""
 
 
-def forged(sequence: int) -> Fault:
-    """The fault of a charge whose entry was made up."""
-    return Fault(f"entry {sequence} was forged: the charge does not fit, or does not leave the state that it says")
+@contextmanager
+def faults_of(name: str) -> Iterator[None]:
+    """Turn a fault into the error for a ledger that is not what was written, at this data set."""
+    try:
+        yield
+    except Fault as fault:
+        raise DamagedLedgerError(
+            f"the ledger is damaged at data set {name!r}: {fault}. Nothing may be released. See `osgt ledger verify`. "
+            "The owner declares an entry that should not be there void (`osgt ledger void`); a file that is damaged "
+            "otherwise is restored from a backup (`osgt ledger restore`)"
+        ) from None
 
 
 class readable:  # noqa: N801 - it reads as a word

@@ -22,6 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from osgt.ledger.store.chain import Head
 from osgt.ledger.store.database import turn
 from osgt.ledger.subject import Owners, Table
 from osgt.privacy.filters.budget import Budget
@@ -94,15 +95,6 @@ class Checkpoint:
         )
 
 
-@dataclass(frozen=True)
-class Seen:
-    """An entry of a chain that stood when a process of this user looked."""
-
-    name: str  # of the data set
-    sequence: int
-    hash: str
-
-
 def load(ledger: str, dataset: int) -> Checkpoint | None:
     """The checkpoint of a data set, by the name of its ledger and its number; None where there is no sound one."""
     with suppress(*_ODD):
@@ -118,25 +110,25 @@ def save(ledger: str, dataset: int, checkpoint: Checkpoint) -> None:
         _write(place, checkpoint.to_dict())
 
 
-def last_seen(ledger: str, dataset: int) -> Seen | None:
-    """The last entry that processes of this user have seen; None where no sound file says so."""
+def last_seen(ledger: str, dataset: int) -> Head | None:
+    """The end of a chain when processes of this user last looked; None where no sound file says so."""
     with suppress(*_ODD):
         plain = _read(_place(ledger, dataset, "head"))
         if plain["format"] == _SEEN_FORMAT:
-            return Seen(str(plain["name"]), int(plain["sequence"]), str(plain["hash"]))
+            return Head(dataset, str(plain["name"]), int(plain["sequence"]), str(plain["hash"]))
     return None
 
 
-def see(ledger: str, dataset: int, seen: Seen) -> None:
+def see(ledger: str, head: Head) -> None:
     """Remember an entry that is committed, unless a later one is known. Where there is no place for it, it is not."""
     with suppress(OSError), ExitStack() as stack:
-        place = _place(ledger, dataset, "head")
+        place = _place(ledger, head.number, "head")
         _make_folder(place)
         with suppress(TimeoutError):  # whoever holds the lock was stopped: an older entry may then replace a later one
             stack.enter_context(turn(f"{place.parent}/lock", _PATIENCE))
-        known = last_seen(ledger, dataset)
-        if known is None or known.sequence < seen.sequence:
-            _write(place, {"format": _SEEN_FORMAT, **vars(seen)})
+        known = last_seen(ledger, head.number)
+        if known is None or known.sequence < head.sequence:
+            _write(place, {"format": _SEEN_FORMAT, "name": head.name, "sequence": head.sequence, "hash": head.hash})
 
 
 def _place(ledger: str, dataset: int, suffix: str) -> Path:

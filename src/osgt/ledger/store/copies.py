@@ -17,8 +17,7 @@ from osgt.ledger.errors import DamagedLedgerError, LedgerError, NoLedgerError
 from osgt.ledger.store import chain, checkpoint, schema
 from osgt.ledger.store.chain import Head
 from osgt.ledger.store.database import Database
-from osgt.ledger.verification import Verification
-from osgt.support.errors import ArgumentError
+from osgt.ledger.verification import Snapshot, Verification
 
 
 def backup(database: Database, path: str | os.PathLike[str]) -> Verification:
@@ -66,8 +65,6 @@ def restore(
             "give heads, the latest ones of the ledger that is replaced (`osgt ledger verify --json`, `osgt ledger "
             "export`), or charges_unknown (--charges-unknown): then every data set counts as spent"
         )
-    if not reason.strip():
-        raise ArgumentError("reason must say why the ledger is restored: it is recorded for ever", argument="reason")
     if not Path(source).is_file():
         raise FileNotFoundError(f"there is no backup {str(source)!r}")
     target = database.path
@@ -125,7 +122,7 @@ def _copy_beside(database: Database, target: Path) -> Path:
     return temporary
 
 
-def _fetch_file(path: Path) -> verification.Fetched:
+def _fetch_file(path: Path) -> Snapshot:
     with closing(Database(path)) as database:
         return database.read(verification.fetch)
 
@@ -163,14 +160,12 @@ class _Replaced:
         return cls(ends, is_whole=False, remarks=(told,))
 
 
-def _last(found: verification.Fetched, head: Head) -> list[Head]:
+def _last(found: Snapshot, head: Head) -> list[Head]:
     """The last entry of a data set, whatever its head says."""
     return [Head(head.number, head.name, last.sequence, last.hash) for last in found.entries.get(head.number, [])[-1:]]
 
 
-def _compare(
-    backup: verification.Fetched, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None
-) -> Restored:
+def _compare(backup: Snapshot, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None) -> Restored:
     """Compare a backup with the entries that are known of: which it lacks, or may lack."""
     held = {head.name: head for head in backup.heads}
     missing = [name for name in {**replaced.heads, **(given or {})} if name not in held]

@@ -114,7 +114,7 @@ def cancelled(state: FilterState, shares: Shares, charge: Charge, before: Filter
     return sums if before is None else replace(sums, mu=before.mu, few=before.few, count=before.count)
 
 
-def replay(shares: Shares, charges: Iterable[Charge]) -> FilterState:
+def add_all(shares: Shares, charges: Iterable[Charge]) -> FilterState:
     """The state after all these charges, whether or not they would have been allowed (for a budget that is changed)."""
     state = FilterState.start(shares)
     for charge in charges:

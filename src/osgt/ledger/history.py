@@ -1,22 +1,17 @@
-"""The replay of a chain as its entries tell it: releases, other events, and the spending of a budget."""
+"""The history of a data set, as people see it: releases, other events, and the spending of a budget."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from osgt.ledger.account import check_told, stored_charge
+from osgt.ledger.account import Account, replay, stored_charge
 from osgt.ledger.headroom import Headroom, how_many
-from osgt.ledger.store import chain
-from osgt.ledger.store.chain import Entry, Fault, Fetched, damaged, many_records
+from osgt.ledger.store.chain import Entry, Fetched, faults_of, many_records, readable
 from osgt.ledger.store.schema import OWNERS_KINDS
-from osgt.ledger.subject import Owners, Subject, Table
 from osgt.privacy import Charge
-from osgt.privacy.filters.budget import Budget
-from osgt.privacy.filters.planned import Planned
-from osgt.privacy.filters.union import FilterState
 from osgt.privacy.profile import float_above
 from osgt.support.display import Displayed, views
 
@@ -52,21 +47,22 @@ def moment(time: object) -> datetime | None:
 
 
 def _event(entry: Entry) -> Event:
-    values = entry.values
-    budget = values.get("budget") or {}
-    return Event(
-        sequence=entry.sequence,
-        time=values["time"],
-        actor=values["actor"],
-        session_user=values["session_user"],
-        kind=entry.kind,
-        text=_words(entry.kind, values),
-        reason=values.get("reason"),
-        epsilon=budget.get("epsilon"),
-        delta=budget.get("delta"),
-        after_outputs=bool(values.get("after_outputs")),
-        voided=tuple(values.get("void") or ()),
-    )
+    with readable(entry):
+        values = entry.values
+        budget = values.get("budget") or {}
+        return Event(
+            sequence=entry.sequence,
+            time=values["time"],
+            actor=values["actor"],
+            session_user=values["session_user"],
+            kind=entry.kind,
+            text=_words(entry.kind, values),
+            reason=values.get("reason"),
+            epsilon=budget.get("epsilon"),
+            delta=budget.get("delta"),
+            after_outputs=bool(values.get("after_outputs")),
+            voided=tuple(values.get("void") or ()),
+        )
 
 
 def _words(kind: str, values: dict[str, Any]) -> str:
@@ -105,10 +101,7 @@ def _tables(values: dict[str, Any]) -> str:
 #: Releases like the last one are counted up to this.
 MOST_COUNTED = 1000
 
-_STATUS = {"settle": "settled", "cancel": "cancelled"}
-
-#: The status of releases that count for nothing.
-_UNDONE = ("cancelled", "void")
+_STATUS = {None: "reserved", "settle": "settled", "cancel": "cancelled", "void": "void"}
 
 
 @dataclass(frozen=True)
@@ -187,11 +180,12 @@ class Spending(Displayed):
     headroom: Headroom = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, headroom: Headroom, owners: Owners) -> "Spending":
+    def of(cls, account: Account) -> "Spending":
         """Compute the spending of a budget from the charges that stand against it."""
+        headroom, owners = Headroom.of(account), account.owners
         epsilon, delta = headroom.figures()
         return cls(
-            dataset=name,
+            dataset=account.name,
             epsilon=epsilon,
             delta=delta,
             share=headroom.share(),
@@ -244,145 +238,63 @@ class Overview(Displayed):
         return f"Overview({self.spending.dataset!r}; releases: {len(self.releases):,}; {used})"
 
 
-def _release(entry: Entry, end: dict[str, Any], notes: Sequence[str], is_void: bool) -> ReleaseRecord:
-    """The record of a release, from its charge and its end."""
-    values, subject = entry.values, entry.values["subject"]
-    table = subject["table"] or {}
-    return ReleaseRecord(
-        sequence=entry.sequence,
-        time=values["time"],
-        actor=values["actor"],
-        session_user=values["session_user"],
-        query=values["query"],
-        title=values["title"],
-        epsilon=values["epsilon"],
-        delta=values["delta"],
-        unit=subject["unit"],
-        neighbours=subject["neighbours"],
-        table=table.get("name"),
-        source=table.get("source"),
-        stored_charge=values["charge"],
-        status="void" if is_void else _STATUS.get(end.get("kind", ""), "reserved"),
-        settled_at=end.get("time"),
-        settled_by=end.get("actor"),
-        statement_hash=end.get("statement_hash"),
-        output=end.get("output"),
-        output_hashes=tuple(end.get("output_hashes", ())),
-        notes=tuple(notes),
-        software=values["software"],
-        share_after=_share(values["share"]),
-    )
-
-
-def _is_readable(entry: Entry) -> bool:
-    """Whether an entry that was declared void tells what others tell."""
-    try:
-        check_told(entry.kind, entry.values)
-        Subject.of(**entry.values["subject"])
-        return isinstance(entry.values["charge"], dict)
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return False
-
-
-def _share(told: object) -> float:
-    """A share as an entry tells it; what cannot be one counts as all."""
-    return min(max(float(told), 0.0), 1.0) if isinstance(told, int | float) and math.isfinite(told) else 1.0
-
-
-#: Entries that say what the filters are left with.
-_WITH_STATE = ("open", "charge", "cancel", "budget")
-
-
-class Replay:
-    """A data set as its entries tell it: quickly, since nothing is decided by it.
-
-    Whether each decision was right is for `verify` to find out, and each process that charges checks it for itself
-    (`Account`).
-    """
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self.entries = list(entries)
-
-    @cached_property
-    def voided(self) -> frozenset[int]:
-        """The entries that the owner has declared void."""
-        return chain.find_voided(self.entries)
-
-    @cached_property
-    def events(self) -> list[Event]:
-        """The events besides releases, in order."""
-        return [_event(entry) for entry in self.entries if entry.kind in OWNERS_KINDS]
-
-    @cached_property
-    def releases(self) -> list[ReleaseRecord]:
-        """The releases that were charged, in order, and what became of each."""
-        ends: dict[int, dict[str, Any]] = {}
-        notes: dict[int, list[str]] = {}
-        with many_records():
-            for entry in self.entries:
-                if entry.refers_to is None or entry.sequence in self.voided:
-                    continue
-                if entry.kind == "note":
-                    note = entry.values
-                    text = f"{note['text']} ({note['actor']}, {note['time'][:10]})"
-                    notes.setdefault(entry.refers_to, []).append(text)
-                else:
-                    ends[entry.refers_to] = entry.values
-            return [
-                _release(
-                    entry, ends.get(entry.sequence, {}), notes.get(entry.sequence, ()), entry.sequence in self.voided
-                )
-                for entry in self.entries
-                if entry.kind == "charge" and (entry.sequence not in self.voided or _is_readable(entry))
-            ]
-
-    @cached_property
-    def _standing(self) -> list[ReleaseRecord]:
-        return [release for release in self.releases if release.status not in _UNDONE]
-
-    @property
-    def headroom(self) -> Headroom:
-        """The budget and what stands against it, as the last entries say."""
-        latest = list(reversed(self.entries))
-        budget = next(Budget.from_dict(e.values["budget"]) for e in latest if e.kind in ("open", "budget"))
-        charges = [release.charge for release in self._standing]
-        if budget.shares is None:
-            state: FilterState | Planned = Planned.of(budget, charges)
-        else:
-            state = FilterState.from_dict(next(e.values["state"] for e in latest if e.kind in _WITH_STATE))
-        lost = next(
-            (str(e.values["time"]) for e in latest if e.kind == "restore" and e.values["charges_unknown"]), None
-        )
-        return Headroom(budget, state, len(charges), lost, charges[-1] if charges else None)
-
-    @property
-    def owners(self) -> Owners:
-        """The owners of the budget: as declared, and as the standing releases have said."""
-        owners = Owners.from_dict(self.entries[0].values["owners"])
-        standing = {release.sequence for release in self._standing}
-        seen: set[str] = set()
-        for entry in self.entries:
-            if entry.kind == "tables":
-                owners = owners.with_tables(entry.values["tables"])
-                seen.clear()
-            elif entry.sequence in standing:
-                subject = entry.values["subject"]
-                key = repr({**subject, "table": {**(subject["table"] or {}), "source": None}})
-                if key not in seen:  # the same again says nothing new
-                    seen.add(key)
-                    known = None if subject["table"] is None else Table.of(subject["table"])
-                    owners = owners.bound(Subject(subject["unit"], subject["neighbours"], known))
-        return owners
-
-
 def overview(fetched: Fetched) -> Overview:
-    """Make the overview from the entries of a data set; DamagedLedgerError if they do not lead to its head."""
-    head = fetched.head
-    try:
-        voided = chain.find_voided(fetched.entries)
-        told = Replay(chain.follow_links(fetched.entries, 0, fetched.first_link, head, voided))
-        return Overview(Spending.of(head.name, told.headroom, told.owners), told.releases, told.events)
-    except Fault as fault:
-        raise damaged(head.name, str(fault)) from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise damaged(head.name, f"an entry cannot be read: {error!r}") from None
+    """Make the overview from the entries of a data set; DamagedLedgerError if they do not lead to its head.
+
+    What is written is believed. Whether each decision was right is for `verify` to find out, and each process that
+    charges checks it for itself.
+    """
+    account, releases, events = read_history(fetched)
+    return Overview(Spending.of(account), releases, events)
+
+
+def read_history(fetched: Fetched) -> tuple[Account, list[ReleaseRecord], list[Event]]:
+    """Replay all entries of a data set: its account, the releases that were charged and the other events."""
+    later: dict[int, list[Entry]] = {}  # entries about each charge
+    with faults_of(fetched.head.name):
+        account = replay(fetched, checks="none")
+        with many_records():
+            for entry in fetched.entries:
+                if entry.refers_to is not None and entry.sequence not in account.voided:
+                    later.setdefault(entry.refers_to, []).append(entry)
+            charges = [(fetched.entries[sequence - 1], account.ends.get(sequence)) for sequence in account.charges]
+            releases = [_release(entry, end, later.get(entry.sequence, ())) for entry, end in charges]
+        return account, releases, [_event(entry) for entry in fetched.entries if entry.kind in OWNERS_KINDS]
+
+
+def _release(entry: Entry, end: str | None, later: Sequence[Entry]) -> ReleaseRecord:
+    """The record of a release, from its charge and what was added about it."""
+    settled: dict[str, Any] = next((one.values for one in reversed(later) if one.kind != "note"), {})
+    notes = [one.values for one in later if one.kind == "note"]
+    with readable(entry):
+        values, subject = entry.values, entry.values["subject"]
+        table = subject["table"] or {}
+        return ReleaseRecord(
+            sequence=entry.sequence,
+            time=values["time"],
+            actor=values["actor"],
+            session_user=values["session_user"],
+            query=values["query"],
+            title=values["title"],
+            epsilon=values["epsilon"],
+            delta=values["delta"],
+            unit=subject["unit"],
+            neighbours=subject["neighbours"],
+            table=table.get("name"),
+            source=table.get("source"),
+            stored_charge=values["charge"],
+            status=_STATUS[end],
+            settled_at=settled.get("time"),
+            settled_by=settled.get("actor"),
+            statement_hash=settled.get("statement_hash"),
+            output=settled.get("output"),
+            output_hashes=tuple(settled.get("output_hashes") or ()),
+            notes=tuple(f"{note['text']} ({note['actor']}, {note['time'][:10]})" for note in notes),
+            software=values["software"],
+            share_after=_share(values["share"]),
+        )
+
+
+def _share(stored: float) -> float:
+    """A share as an entry tells it; what cannot be one counts as all."""
+    return min(max(float(stored), 0.0), 1.0) if math.isfinite(stored) else 1.0
