@@ -304,7 +304,7 @@ class Account:
             self.state = self._read_state(entry, own, lambda after: judge(before, shares, new.charge, after))
             share = real_number("share", entry.values["share"], positive=False)
             if self._checks == "all" and abs(union.spent(self.state, shares).share - share) > _LAST_DIGITS:
-                raise _forged(entry.sequence)
+                raise _forged(entry.sequence, "it does not leave the share of the budget that it says")
         elif isinstance(own, Planned):
             self._composed, self._pending = own, []
         else:
@@ -395,9 +395,17 @@ class Account:
             raise Fault(f"the charges up to entry {self.sequence} exceed the budget of their time")
 
 
-def _forged(sequence: int) -> Fault:
+def share_used(budget: Budget, state: State) -> float:
+    """The share of a budget that a state uses."""
+    if isinstance(state, Planned):
+        return min(state.figures()[0] / budget.epsilon, 1.0)
+    assert budget.shares is not None
+    return union.spent(state, budget.shares).share
+
+
+def _forged(sequence: int, fault: str = "it does not fit, or does not leave the state that it says") -> Fault:
     """The fault of an entry that was made up."""
-    return Fault(f"entry {sequence} was forged: what it records does not fit, or does not leave the state that it says")
+    return Fault(f"entry {sequence} was forged: {fault}")
 
 
 def _is_same(state: FilterState, expected: FilterState) -> bool:

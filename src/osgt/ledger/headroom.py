@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.joint import profile_of
 from osgt.calibration.search import calibrate_roughly
-from osgt.ledger.account import Account, State
+from osgt.ledger.account import Account, State, share_used
 from osgt.noise import OSGT, Distribution
 from osgt.noise import scaled as larger
 from osgt.noise.arguments import real_number
@@ -87,14 +87,6 @@ class Headroom:
         assert self.budget.shares is not None
         delta = self.budget.delta if union.alive(self.state, self.budget.shares) else 1.0
         return union.spent(self.state, self.budget.shares).epsilon, delta
-
-
-def share_used(budget: Budget, state: State) -> float:
-    """The share of a budget that a state uses."""
-    if isinstance(state, Planned):
-        return min(state.figures()[0] / budget.epsilon, 1.0)
-    assert budget.shares is not None
-    return union.spent(state, budget.shares).share
 
 
 def how_many(headroom: Headroom, charge: Charge, most: int) -> int:

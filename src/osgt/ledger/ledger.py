@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from osgt.calibration import Part
-from osgt.ledger import changes, verification
+from osgt.ledger import changes, copies, verification
 from osgt.ledger.accounts import Accounts
+from osgt.ledger.copies import Restored
 from osgt.ledger.headroom import Headroom, Plannable, Shape, how_many, largest_epsilon
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, overview, read_history
 from osgt.ledger.reservation import NewCharge, Reservation, add_note, check_fits, end_charge
-from osgt.ledger.store import chain, copies, schema
-from osgt.ledger.store.copies import Restored
+from osgt.ledger.store import chain, schema
 from osgt.ledger.store.database import Database
 from osgt.ledger.subject import (
     LONGEST_QUERY,

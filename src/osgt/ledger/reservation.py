@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
-from osgt.ledger.account import Account
+from osgt.ledger.account import Account, share_used
 from osgt.ledger.accounts import Accounts, Appended
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError
-from osgt.ledger.headroom import Headroom, noise_factor, refusal, share_used
+from osgt.ledger.headroom import Headroom, noise_factor, refusal
 from osgt.ledger.store import chain
 from osgt.ledger.store.chain import Head
 from osgt.ledger.subject import LONGEST_NAME, Subject, optional_text, text_of

@@ -65,6 +65,10 @@ class Snapshot:
     structure: list[str]  # what the database says is wrong with its file
     owners: frozenset[str] | None  # who may do all; None where the database knows no users
 
+    def chain_of(self, head: Head) -> list[Entry]:
+        """The entries of a data set, in order."""
+        return self.entries.get(head.number, [])
+
 
 def fetch(connection: sa.Connection) -> Snapshot:
     """Read everything. Others may be waiting: it is judged afterwards."""
@@ -117,7 +121,7 @@ def _wrong_entries(snapshot: Snapshot) -> Iterator[str]:
         yield f"{strays:,} entries belong to no data set"
     previous = chain.genesis(snapshot.ledger)
     for head in snapshot.heads:
-        own = snapshot.entries.get(head.number, [])
+        own = snapshot.chain_of(head)
         try:
             replay(Fetched(head, own, previous), checks="all")
         except Fault as fault:
@@ -130,7 +134,7 @@ def _by_others(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.owners is None:
         return
     for head in snapshot.heads:
-        for entry in reversed(snapshot.entries.get(head.number, [])):
+        for entry in reversed(snapshot.chain_of(head)):
             if entry.kind not in schema.OWNERS_KINDS:
                 continue
             user = _user(entry)
@@ -153,12 +157,12 @@ def _user(entry: Entry) -> str | None:
 
 def _compare_heads(snapshot: Snapshot, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Look for the entries at which the chains ended when the heads were taken."""
-    numbers = {head.name: head.number for head in snapshot.heads}
+    present = {head.name: head for head in snapshot.heads}
     for name, head in known.items():
-        if name not in numbers:
+        if name not in present:
             yield f"data set {name!r} is gone: it was there when the heads were taken"
             continue
-        at = {entry.sequence: entry.hash for entry in snapshot.entries.get(numbers[name], [])}
+        at = {entry.sequence: entry.hash for entry in snapshot.chain_of(present[name])}
         now = at.get(head["sequence"])
         if now is None:
             yield (
@@ -212,7 +216,7 @@ def export(snapshot: Snapshot) -> dict[str, Any]:
                 "name": head.name,
                 "entries": [
                     {**_exported(item), "previous_hash": item.previous_hash, "hash": item.hash}
-                    for item in snapshot.entries.get(head.number, [])
+                    for item in snapshot.chain_of(head)
                 ],
             }
             for head in snapshot.heads

@@ -5,7 +5,7 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,14 @@ def backup(database: Database, path: str | os.PathLike[str]) -> Verification:
         raise FileExistsError(f"there is a file {str(target)!r} already: a backup never replaces one")
     temporary = _copy_beside(database, target)
     try:
-        found = verification.verify(_fetch_file(temporary))
+        checked = verification.verify(_fetch_file(temporary))
         os.link(temporary, target)  # unlike a rename it never replaces a file
     except FileExistsError:
         raise FileExistsError(f"there is a file {str(target)!r} already: a backup never replaces one") from None
     finally:
         temporary.unlink()
     _sync(target.parent)
-    return found
+    return checked
 
 
 @dataclass(frozen=True)
@@ -141,28 +141,33 @@ class _Replaced:
         if not target.exists():
             return cls({}, is_whole=False)
         try:
-            found = _fetch_file(target)
+            replaced = _fetch_file(target)
         except (DamagedLedgerError, NoLedgerError, TypeError, ValueError):
             told = f"{target} could not be read, so the backup was not compared with it"
             return cls({}, is_whole=False, remarks=(told,))
         except LedgerError as error:
             text = str(error).rstrip(".")
             raise LedgerError(f"{text}. If it is damaged, move it to another name and restore again") from error
-        if found.ledger != ledger:
+        if replaced.ledger != ledger:
             raise ValueError(
                 f"{target} is another ledger than that of the backup, and would be forgotten: check both paths. To "
                 "restore there all the same, move it to another name first"
             )
-        ends = {head.name: max([head, *_last(found, head)], key=lambda end: end.sequence) for head in found.heads}
-        if verification.verify(found).entries_ok:
+        ends = {head.name: _end(replaced, head) for head in replaced.heads}
+        if verification.verify(replaced).entries_ok:
             return cls(ends, is_whole=True)
         told = f"{target} was damaged: of its entries only the numbers were compared with those of the backup"
         return cls(ends, is_whole=False, remarks=(told,))
 
 
-def _last(found: Snapshot, head: Head) -> list[Head]:
-    """The last entry of a data set, whatever its head says."""
-    return [Head(head.number, head.name, last.sequence, last.hash) for last in found.entries.get(head.number, [])[-1:]]
+def _end(snapshot: Snapshot, head: Head) -> Head:
+    """The end of a chain: its head, or a later entry that was added without it."""
+    last = snapshot.chain_of(head)[-1:]
+    return (
+        replace(head, sequence=last[0].sequence, hash=last[0].hash)
+        if last and last[0].sequence > head.sequence
+        else head
+    )
 
 
 def _compare(backup: Snapshot, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None) -> Restored:
