@@ -18,7 +18,7 @@ from osgt.ledger.headroom import scale_noise
 from osgt.privacy import Charge
 from osgt.privacy.filters import costs
 from osgt.privacy.filters.budget import shares_for
-from osgt.privacy.filters.union import FilterState, charged, fits
+from osgt.privacy.filters.union import FilterState
 
 ROWS = pa.table(
     {"rider": [*range(40)] * 5, "driver": [*range(10)] * 20, "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200}
@@ -96,10 +96,10 @@ def test_the_quick_decision_is_the_decision():
             osgt(20, 40, i + 1),
             laplace(0.1, 3e-7 * (i % 2)),
         ):
-            fit = fits(state, shares, charge)
+            fit = state.fits(charge)
             seen.add(fit)
-            assert fit == (charged(state, shares, charge) is not None)
-        state = charged(state, shares, osgt(90, 100)) or state
+            assert fit == (state.try_charge(charge) is not None)
+        state = state.try_charge(osgt(90, 100)) or state
     assert seen == {True, False}
 
 

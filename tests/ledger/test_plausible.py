@@ -34,13 +34,13 @@ def test_no_honest_state_is_rejected(charges):
     state, lengths, length = FilterState.start(SHARES), [], 0
     for _ in range(charges):
         charge = random_charge(generator)
-        moved = union.charged(state, SHARES, charge)
+        moved = state.try_charge(charge)
         if moved is None:
             lengths.append(length)
             state, length = FilterState.start(SHARES), 0
             continue
-        assert plausible(state, SHARES, charge, moved)
-        assert union.follows(state, SHARES, charge, moved)
+        assert plausible(state, charge, moved)
+        assert union.follows(state, charge, moved)
         state, length = moved, length + 1
     assert lengths, "budgets were used up, too"
 
@@ -86,9 +86,9 @@ def test_the_draws_differ(tmp_path, monkeypatch):
             ledger.reserve("flights", osgt(3_000, 2_000), query="q")
     seen, follows = [], union.follows
 
-    def noted(before, shares, charge, after):
+    def noted(before, charge, after):
         seen[-1].append(before.mu)
-        return follows(before, shares, charge, after)
+        return follows(before, charge, after)
 
     monkeypatch.setattr(union, "follows", noted)
     for _ in range(3):

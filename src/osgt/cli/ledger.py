@@ -120,8 +120,8 @@ def budget(
     Example: osgt ledger budget budget.db flights --epsilon 4 --delta 1e-6 --reason "agreed on 3 May"
     """
     with clear_errors(), ledger_at(location) as book:
-        told = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
-        typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {told}.")
+        meaning = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
+        typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {meaning}.")
 
 
 def table(

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -32,9 +31,6 @@ Checks = Literal["none", "some", "all"]
 
 #: The state of a budget with one more charge, or with one less.
 State = FilterState | Planned
-
-#: By so much a figure of another machine may differ, relative.
-_LAST_DIGITS = Fraction(1, 10**6)
 
 #: Charges whose residue is proved again when a process first reads a chain. k forged ones among n are all missed with
 #: a probability of (1 - k/n) to this power.
@@ -74,16 +70,15 @@ class Charged:
     subject: Subject
     token_hash: str
     before: FilterState | None  # the state that it was added to
-    after: FilterState | None  # the state that it left, and the shares by which that was decided
-    shares: Shares | None
+    after: FilterState | None  # the state that it left
 
     @classmethod
-    def of(cls, entry: Entry, before: FilterState | None, shares: Shares | None) -> "Charged":
+    def of(cls, entry: Entry, before: FilterState | None) -> "Charged":
         """Read the charge that an entry holds, without the state that it leaves."""
         values = entry.values
         _check_displayed(entry)
         subject = _read_subject(json.dumps(values["subject"]))
-        return cls(stored_charge(values["charge"]), subject, values["token_hash"], before, None, shares)
+        return cls(stored_charge(values["charge"]), subject, values["token_hash"], before, None)
 
 
 def _check_displayed(entry: Entry) -> None:
@@ -160,12 +155,11 @@ class Account:
         if opening.kind != "open" or opening.sequence != 1:
             raise Fault("it does not begin with its opening")
         with readable(opening):
-            values, state = opening.values, None
+            values = opening.values
             budget, owners = Budget.from_dict(values["budget"]), Owners.from_dict(values["owners"])
-            if budget.shares is not None:
-                state = FilterState.from_dict(values["state"])
-                if checks != "none" and not union.begins(budget.shares, state):
-                    raise _forged(opening.sequence)
+            state = None if budget.shares is None else FilterState.from_dict(values["state"], budget.shares)
+            if state is not None and checks != "none" and not union.begins(state):
+                raise _forged(opening.sequence)
             start = Checkpoint(str(values["dataset"]), 1, opening.hash, budget, state, owners, 0, 0, None)
         return cls(start, is_whole=True, checks=checks)
 
@@ -202,7 +196,7 @@ class Account:
             self._owners = self._declared
             for sequence, one in self.standing.items():
                 if sequence > self._declared_at:
-                    self._owners = self._owners.bound(one.subject)
+                    self._owners = self._owners.learn(one.subject)
         return self._owners
 
     @property
@@ -218,19 +212,20 @@ class Account:
 
     # What may come next
 
+    @property
+    def current(self) -> State:
+        """The state that decides what may come next."""
+        return self.planned if self.state is None else self.state
+
     def state_with(self, charge: Charge) -> State | None:
         """The state with one more charge; None if it does not fit."""
-        if self.lost is not None:
-            return None
-        if self.state is None or self.budget.shares is None:
-            return self.planned.charged(charge)
-        return union.charged(self.state, self.budget.shares, charge)
+        return self.current.try_charge(charge) if self.lost is None else None
 
     def state_without(self, sequence: int) -> FilterState | None:
         """The state without a charge; None where states are not stored."""
-        if self.state is None or self.budget.shares is None:
+        if self.state is None:
             return None
-        return union.cancelled(self.state, self.budget.shares, self.charges[sequence].charge, self._before(sequence))
+        return self.state.without_charge(self.charges[sequence].charge, self._before(sequence))
 
     def _before(self, sequence: int) -> FilterState | None:
         """The state before a charge, if every charge since was cancelled and the budget was not changed."""
@@ -282,9 +277,9 @@ class Account:
         with suppress(Fault, RecursionError), readable(entry):
             state = entry.values.get("state")
             if self.state is not None and state is not None:
-                self.state = FilterState.from_dict(state)
+                self.state = FilterState.from_dict(state, self.state.shares)
             if entry.kind == "charge":
-                self.charges[entry.sequence] = Charged.of(entry, None, None)
+                self.charges[entry.sequence] = Charged.of(entry, None)
                 if self.state is None:
                     self.ends[entry.sequence] = "void"
         self._owners = None
@@ -296,26 +291,29 @@ class Account:
             raise Fault(fault)
 
     def _apply_charge(self, entry: Entry, own: State | None) -> None:
-        new, shares = Charged.of(entry, self.state, self.budget.shares), self.budget.shares
+        new, before = Charged.of(entry, self.state), self.state
         if self.lost is not None:
             self._doubt(f"entry {entry.sequence} charges a budget that counts as spent")
-        if new.before is not None and shares is not None:
-            judge, before = union.follows if self._checks == "all" else union.plausible, new.before
-            self.state = self._read_state(entry, own, lambda after: judge(before, shares, new.charge, after))
-            share = real_number("share", entry.values["share"], positive=False)
-            if self._checks == "all" and abs(union.spent(self.state, shares).share - share) > _LAST_DIGITS:
-                raise _forged(entry.sequence, "it does not leave the share of the budget that it says")
+        if before is not None:
+            judge = union.follows if self._checks == "all" else union.plausible
+            self.state = self._read_state(entry, before.shares, own, lambda after: judge(before, new.charge, after))
+            if self._checks == "all":
+                share = real_number("share", entry.values["share"], positive=False)
+                if abs(self.state.share - share) > union.LAST_DIGITS:
+                    raise _forged(entry.sequence, "it does not leave the share of the budget that it says")
         elif isinstance(own, Planned):
             self._composed, self._pending = own, []
         else:
             self._pending.append(new.charge)
         self.charges[entry.sequence] = replace(new, after=self.state)
         if self._owners is not None:
-            self._owners = self._owners.bound(new.subject)
+            self._owners = self._owners.learn(new.subject)
 
-    def _read_state(self, entry: Entry, own: State | None, is_right: Callable[[FilterState], bool]) -> FilterState:
+    def _read_state(
+        self, entry: Entry, shares: Shares, own: State | None, is_right: Callable[[FilterState], bool]
+    ) -> FilterState:
         """The state that an entry says it leaves, if that can be."""
-        state = FilterState.from_dict(entry.values["state"])
+        state = FilterState.from_dict(entry.values["state"], shares)
         if self._checks != "none" and state != own and not is_right(state):
             raise _forged(entry.sequence)
         return state
@@ -331,9 +329,9 @@ class Account:
             known = sorted({known[int(token(8), 16) % len(known)] for _ in range(SAMPLE)})
         for sequence in known:
             one = self.charges[sequence]
-            if one.before is None or one.after is None or one.shares is None:
+            if one.before is None or one.after is None:
                 continue
-            if not union.follows(one.before, one.shares, one.charge, one.after):
+            if not union.follows(one.before, one.charge, one.after):
                 raise _forged(sequence)
 
     def _apply_end(self, entry: Entry, own: State | None) -> None:
@@ -352,10 +350,13 @@ class Account:
             self.check_plan()
             if hashlib.sha256(str(values.get("token")).encode()).hexdigest() != one.token_hash:
                 self._doubt(f"entry {entry.sequence} cancels charge {sequence}, but not by its owner")
-            state, shares, before = self.state, self.budget.shares, self._before(sequence)
-            if state is not None and shares is not None:
+            state, before = self.state, self._before(sequence)
+            if state is not None:
                 self.state = self._read_state(
-                    entry, own, lambda after: union.follows_cancellation(state, shares, one.charge, before, after)
+                    entry,
+                    state.shares,
+                    own,
+                    lambda after: union.follows_cancellation(state, one.charge, before, after),
                 )
             self._composed, self._owners = None, None
         self.ends[sequence] = entry.kind
@@ -377,17 +378,16 @@ class Account:
         if (budget.composition, budget.selection_share) != (self.budget.composition, self.budget.selection_share):
             raise Fault(f"entry {entry.sequence} changes how releases are added up, which cannot be changed")
         if budget.shares is not None:
-            shares = budget.shares
-            self.state = self._read_state(entry, own, lambda state: self._is_sum(state, shares))
+            self.state = self._read_state(entry, budget.shares, own, self._is_sum)
         self.budget, self.changes = budget, entry.sequence
         self._composed = None
 
-    def _is_sum(self, state: FilterState, shares: Shares) -> bool:
-        """Whether a state is that of all standing charges under new shares; without proofs, whether it can be."""
+    def _is_sum(self, state: FilterState) -> bool:
+        """Whether a state is that of all standing charges under its shares; without proofs, whether it can be."""
         charges = self._standing_charges()
         if self._checks == "all":
-            return _is_same(state, union.add_all(shares, charges))
-        return union.possible_sum(FilterState.start(shares), shares, charges, state)
+            return union.is_same(state, union.add_all(state.shares, charges))
+        return union.possible_sum(FilterState.start(state.shares), charges, state)
 
     def check_plan(self) -> None:
         """Raise Fault if planned charges exceed their budget: checked before charges are cancelled, and at the end."""
@@ -395,28 +395,6 @@ class Account:
             raise Fault(f"the charges up to entry {self.sequence} exceed the budget of their time")
 
 
-def share_used(budget: Budget, state: State) -> float:
-    """The share of a budget that a state uses."""
-    if isinstance(state, Planned):
-        return min(state.figures()[0] / budget.epsilon, 1.0)
-    assert budget.shares is not None
-    return union.spent(state, budget.shares).share
-
-
 def _forged(sequence: int, fault: str = "it does not fit, or does not leave the state that it says") -> Fault:
     """The fault of an entry that was made up."""
     return Fault(f"entry {sequence} was forged: {fault}")
-
-
-def _is_same(state: FilterState, expected: FilterState) -> bool:
-    """Whether a state is the expected one, but for the last digits of another machine."""
-    close = ("renyi", "few", "mu")
-    return replace(state, renyi=expected.renyi, few=expected.few, mu=expected.mu) == expected and all(
-        _is_near(getattr(state, name), getattr(expected, name)) for name in close
-    )
-
-
-def _is_near(stored: Fraction | float | None, expected: Fraction | float | None) -> bool:
-    if stored is None or expected is None:
-        return stored is expected
-    return abs(Fraction(stored) - Fraction(expected)) <= _LAST_DIGITS * Fraction(expected)

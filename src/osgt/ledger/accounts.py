@@ -164,9 +164,9 @@ class Accounts:
                     raise Fault(f"entry {known.sequence} is gone, or was replaced")
             return None, chain.fetch(connection, head)
         if known is None:
-            found = checkpoint.load(*self._places[name])
-            if found and found.name == name and chain.is_there(connection, head, found.sequence, found.hash):
-                known = Account(found, is_whole=False)
+            start = checkpoint.load(*self._places[name])
+            if start and start.name == name and chain.is_there(connection, head, start.sequence, start.hash):
+                known = Account(start, is_whole=False)
         return known, chain.fetch(connection, head, 0 if known is None else known.sequence)
 
     def _check(self, fetch: Callable[[bool], tuple[Account | None, Fetched]], needs: int | None = None) -> Account:

@@ -144,9 +144,7 @@ def void(
         with accounts.lock:
             fetched = accounts.fetch(name)
             _check_can_be_void(fetched, named)
-            last = fetched.entries[-1]
-            # An entry that was added without the head ends the chain, too.
-            end = Head(fetched.head.number, name, last.sequence, last.hash)
+            end = chain.end_of(fetched.head, fetched.entries)
             left_out = [entry for entry in fetched.entries if entry.sequence > fetched.head.sequence]
             values = _without(fetched, end, named, although_settled=although_settled)
             values["reason"] = reason

@@ -5,7 +5,7 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,8 +143,8 @@ class _Replaced:
         try:
             replaced = _fetch_file(target)
         except (DamagedLedgerError, NoLedgerError, TypeError, ValueError):
-            told = f"{target} could not be read, so the backup was not compared with it"
-            return cls({}, is_whole=False, remarks=(told,))
+            remark = f"{target} could not be read, so the backup was not compared with it"
+            return cls({}, is_whole=False, remarks=(remark,))
         except LedgerError as error:
             text = str(error).rstrip(".")
             raise LedgerError(f"{text}. If it is damaged, move it to another name and restore again") from error
@@ -153,21 +153,11 @@ class _Replaced:
                 f"{target} is another ledger than that of the backup, and would be forgotten: check both paths. To "
                 "restore there all the same, move it to another name first"
             )
-        ends = {head.name: _end(replaced, head) for head in replaced.heads}
+        ends = {head.name: chain.end_of(head, replaced.chain_of(head)) for head in replaced.heads}
         if verification.verify(replaced).entries_ok:
             return cls(ends, is_whole=True)
-        told = f"{target} was damaged: of its entries only the numbers were compared with those of the backup"
-        return cls(ends, is_whole=False, remarks=(told,))
-
-
-def _end(snapshot: Snapshot, head: Head) -> Head:
-    """The end of a chain: its head, or a later entry that was added without it."""
-    last = snapshot.chain_of(head)[-1:]
-    return (
-        replace(head, sequence=last[0].sequence, hash=last[0].hash)
-        if last and last[0].sequence > head.sequence
-        else head
-    )
+        remark = f"{target} was damaged: of its entries only the numbers were compared with those of the backup"
+        return cls(ends, is_whole=False, remarks=(remark,))
 
 
 def _compare(backup: Snapshot, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None) -> Restored:
@@ -182,22 +172,22 @@ def _compare(backup: Snapshot, replaced: _Replaced, given: Mapping[str, Mapping[
         return Restored(dict.fromkeys(held, "nobody knows what was charged since the backup"), remarks)
     spent = {}
     for name, head in held.items():
-        chain = {entry.sequence: entry.hash for entry in backup.entries[head.number]}
-        why = _lacking(backup.ledger, head, chain, given.get(name), replaced)
+        hashes = {entry.sequence: entry.hash for entry in backup.chain_of(head)}
+        why = _lacking(backup.ledger, head, hashes, given.get(name), replaced)
         if why is not None:
             spent[name] = why
     return Restored(spent, remarks)
 
 
 def _lacking(
-    ledger: str, held: Head, chain: Mapping[int, str], given: Mapping[str, Any] | None, replaced: _Replaced
+    ledger: str, held: Head, hashes: Mapping[int, str], given: Mapping[str, Any] | None, replaced: _Replaced
 ) -> str | None:
     """Find the reason why a data set of a backup lacks, or may lack, entries; None if it has all that are known of."""
     there, seen = replaced.heads.get(held.name), checkpoint.last_seen(ledger, held.number)
     ends = f"the backup ends at entry {held.sequence}"
     if given is None:
         return "the heads that were given do not name it"
-    if given["sequence"] <= held.sequence and chain[given["sequence"]] != given["hash"]:
+    if given["sequence"] <= held.sequence and hashes[given["sequence"]] != given["hash"]:
         raise ValueError(f"data set {held.name!r}: these heads are not of the ledger that the backup was taken from")
     if max(given["sequence"], there.sequence if there else 0) < held.sequence:
         raise ValueError(f"data set {held.name!r}: these heads are older than the backup; give the latest ones")
@@ -205,9 +195,9 @@ def _lacking(
         return f"{ends}, and the ledger that it replaces went on to entry {there.sequence}"
     if given["sequence"] > held.sequence:
         return f"{ends}, and the heads that were given are of entry {given['sequence']}"
-    if there is not None and replaced.is_whole and chain.get(there.sequence) != there.hash:
+    if there is not None and replaced.is_whole and hashes.get(there.sequence) != there.hash:
         return f"the ledger that it replaces has another entry {there.sequence}"
-    if seen is not None and chain.get(seen.sequence) != seen.hash:
+    if seen is not None and hashes.get(seen.sequence) != seen.hash:
         return f"{ends}, and your processes have seen another entry {seen.sequence}"
     return None
 

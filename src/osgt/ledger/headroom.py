@@ -14,14 +14,13 @@ from typing import Any, Protocol
 from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.joint import profile_of
 from osgt.calibration.search import calibrate_roughly
-from osgt.ledger.account import Account, State, share_used
+from osgt.ledger.account import Account, State
 from osgt.noise import OSGT, Distribution
 from osgt.noise import scaled as larger
 from osgt.noise.arguments import real_number
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 from osgt.privacy.charge import CHOICE_SHARE
 from osgt.privacy.estimate import epsilon_roughly
-from osgt.privacy.filters import union
 from osgt.privacy.filters.budget import Budget
 from osgt.privacy.filters.planned import Planned
 from osgt.privacy.profile import float_above
@@ -46,31 +45,19 @@ class Headroom:
     @classmethod
     def of(cls, account: Account) -> "Headroom":
         """Take the headroom of an account as it is now."""
-        state = account.planned if account.state is None else account.state
-        return cls(account.budget, state, account.releases, account.lost, account.last)
+        return cls(account.budget, account.current, account.releases, account.lost, account.last)
 
     def fits(self, charge: Charge) -> bool:
         """Whether one more charge would be allowed."""
-        if self.lost is not None:
-            return False
-        if isinstance(self.state, Planned):
-            return self.state.charged(charge, quick=True) is not None
-        assert self.budget.shares is not None
-        return union.fits(self.state, self.budget.shares, charge)
+        return self.lost is None and self.state.fits(charge)
 
-    @property
-    def selection(self) -> Fraction:
-        """Σ selection δ."""
-        return self.state.selection
-
-    @property
-    def quota(self) -> float:
-        """The most that Σ selection δ may come to."""
-        return self.budget.delta if self.budget.shares is None else self.budget.shares.selection
+    def how_many(self, charge: Charge, most: int) -> int:
+        """Count how many more releases with this charge fit, one after the other; up to `most`."""
+        return self.state.how_many(charge, most) if self.lost is None else 0
 
     def share(self) -> float:
         """The share of the budget that is used."""
-        return 1.0 if self.lost is not None else share_used(self.budget, self.state)
+        return self.state.share if self.lost is None else 1.0
 
     def figures(self) -> tuple[float, float]:
         """Compute the proved spending: upper bounds on ε at the declared δ and on δ at the declared ε.
@@ -80,46 +67,7 @@ class Headroom:
         """
         if self.lost is not None:
             return self.budget.epsilon, self.budget.delta
-        if isinstance(self.state, Planned):
-            return self.state.figures()
-        if self.releases == 0:
-            return 0.0, 0.0
-        assert self.budget.shares is not None
-        delta = self.budget.delta if union.alive(self.state, self.budget.shares) else 1.0
-        return union.spent(self.state, self.budget.shares).epsilon, delta
-
-
-def how_many(headroom: Headroom, charge: Charge, most: int) -> int:
-    """Count how many more releases with this charge fit, one after the other; up to `most`."""
-    if headroom.lost is not None:
-        return 0
-    if not isinstance(headroom.state, Planned):
-        assert headroom.budget.shares is not None
-        return union.how_many(headroom.state, headroom.budget.shares, charge, most)
-    # In a plan, many equal releases are one with as many times the coordinates. The quick bound comes close.
-    count = _count_quickly(headroom, charge, most)
-    while count < most and headroom.state.charged(_times(charge, count + 1)) is not None:
-        count += 1
-    return count
-
-
-def _count_quickly(headroom: Headroom, charge: Charge, most: int) -> int:
-    """Find a lower bound on the number of releases with this charge that fit into a plan."""
-    low, high = 0, 1
-    while high <= most and headroom.fits(_times(charge, high)):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if headroom.fits(_times(charge, middle)) else (low, middle)
-    return low
-
-
-def _times(charge: Charge, n: int) -> Charge:
-    parts = (NoisyPart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
-    # Rounded up, as the sum of their exact values is compared with the budget.
-    selection = min(math.nextafter(n * charge.selection_delta, 1.0), 1.0 - 2.0**-53) if charge.selection_delta else 0.0
-    return Charge(PrivacyProfile.of(parts), selection)
+        return self.state.figures() if self.releases else (0.0, 0.0)
 
 
 def least_log_factor(headroom: Headroom, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
@@ -161,11 +109,11 @@ def refusal(name: str, headroom: Headroom, charge: Charge, factor: float | None)
     text += f"ε = {_up(spent)} " if spent < math.inf else ""
     text += "if fixed in advance, " if budget.shares is None and headroom.releases else ""
     text += f"in {counted(headroom.releases, 'release')}. "
-    if headroom.selection + Fraction(charge.selection_delta) > Fraction(headroom.quota):
+    selection, quota = headroom.state.selection, headroom.state.quota
+    if selection + Fraction(charge.selection_delta) > Fraction(quota):
         return text + (
-            f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = "
-            f"{_up(headroom.quota)} set aside for that, {_up(float_above(headroom.selection))} is spent. Use public "
-            "keys, or a smaller δ"
+            f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = {_up(quota)} "
+            f"set aside for that, {_up(float_above(selection))} is spent. Use public keys, or a smaller δ"
         )
     asked = float(charge.profile.epsilon(budget.delta))
     text += f"This release asks for ε = {_up(asked)} at that δ; " if asked < math.inf else ""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from osgt.ledger.account import Account, replay, stored_charge
-from osgt.ledger.headroom import Headroom, how_many
+from osgt.ledger.headroom import Headroom
 from osgt.ledger.store.chain import Entry, Fetched, faults_of, many_records, readable
 from osgt.ledger.store.schema import OWNERS_KINDS
 from osgt.privacy import Charge
@@ -40,10 +40,10 @@ class Event:
 def moment(time: object) -> datetime | None:
     """The time of an entry. Times are only told: None if it is not one."""
     try:
-        found = datetime.fromisoformat(str(time))
+        result = datetime.fromisoformat(str(time))
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return result if result.tzinfo is not None else result.replace(tzinfo=UTC)
 
 
 def _event(entry: Entry) -> Event:
@@ -189,7 +189,7 @@ class Spending(Displayed):
             epsilon=epsilon,
             delta=delta,
             share=headroom.share(),
-            selection_delta=float_above(headroom.selection),
+            selection_delta=float_above(headroom.state.selection),
             budget_epsilon=headroom.budget.epsilon,
             budget_delta=headroom.budget.delta,
             composition=headroom.budget.composition,
@@ -204,7 +204,7 @@ class Spending(Displayed):
     def more_like_last(self) -> int | None:
         """The number of further releases like the last one that fit, up to `MOST_COUNTED`; None before the first."""
         last = self.headroom.last
-        return None if last is None else how_many(self.headroom, last, MOST_COUNTED)
+        return None if last is None else self.headroom.how_many(last, MOST_COUNTED)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; None in place of an infinite ε."""

@@ -13,7 +13,7 @@ from osgt.calibration import Part
 from osgt.ledger import changes, copies, verification
 from osgt.ledger.accounts import Accounts
 from osgt.ledger.copies import Restored
-from osgt.ledger.headroom import Headroom, Plannable, Shape, how_many, largest_epsilon
+from osgt.ledger.headroom import Headroom, Plannable, Shape, largest_epsilon
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, overview, read_history
 from osgt.ledger.reservation import NewCharge, Reservation, add_note, check_fits, end_charge
 from osgt.ledger.store import chain, schema
@@ -347,7 +347,7 @@ class Ledger(Displayed):
         """Count how many more releases with this charge fit, one after the other; up to `most`."""
         with self._accounts.lock:
             left = Headroom.of(self._accounts.now(name_of(dataset)))
-        return how_many(left, charge, most)
+        return left.how_many(charge, most)
 
     def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""

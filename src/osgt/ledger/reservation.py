@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
-from osgt.ledger.account import Account, share_used
+from osgt.ledger.account import Account
 from osgt.ledger.accounts import Accounts, Appended
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError
 from osgt.ledger.headroom import Headroom, noise_factor, refusal
@@ -162,7 +162,7 @@ class NewCharge:
             self._refused_by = Headroom.of(account)
             return None
         stored = None if isinstance(state, Planned) else state.to_dict()
-        values = {**self._values, "state": stored, "share": share_used(account.budget, state)}
+        values = {**self._values, "state": stored, "share": state.share}
         return chain.append(connection, head, "charge", values, actor=self.actor), state
 
     def _find(self, account: Account) -> int | None:
@@ -224,8 +224,9 @@ def end_charge(
         if known == kind:
             return None  # an earlier attempt was committed, though its answer was lost
         if known is not None:
-            told = "the owner has declared that it released nothing. If it did, tell the owner" * (known == "void")
-            raise ValueError(f"the charge {sequence} of data set {name!r} already has its end: {told or known}")
+            void = "the owner has declared that it released nothing. If it did, tell the owner"
+            end = void if known == "void" else known
+            raise ValueError(f"the charge {sequence} of data set {name!r} already has its end: {end}")
         if kind != "cancel":
             return chain.append(connection, head, kind, values, actor=actor, refers_to=sequence), None
         if _hash(str(values["token"])) != account.charges[sequence].token_hash:

@@ -274,19 +274,19 @@ class Database:
     def _check_file(self, *, create: bool) -> None:
         """The file must be there, and the same as before: charges to one that was moved away would be lost."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            found = None
+            status = None
         except OSError as error:
             raise LedgerError(f"the ledger {self.name} cannot be reached: {error.strerror}") from None
-        if found is None and self._file is None:
+        if status is None and self._file is None:
             if create:
                 return
             raise NoLedgerError(
                 f"there is no ledger at {self.name}: check the path, or make one by opening a data set in it "
                 "(Ledger.open, `osgt ledger open`)"
             )
-        now = None if found is None else (found.st_dev, found.st_ino)
+        now = None if status is None else (status.st_dev, status.st_ino)
         if self._file is None:
             self._file = now
         elif now != self._file:
