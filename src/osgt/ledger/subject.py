@@ -252,8 +252,8 @@ class Owners:
         return (self.tables[at].unit if at is not None else None) or self.unit
 
     def _place(self, table: Table) -> int | None:
-        named = [i for i, known in enumerate(self.tables) if known.name == table.name and known.matches(table)]
         alike = [i for i, known in enumerate(self.tables) if known.matches(table)]
+        named = [i for i in alike if self.tables[i].name == table.name]
         return next(iter(named or alike), None)
 
     def _check_table(self, dataset: str, subject: Subject) -> None:
