@@ -4,14 +4,14 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import ways
 from stands import STANDS
 from stands.spark import spark_session
 
 # No test depends on how fast the machine is.
-settings.register_profile("any speed", deadline=None)
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same every time", settings.get_profile("any speed"), derandomize=True)
 settings.load_profile("same every time" if os.environ.get("CI") else "any speed")
 
