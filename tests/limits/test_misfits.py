@@ -90,7 +90,7 @@ def test_one_unit_moves_each_histogram_by_one_at_most(put):
     measured, whole = exact(asked(put(rows)))
     parts = measured.parts("add_remove")
     assert {parts[name].moves for name in measured.names_of_misfits} == {((SCALE, 1),)}
-    for person in ("99", "0", "7"):
+    for person in ("99", "7"):
         _, less = exact(asked(put([row for row in rows if row[0] != person], name="less.csv")))
         for name in measured.names_of_misfits:
             moved = whole[name] - less[name]
