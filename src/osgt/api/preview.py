@@ -35,7 +35,7 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class Cut:
-    """What a limit cuts off: of the rows, of the units in groups or of a sum, and of how many units."""
+    """The loss to a limit: of the rows, of the units in groups or of a sum, and of how many units."""
 
     limit: float
     number: float

@@ -1,4 +1,4 @@
-"""What the limits of a release cut off, measured in the release itself: shares with intervals, in words and figures.
+"""The shares that the limits of a release cut off, measured in the release itself: with intervals, in words and figures.
 
 The engine adds up, in steps, what the limits cut off and what they keep. Of a unit with N rows, of which each is worth
 w steps less than it would be without the limit, N·w steps were cut off, or 3K if that is less: each row counts at most
@@ -215,7 +215,7 @@ class Share:
 
 
 def _missing(noisy: Integers, law: IntegerDistribution) -> float:
-    """What was cut off, and as much again as its noise is on average, in parts of what was kept; 0 if that is noise.
+    """The part that was cut off, and as much again as its noise is on average, of what was kept; 0 if that is noise.
 
     A group's part of what was cut off is taken to be about its part of the table.
     """
