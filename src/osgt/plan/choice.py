@@ -18,7 +18,7 @@ from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.profile import NoisyPart
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import Groups
-from osgt.query.open_limits import Limit, OpenLimit, open_limits
+from osgt.query.open_limits import ANY_LIMIT, Limit, OpenLimit, open_limits
 from osgt.support.errors import ArgumentError
 
 #: Values are looked at in steps of this, and limits on them reach from 0.01 to a thousand million.
@@ -43,8 +43,10 @@ def ladders_of(limit: OpenLimit, groups: Groups) -> tuple[Ladder, ...]:
     if limit.column is not None:
         limits = _round_numbers(*_VALUE_STEPS)
     else:
-        known = groups.public_group_count if limit.argument == "max_groups" else None
-        limits = _round_numbers(1, min(known or LARGEST_ROWS, LARGEST_ROWS))
+        most = LARGEST_ROWS
+        if limit.argument == "max_groups":
+            most = min(groups.public_group_count or ANY_LIMIT, ANY_LIMIT)
+        limits = _round_numbers(1, most)
     around = Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
     if limit.argument != "bounds":
         return (around,)
