@@ -12,7 +12,7 @@ from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT
-from osgt.plan.selection import shown_size, threshold
+from osgt.plan.selection import select, shown_size
 from osgt.query.measures import Rows, Units
 from osgt.release.measuring import noisy_numbers
 
@@ -40,11 +40,11 @@ def chance_alone(law, tau):
 class TestSizes:
     def test_the_threshold_is_the_least_for_a_chance(self, law):
         for chance in (1e-2, 1e-9, 1e-15):
-            tau = threshold(law, 1, chance)
+            tau = select(law, 1, 1, chance, in_all=False).threshold
             assert chance_alone(law, tau) <= chance < chance_alone(law, tau - 1)
 
     def test_the_size_that_is_nearly_always_shown(self, law):
-        tau = threshold(law, 1, 1e-8)
+        tau = select(law, 1, 1, 1e-8, in_all=False).threshold
         size = shown_size(law, tau, 0.99)
         # P[size + Y ≥ τ], and the same for one unit less
         assert law.sf(tau - size - 1) >= 0.99 > law.sf(tau - size)
