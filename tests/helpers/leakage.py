@@ -89,7 +89,9 @@ def delta_of(plan, one, other, epsilon):
         law, tau = plan.laws[plan.selector], plan.selection.threshold
         counts = one.numbers[plan.selector], other.numbers[plan.selector]
         alone = [float(law.cdf(tau - 1 - int(counts[0][first[key]][0]))) for key in first.keys() - second.keys()]
-        hidden_in_other = [float(law.cdf(tau - 1 - int(counts[1][second[key]][0]))) for key in second.keys() - first.keys()]
+        hidden_in_other = [
+            float(law.cdf(tau - 1 - int(counts[1][second[key]][0]))) for key in second.keys() - first.keys()
+        ]
     for name, (law, _) in plan.noise.extra_noise.items():
         pairs = zip(one.left_out[name].ravel(), other.left_out[name].ravel(), strict=True)
         moves += [(law, int(a) - int(b)) for a, b in pairs]
@@ -115,7 +117,10 @@ def too_far(plans, ones, others, neighbours):
     wrong = []
     for plan, one, other in zip(plans, ones, others, strict=True):
         first, second = ({_key(row): i for i, row in enumerate(each.keys.to_pylist())} for each in (one, other))
-        pairs = [(m, p, one.numbers[m], other.numbers[m], m.for_table or plan.selector is None) for m, p in plan.parts.items()]
+        pairs = [
+            (m, p, one.numbers[m], other.numbers[m], m.for_table or plan.selector is None)
+            for m, p in plan.parts.items()
+        ]
         for name, (_, part) in plan.noise.extra_noise.items():
             pairs.append((name, part, one.left_out[name], other.left_out[name], True))
         for what, part, mine, theirs, in_place in pairs:

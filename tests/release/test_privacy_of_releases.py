@@ -23,14 +23,23 @@ from stands import STANDS
 
 EPSILON, DELTA = 1.0, 1e-2
 TOWNS, MONTHS = ["a", "b", "c", "d"], [1, 2, 3]
-SCHEMA = pa.schema([(UNIT, pa.string()), ("town", pa.string()), ("month", pa.int64()), ("fare", pa.float64()), (ROW, pa.int64())])
+SCHEMA = pa.schema(
+    [(UNIT, pa.string()), ("town", pa.string()), ("month", pa.int64()), ("fare", pa.float64()), (ROW, pa.int64())]
+)
 
 
 def made_rows(rng, units=8):
     rows = []
     for person in range(units):
         for _ in range(rng.choice([1, 2, 9])):
-            rows.append((f"p{person}", rng.choice([*TOWNS, "e", None]), rng.choice(MONTHS), rng.choice([None, -40.0, 0.5, 7.25, 90.0])))
+            rows.append(
+                (
+                    f"p{person}",
+                    rng.choice([*TOWNS, "e", None]),
+                    rng.choice(MONTHS),
+                    rng.choice([None, -40.0, 0.5, 7.25, 90.0]),
+                )
+            )
     return rows
 
 
@@ -109,7 +118,10 @@ def problems(put, seed, change=lambda plan: plan):
     neighbours = rng.choice(["add_remove", "change_one"])
     others, mine = made_rows(rng), adversary(rng)
     instead = adversary(rng) if neighbours == "change_one" else []
-    answers = [exact(put, rows, lambda data: made_query(seed, data), seed, neighbours) for rows in (others + mine, others + instead)]
+    answers = [
+        exact(put, rows, lambda data: made_query(seed, data), seed, neighbours)
+        for rows in (others + mine, others + instead)
+    ]
     plan = answers[0][0]
     plans, one, other = change(plan).blocks, answers[0][1], answers[1][1]
     wrong = leakage.too_far(plans, one, other, neighbours)
@@ -161,7 +173,10 @@ def heavy_units_overlooked():
     totals = worth.unit_totals
 
     def unit_totals(groups, measures, values):
-        return {name: (lambda rows, m=limit: rows.count() * 0 + m, limit) for name, (_, limit) in totals(groups, measures, values).items()}
+        return {
+            name: (lambda rows, m=limit: rows.count() * 0 + m, limit)
+            for name, (_, limit) in totals(groups, measures, values).items()
+        }
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_sums, "unit_totals", unit_totals)

@@ -88,7 +88,9 @@ class LeftOutMeasures:
         """The sensitivity of each pair of numbers: all have one sign, so units that are exchanged do not add up."""
         exchanges = 1 if neighbours == "add_remove" else 2
         own = 1 if self.groups.each_row else STEPS
-        in_all = own * (1 if self.groups.each_row or self.groups.max_rows is not None else self.groups.max_groups_per_unit)
+        in_all = own * (
+            1 if self.groups.each_row or self.groups.max_rows is not None else self.groups.max_groups_per_unit
+        )
         result = dict.fromkeys(self.things, Part((MOST_CUT_OFF + 1) * STEPS, exchanges))
         result |= dict.fromkeys(self.outside, Part(in_all, exchanges, _LIGHT))
         return result | dict.fromkeys(self.names_of_misfits, Part(own, exchanges, _LIGHT))
