@@ -47,20 +47,20 @@ def moved(before, after, measures):
 def beyond_part(before, after, groups, measures, neighbours):
     """What moved further or in more groups than `Groups.moves` says, in words; empty if the claim holds."""
     wrong = []
-    for measure, steps in moved(before, after, measures):
+    for measure, moves in moved(before, after, measures):
         [(shift, coordinates)] = groups.sensitivity(measure, neighbours)
-        far = {group: sum(map(abs, each)) for group, each in steps.items()}
-        largest = max((abs(step) for each in steps.values() for step in each), default=0)
+        far = {group: sum(map(abs, each)) for group, each in moves.items()}
+        largest = max((abs(step) for each in moves.values() for step in each), default=0)
         # The bins of a group move together by what one number may move; an exchange is a removal and an addition.
         exchanges = 1 if neighbours == "add_remove" else 2
         within_group = shift * (exchanges if measure.numbers > 1 else 1)
         if largest > shift or max(far.values(), default=0) > within_group:
-            wrong.append(f"{measure} moved by {steps}, its shift is {shift}")
+            wrong.append(f"{measure} moved by {moves}, its shift is {shift}")
         # Under a limit on all rows, the numbers of all groups together move by what one may move, for each exchange.
         if sum(far.values()) > shift * (
             coordinates if not groups.limits_in_all(measure) else min(coordinates, exchanges)
         ):
-            wrong.append(f"{measure} moved by {steps} in all, {coordinates} times {shift} at most")
+            wrong.append(f"{measure} moved by {moves} in all, {coordinates} times {shift} at most")
         public_rows = groups.shows_all and groups.limits_in_all(measure)
         if not public_rows and len(far) > exchanges * groups.max_groups_per_unit:
             wrong.append(f"{measure} moved in {len(far)} groups, {exchanges * groups.max_groups_per_unit} at most")
@@ -230,7 +230,7 @@ def test_no_table_breaks_the_claim(compiled, others, mine, instead, bounds):
 
 
 def test_the_claim_is_tight():
-    """The check has power: a unit with a step too many, in one group or in all together, or a group too many is seen."""
+    """The check has power: a step too many, in one group or in all together, or a group too many is seen."""
     k = plain_tables.STEPS
     grid = ValueGrid("integer", 1, -5, 10)
     measures = [Units(), Rows(), Values("v"), ClippedSum("v", grid), Bins("v", (0, 1, 2))]

@@ -1,4 +1,4 @@
-"""Numbers whose rows are weighted are fractions: fixed-point sums against exact ones, and ends that are rounded outward."""
+"""Numbers whose rows are weighted are fractions: fixed-point sums against exact ones, and ends rounded outward."""
 
 import math
 from fractions import Fraction

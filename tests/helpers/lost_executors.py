@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from engines import ROW, UNIT, fetched_queries, sums
+from engines import UNIT, fetched_queries, sums
 from osgt import Dataset, Ledger
 from osgt.data.engines.spark import sessions
 from osgt.query.measures import Rows, Units

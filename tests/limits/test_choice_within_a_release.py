@@ -23,12 +23,11 @@ TOWNS = ["a", "b", "c", "d", "e"]
 
 def made(units=600, seed=1):
     rng = random.Random(seed)
-    rows = [
+    return [
         (f"p{i}", rng.choice(TOWNS), round(rng.lognormvariate(2, 1), 2))
         for i in range(units)
         for _ in range(min(int(rng.paretovariate(1.2)), 40))
     ]
-    return rows
 
 
 def data_of(rows, **options):
@@ -59,7 +58,7 @@ def costs_of(histogram, limits, noise, epsilon, target, exponent):
 @pytest.mark.parametrize("neighbours", ["add_remove", "change_one"])
 @pytest.mark.parametrize("limit", ["max_rows", "max_total"])
 def test_the_draw_and_the_release_together(neighbours, limit):
-    """Σ over limits of P[limit]·δ(ε - log P/P') is at most δ, both ways; the limits that are likely are gone through."""
+    """Σ over limits of P[limit]·δ(ε - log P/P') is at most δ, both ways, over the limits that are likely."""
     epsilon, delta = 1.0, 1e-3
     rows = made()
     heavy = rows + [("x", "a", 50.0)] * 30
@@ -175,5 +174,5 @@ class TestRelease:
         choice = choice_of(draws_of([data.group_by("town", public_keys=TOWNS).count()]), 1.0, None)
         assert choice.counting_epsilon > 0
         assert choice.epsilon == pytest.approx(0.17)
-        with pytest.raises(publish.TooFewUnitsError, match="Give max_rows. The charge stands"):
+        with pytest.raises(publish.TooFewUnitsError, match="Give max_rows"):
             data.group_by("town", public_keys=TOWNS).count().release(1, 1e-6)
