@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from osgt import Ledger
 from osgt.cli import app
 
-PATIENTS = 1500
+PATIENTS = 6000  # so many that noise changes no limit
 
 
 def run(*arguments):
@@ -53,8 +53,9 @@ def test_a_query_file_with_open_bounds_is_completed_and_released(folder):
     assert found["data"]["source"] == "v.parquet"
     assert found["report"] == {"title": "Days in bed", "labels": {"days_sum": "Days"}}
     low, high = found["aggregates"][1]["bounds"]
-    assert low == 0
-    assert 20 <= high <= 40
+    assert low <= 0
+    assert high >= 20
+    assert f" to {high:g}." in " ".join(result.stdout.split())
     assert (folder / "c.svg").stat().st_size > 1000
     assert run("release", "--query", saved).exit_code == 0
 

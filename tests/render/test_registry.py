@@ -125,7 +125,7 @@ def test_a_release(release):
     datetime.date.fromisoformat(deployment["basic"]["publication_date"])
     before = deployment["implementation"]["preprocessing_and_hyperparameter_tuning"]
     assert "A user in more than 1 group is counted in one of them, chosen at random." in before
-    assert "A user with more than 2 rows in a group is counted with 2 of them, chosen at random." in before
+    assert "A user counts as at most 2 rows in a group: of one with more, each row counts less." in before
     assert "Values of fare below 0 or above 50 count as the nearer of these." in before
     assert "fare > 1" in before
     threshold = f"at least {release.plan.threshold:,}. A group of {release.plan.shown_size:,} is published 99 %"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from osgt.api.choose import choose_alone
 from osgt.api.preview import PublicationPreview
 from osgt.api.publish import check_release, make_release
 from osgt.api.query import Query
@@ -18,6 +19,7 @@ from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
 from osgt.plan.publication import PublicationPlan
+from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
 from osgt.query.open_limits import Limit, OpenLimit, with_any_limits
 from osgt.release.measuring import Presentation
@@ -47,7 +49,7 @@ class Block:
         query = with_any_limits(self.query)
         asked = query.asked(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
-        return replace(asked, planning=asked.planning.with_share(share))
+        return replace(asked, planning=asked.planning.with_share(share), open_limits=self.query.open_limits)
 
 
 class Publication:
@@ -158,10 +160,26 @@ class Publication:
         """Make the plans of tables out of those of their blocks."""
         block_of = {name: i for i, block in enumerate(self.blocks) for name in block.names}
         tables = {
-            name: replace(plans[block_of[name]], aggregates=query.aggregates, limit_notes=tuple(query.limit_notes()))
+            name: replace(
+                plans[block_of[name]],
+                aggregates=query.aggregates,
+                limit_notes=tuple(query.limit_notes()),
+                open_limits=query.open_limits,
+            )
             for name, query in self.tables.items()
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
+
+    def choose_limits(
+        self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
+    ) -> "Publication":
+        """Choose the limits that are open in tables, by themselves; arguments as for a query."""
+
+        def plan_of(budget: float, choice: LimitChoice) -> PublicationPlan:
+            asked = [block.asked(0.95, "interval", "osgt", measure_left_out=True) for block in self.blocks]
+            return self._plan_of_tables(make_plans(asked, budget, release_delta), choice)
+
+        return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
     def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Publication":
         """Give the tables limits that were chosen for those that are open."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+from osgt.api.choose import choose_alone
 from osgt.api.preview import Preview, make_preview
 from osgt.api.publish import check_release, make_release
 from osgt.api.release import Release, checked_texts
@@ -18,6 +19,7 @@ from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.inputs import Planning
 from osgt.plan.joint import JointPlanning
 from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
+from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates import Aggregate, Column, Methods
 from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits, with_limits
@@ -84,7 +86,7 @@ class Query(Methods):
         if (epsilon is None) == (interval is None):
             raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
 
-        asked = with_any_limits(self).asked(confidence, objective, family, measure_left_out=measure_left_out)
+        asked = self._asked_with_any_limits(confidence, objective, family, measure_left_out=measure_left_out)
 
         def plan_at(budget: float) -> Plan:
             key = budget, delta, confidence, objective, asked.planning.family.name, measure_left_out
@@ -94,6 +96,12 @@ class Query(Methods):
 
         if epsilon is None:
             target = real_number("interval", interval, positive=True)
+            if self.open_limits:
+                raise ArgumentError(
+                    "interval: how wide it is depends on limits that are open. Give epsilon, or "
+                    + " and ".join(limit.words for limit in self.open_limits),
+                    argument="interval",
+                )
             first = plan_at(1.0)  # refuses what is wrong with the rest
             chosen = _chosen(first.columns, column)
             width = first.columns[chosen].half_width or target  # about inversely proportional to ε
@@ -106,6 +114,11 @@ class Query(Methods):
         """Gather the input of a plan."""
         left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
         return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
+
+    def _asked_with_any_limits(self, *arguments: Any, measure_left_out: bool) -> Asked:
+        """Gather the input of a plan; limits stand in for those that are open."""
+        asked = with_any_limits(self).asked(*arguments, measure_left_out=measure_left_out)
+        return replace(asked, limit_notes=tuple(self.limit_notes()), open_limits=self.open_limits)
 
     def planning(
         self, confidence: float = 0.95, objective: Objective = "interval", family: str | Family = "osgt"
@@ -171,6 +184,30 @@ class Query(Methods):
     def choice(self, epsilon: float) -> LimitChoice | None:
         """The choice of limits that a release at this ε begins with; None if all are given."""
         return choice_of(draws_of([self]), epsilon, self.dataset.units)
+
+    def choose_limits(
+        self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
+    ) -> "Query":
+        """Choose the limits that are open, by themselves: the query with all its limits, for any number of releases.
+
+        A release that finds limits open chooses them itself, within its own budget. This is for whoever wants to see
+        them first, or to use them more than once. It is private and is charged to the ledger, with δ = 0.
+
+        Parameters
+        ----------
+        epsilon
+            The ε of the choice.
+        release_epsilon, release_delta
+            The budget of the release that follows: with less noise, larger limits are better. If not given, ten times
+            `epsilon`, and a δ that is usual.
+        """
+
+        def plan_of(budget: float, choice: LimitChoice) -> Plan:
+            asked = self._asked_with_any_limits(0.95, "interval", "osgt", measure_left_out=True)
+            [plan] = make_plans([asked], budget, release_delta)
+            return replace(plan, choice=choice)
+
+        return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
     def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Query":
         """Give the query limits that were chosen for those that are open."""
@@ -238,8 +275,20 @@ class Query(Methods):
                         argument="name",
                     )
         query = replace(self, aggregates=(*self.aggregates, aggregate))
+        self._check_groups(aggregate)
         with_any_limits(query).planning().checked()
         return query
+
+    def _check_groups(self, aggregate: Aggregate) -> None:
+        """Raise where units are counted, or lengths limited, in groups of which a unit may be in any number."""
+        groups = self.groups
+        unlimited = not groups.shows_all and groups.max_groups is None and not groups.each_row
+        if unlimited and (groups.max_length is not None or any(measure.per_unit for measure in aggregate.measures)):
+            raise ArgumentError(
+                f"max_groups must be given for {aggregate.kind} where groups are chosen by their size; or give "
+                "public_keys",
+                argument="max_groups",
+            )
 
     def limit_notes(self) -> list[str]:
         """Say what each bound can cut off."""
@@ -248,7 +297,7 @@ class Query(Methods):
         if self.dataset.filters:
             cuts.append("rows that where(…) leaves out are ignored")
         counts_units = any(measure.per_unit for aggregate in self.aggregates for measure in aggregate.measures)
-        if not self.groups.each_row:
+        if not self.groups.each_row and (self.groups.limits or not self.open_limits):
             cuts += map(wording.as_clause, wording.limits(self.groups, unit, counts_units=counts_units))
         cuts += [
             limits.words for aggregate in self.aggregates if not aggregate.open_limit for limits in aggregate.limits

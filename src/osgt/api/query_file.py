@@ -17,12 +17,17 @@ from osgt.data.types import UndeclaredTypeError
 from osgt.plan.plan import AnyPlan
 from osgt.query.about import About
 from osgt.query.aggregates import AGGREGATES
+from osgt.query.aggregates.base import QuerySpec
 from osgt.query.aggregates.kinds import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
 from osgt.release.measuring import Presentation
 from osgt.render.published import SUFFIXES, check_writable, out_key, with_descriptions
 from osgt.support.errors import ArgumentTypeError
 from osgt.support.files import Target
+
+#: The limits of [groups], and those of an aggregate: one of the two.
+_GROUP_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
+_VALUE_LIMITS = ("bounds", "max_total")
 
 #: Keys of [data] that are no arguments of `Dataset`.
 _APART = ("derive", "where", "ledger", "dataset")
@@ -34,14 +39,6 @@ def build_query(file: QueryFile, ledger: Any = None) -> Query | Publication:
         return _build_publication(file, ledger) if file.table else _build_one(file, ledger)
 
 
-def build_single_query(file: QueryFile, ledger: Any = None) -> Query:
-    """Build the query of a file that has one table."""
-    if file.table:
-        raise ValueError("this is for one table: give a query file with [groups] and [[aggregates]], no [[table]]")
-    with _declarable():
-        return _build_one(file, ledger)
-
-
 def add_groups(dataset: Dataset, groups: GroupsTable, aggregates: list[Arguments]) -> Query:
     """Ask for the groups and aggregates of a file."""
     given = groups.given()
@@ -51,6 +48,38 @@ def add_groups(dataset: Dataset, groups: GroupsTable, aggregates: list[Arguments
         arguments = aggregate.given()
         query = AGGREGATES[arguments.pop("kind")].method(query, **arguments)
     return query
+
+
+def fill_limits(file: QueryFile, queries: Mapping[str, QuerySpec]) -> QueryFile:
+    """Write the limits that were chosen for the query of each table into their file, where that leaves them open."""
+    if not file.table:
+        return file.model_copy(update=_filled(file.groups, file.aggregates, queries[""]))
+    tables = [
+        table.model_copy(update=_filled(table.groups, table.aggregates, queries[table.name])) for table in file.table
+    ]
+    return file.model_copy(update={"table": tables})
+
+
+def _filled(groups: GroupsTable, aggregates: list[Arguments], query: QuerySpec) -> dict[str, Any]:
+    given, filled = groups.given(), []
+    rows = () if "max_rows_per_group" in given else ("max_rows",)
+    limits = {name: size for name, size in query.groups.limits.items() if name in (*rows, "max_groups")}
+    for arguments, aggregate in zip(aggregates, query.aggregates, strict=True):
+        is_given = any(name in arguments.given() for name in _VALUE_LIMITS)
+        values = {name: value for name, value in aggregate.arguments().items() if name in _VALUE_LIMITS}
+        filled.append(arguments if is_given else arguments.model_copy(update=values))
+    return {"groups": groups.model_copy(update=limits | given), "aggregates": filled}
+
+
+def reopen_limits(file: QueryFile) -> QueryFile:
+    """Leave the limits on rows and groups out of a file, so that its release chooses them."""
+
+    def reopened(groups: GroupsTable) -> GroupsTable:
+        given = {name: value for name, value in groups.given().items() if name not in _GROUP_LIMITS}
+        return GroupsTable.model_validate(given)
+
+    tables = [table.model_copy(update={"groups": reopened(table.groups)}) for table in file.table]
+    return file.model_copy(update={"table": tables} if tables else {"groups": reopened(file.groups)})
 
 
 def add_conditions(dataset: Dataset, conditions: str | list[str] | None) -> Dataset:

@@ -51,8 +51,8 @@ def audit(
     Parameters
     ----------
     target
-        A query, a `Publication`, a `Mechanism`, or any function `mechanism(data) -> numbers`. Of a query whose bounds
-        are not all given, the suggestion of bounds is audited.
+        A query, a `Publication`, a `Mechanism`, or any function `mechanism(data) -> numbers`. Of a query whose limits
+        are not all given, their choice is audited too.
     epsilon, delta
         The promise that is audited. A `Mechanism` knows its own.
     data, neighbour

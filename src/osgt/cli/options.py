@@ -100,6 +100,7 @@ _TYPED = {
     "report": _FILE,
     "title": Typed("TEXT", note="A query file can also name the publisher, labels and more."),
     "objective": Typed("OBJECTIVE"),
+    "intervals": Typed("KIND"),
 }
 
 #: Options that are no keys of a query file, after the key that they belong to.
@@ -285,7 +286,7 @@ class Asked:
                 if key not in data:
                     raise ValueError(f"{option} must be given")
             if not aggregates:
-                raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN:LOW:HIGH, …")
+                raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN, …")
             return query_file_of({**parts, "aggregates": aggregates})
         for key in ("types", "derive"):
             if key in parts.get("data", {}):

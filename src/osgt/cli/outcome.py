@@ -37,11 +37,12 @@ def charging(show: str | None) -> Iterator[None]:
 
     `show` is the command that shows the ledger; None if there is none.
     """
+    from osgt.release.limits import TooFewUnitsError  # noqa: PLC0415 - the extra "tables"
     from osgt.release.measuring import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
 
     try:
         yield
-    except NothingReleasedError as error:
+    except (NothingReleasedError, TooFewUnitsError) as error:
         raise _nothing(str(error)) from None
     except KeyboardInterrupt:
         if show is None:

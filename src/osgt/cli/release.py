@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from osgt.cli.plan import print_plan
 from osgt.cli.shared import QueryPath, clear_errors, command_target, progress, saved, say, terminal, warn
 from osgt.facts import wording
 from osgt.support.errors import ArgumentError
-from osgt.support.files import Target, written_together
+from osgt.support.files import Target, words_of, written_together
 from osgt.support.numbers import counted
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def release(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write all that was asked for as a query file, to repeat it with --query: .toml.",
+            help="Write all that was asked for as a query file, with the limits that were chosen, to repeat it with "
+            "--query: .toml.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -81,8 +83,10 @@ def release(
 ) -> None:
     """Publish a private table: charge the budget, read the data once, add the least noise that it allows.
 
-    Example: osgt release flights.parquet --unit tailnum --by dest --by month --count --sum distance:0:5000
-    --max-groups 8 --max-rows-per-group 3 --epsilon 1 --delta 1e-8 --out release.parquet --report release.html
+    Example: osgt release flights.parquet --unit tailnum --units 4000 --by dest --by month --count --sum distance
+    --epsilon 1 --delta 1e-8 --out release.parquet --report release.html
+
+    Limits that are not given (--max-rows, --max-groups, the total of --sum) are chosen privately, within this budget.
 
     Exit codes: 0 the table is out; 2 refused, and nothing was charged; 3 nothing came out, and the budget was charged
     or may have been; 4 the table is made, but it is kept elsewhere or the ledger could not be told (the message says
@@ -93,14 +97,26 @@ def release(
         from osgt.api.query_file import files_used  # noqa: PLC0415 - the extra "tables"
 
         targets = _targets(file, overwrite=overwrite, query_file=query)
-        with saved(file, save_query, apart=files_used(file, query), overwrite=overwrite):
+        with saved("--save-query", file, save_query, apart=files_used(file, query), overwrite=overwrite) as save:
             published, about = _run(file, targets, dry=dry, as_json=as_json)
+            if published is not None:
+                _save_limits(save, file, published)
         if published is not None:
             made = published.release
             outcome.finish(published, lambda: release_text(made, file, about, as_json=as_json))
             warn(made.data_warnings)
         if save_query is not None and not as_json:
             typer.echo(f"Query file: {save_query}")
+
+
+def _save_limits(save: Callable[["QueryFile"], None], file: "QueryFile", published: "Outcome") -> None:
+    """Write the limits that the release has chosen into the query file; the release is out, even if that fails."""
+    from osgt.api.query_file import fill_limits  # noqa: PLC0415 - the extra "tables"
+
+    try:
+        save(fill_limits(file, {name: table.query for name, table in published.release.tables.items()}))
+    except OSError as error:
+        warn([f"The limits that were chosen could not be written into the query file: {words_of(error)}."])
 
 
 def _run(file: "QueryFile", targets: dict[str, Target], *, dry: bool, as_json: bool) -> "tuple[Outcome | None, About]":
@@ -141,7 +157,7 @@ def _publish(request: "Request") -> "Outcome":
 
     query, data = request.query, request.query.dataset
     show = None if data.ledger is None else shlex.join(["osgt", "ledger", "show", data.ledger.name, str(data.dataset)])
-    title = f"{data.table.get_backend().name}: bounding and adding up, then noise of ε = {request.plan.epsilon:g}"
+    title = f"{data.table.get_backend().name}: adding up within limits, then noise of ε = {request.plan.epsilon:g}"
     try:
         with outcome.charging(show), ExitStack() as bar:
 

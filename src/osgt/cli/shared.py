@@ -1,7 +1,7 @@
 """The common parts of the commands: options, messages, files, pictures and the bar while an engine works."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,20 +138,29 @@ def progress(query: "AnyQuery", title: str) -> Iterator[None]:
 
 
 @contextmanager
-def saved(file: "QueryFile", path: Path | None, *, apart: list[str], overwrite: bool) -> Iterator[None]:
-    """Write the query file once what happens inside has succeeded; that it can be written is checked before."""
+def saved(
+    option: str, file: "QueryFile", path: Path | None, *, apart: list[str], overwrite: bool
+) -> Iterator[Callable[["QueryFile"], None]]:
+    """Write the query file once what happens inside has succeeded; that it can be written is checked before.
+
+    Inside, it can be replaced by another one, with limits that were chosen.
+    """
     if path is None:
-        yield
+        yield lambda other: None
         return
     for key, location in (("source", file.data.source), ("ledger", file.data.ledger)):
         if location is not None and holds_secret(location):
             raise ValueError(
-                f"--save-query would write the user and password of the {key} into the file: leave them out of the "
+                f"{option} would write the user and password of the {key} into the file: leave them out of the "
                 "URL and keep them in ~/.pgpass and PGUSER"
             )
     from osgt.query.file.text import query_file_text  # noqa: PLC0415 - the extra "tables"
 
-    target = command_target("--save-query", path, overwrite=overwrite, suffixes=(".toml",), apart=apart)
+    target = command_target(option, path, overwrite=overwrite, suffixes=(".toml",), apart=apart)
     with written(target) as place:
-        place.write_text(query_file_text(file.given(), path.parent), encoding="utf-8")
-        yield
+
+        def replace(other: "QueryFile") -> None:
+            place.write_text(query_file_text(other.given(), path.parent), encoding="utf-8")
+
+        replace(file)
+        yield replace

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from osgt.facts import wording
-from osgt.plan.plan import SHOWN, AnyPlan, Plan
+from osgt.plan.plan import HANDFUL, SHOWN, AnyPlan, Plan
 from osgt.query.about import About
 from osgt.query.aggregates import AGGREGATES, Aggregate
 from osgt.query.aggregates.base import Column, QuerySpec
@@ -180,6 +180,56 @@ def width(column: Column) -> str:
     return f"{half_width(number)}{where}"
 
 
+#: Where a limit on values is open: what widths are told in multiples of, and its power.
+_IN_LIMITS = {
+    "sum": ("max_total", 1),
+    "mean": ("the largest value", 1),
+    "variance": ("the square of the largest value", 2),
+}
+
+
+def widths_at_limits(plan: Plan) -> dict[str, list[str]]:
+    """The half-widths of each column at a handful of limits in place of those that are open.
+
+    Those of a column whose limit on values is open are multiples of that. Where groups are chosen by their size, the
+    least noisy number of one that is shown comes last.
+    """
+    plans = [plan.at_limit(size) for size in HANDFUL]
+    lines = {}
+    owners: list[Any] = [aggregate for aggregate in plan.aggregates for _ in aggregate.names]
+    for i, (owner, column) in enumerate(zip(owners, plan.columns, strict=True)):
+        name, scale = column.name, 1.0
+        if owner.open_limit is not None:
+            in_what, power = _IN_LIMITS[owner.kind]
+            name, scale = f"{name}, in multiples of {in_what}", float(owner.grid.bounds[1]) ** power
+        if column.ranks is not None:
+            name += ", in ranks"
+        if column.by_size is not None:
+            name += f", with {counted(max(column.by_size), 'value')}"
+        lines[name] = [half_width(at.columns[i].width / scale) for at in plans]
+    if plan.selection is not None:
+        lines[f"{plan.chosen_by} of a group that is shown, at least"] = [f"{at.threshold or 0:,}" for at in plans]
+    return lines
+
+
+def limits_to_choose(plan: AnyPlan) -> list[str]:
+    """Say which limits are chosen privately first; nothing if all are given."""
+    if plan.choice is None:
+        return []
+    names, choice = [draw.limit.words for draw in plan.choice.draws], plan.choice
+    return [wording.limits_to_choose(names, choice.epsilon, plan.epsilon, choice.counting_epsilon)]
+
+
+def _noise_at_limits(plan: Plan) -> list[str]:
+    """The noise of each column at limits that may be chosen."""
+    names = [limit.argument for limit in plan.open_limits if limit.column is None]
+    at = f" at {' and '.join(names)} of {listed([str(size) for size in HANDFUL])}" if names else ""
+    lines = [f"Noise intervals ({percent(plan.confidence)} of the time){at}:"]
+    for name, widths in widths_at_limits(plan).items():
+        lines.append(f"  {name}: {widths[0] if len(set(widths)) == 1 else ', '.join(widths)}")
+    return lines
+
+
 def accuracy(column: Column) -> str:
     """The half-widths of a column's interval, how often they hold, and the standard deviation if there is one."""
     widths, often = width(column), f"{percent(column.confidence)} of the time"
@@ -193,7 +243,7 @@ def accuracy(column: Column) -> str:
 
 def plan_text(plan: AnyPlan) -> str:
     """A plan in lines."""
-    lines = [wording.cost(plan.epsilon, plan.delta, len(plan.tables))]
+    lines = [wording.cost(plan.epsilon, plan.delta, len(plan.tables)), *limits_to_choose(plan)]
     if isinstance(plan, Plan):
         lines += [f"  {line}" for line in (*_noise(plan), gains(plan), *_limits(plan))]
     else:
@@ -205,6 +255,8 @@ def plan_text(plan: AnyPlan) -> str:
 
 def _noise(plan: Plan) -> list[str]:
     """The noise of each column."""
+    if plan.open_limits:
+        return _noise_at_limits(plan)
     lines = [f"{column.name}: {accuracy(column)}" for column in plan.columns]
     for level, columns in plan.totals.items():
         lines += [f"{column.name} {level.words}: {accuracy(column)}" for column in columns]
@@ -213,7 +265,8 @@ def _noise(plan: Plan) -> list[str]:
 
 def _limits(plan: Plan) -> list[str]:
     """Say which groups are chosen, and what the limits do."""
-    lines = [] if plan.threshold is None else [" ".join([*published_groups(plan), *choice(plan)])]
+    shows_threshold = plan.threshold is not None and not plan.open_limits
+    lines = [] if not shows_threshold else [" ".join([*published_groups(plan), *choice(plan)])]
     if (beside := plan.left_out) is not None:
         by_limits, misfits = bool(beside.things or beside.limits), bool(beside.misfits)
         lines.append(wording.measured_beside(by_limits=by_limits, misfits=misfits))

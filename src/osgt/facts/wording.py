@@ -137,6 +137,21 @@ def chosen_limits(names: Sequence[str], epsilon: float) -> str:
     return f"{listed(names)} {were} chosen privately, which took ε = {epsilon:.3g} of the total."
 
 
+def limits_to_choose(names: Sequence[str], epsilon: float, total: float, counting: float) -> str:
+    """Say that a release will choose limits privately first, and with how much of the budget."""
+    are, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    first = (
+        f" First, ε = {counting:.3g} of that counts the units: if they are too few to choose {them}, nothing is "
+        "released, and the charge stands."
+        if counting
+        else ""
+    )
+    return (
+        f"{listed(names)} {are} not given: the release chooses {them} privately, with ε = {epsilon:.3g} of "
+        f"{total:.15g}.{first}"
+    )
+
+
 def groups_limit(unit: str, most: int) -> str:
     """Say what `max_groups` does."""
     return f"{_one(unit)} in more than {counted(most, 'group')} is counted in {_of_them(most)}, chosen at random."

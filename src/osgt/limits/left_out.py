@@ -1,4 +1,4 @@
-"""What the limits of a release cut off, measured in the release itself: shares with intervals, in words and figures.
+"""The shares that the limits of a release cut off, measured in the release itself: with intervals, in words and figures.
 
 The engine adds up, in steps, what the limits cut off and what they keep. Of a unit with N rows, of which each is worth
 w steps less than it would be without the limit, N·w steps were cut off, or 3K if that is less: each row counts at most
@@ -93,8 +93,17 @@ class LeftOutMeasures:
             name_of(thing): Part((times if isinstance(thing, str) else MOST_CUT_OFF + 1) * STEPS, exchanges)
             for thing in self.things
         }
-        result |= dict.fromkeys(self.outside, Part(own, exchanges, _LIGHT))
+        result |= dict.fromkeys(self.outside, Part(own * self._most_in_all, exchanges, _LIGHT))
         return result | dict.fromkeys(self.names_of_misfits, Part(own, exchanges, _LIGHT))
+
+    @property
+    def _most_in_all(self) -> int:
+        """The most that a unit's rows are worth in all groups together, in parts of its steps."""
+        if self.groups.each_row or self.groups.max_rows is not None:
+            return 1
+        most = self.groups.max_groups_per_unit
+        # In Euclidean norm they are worth one part; spread over so many groups, at most its root times as much.
+        return most if self.groups.max_length is None else math.isqrt(most - 1) + 1
 
     def exact(
         self, sums: pa.Table, outside: Mapping[Measure, Integers], values: Mapping[Any, str]
@@ -206,7 +215,7 @@ class Share:
 
 
 def _missing(noisy: Integers, law: IntegerDistribution) -> float:
-    """What was cut off, and as much again as its noise is on average, in parts of what was kept; 0 if that is noise.
+    """The part that was cut off, and as much again as its noise is on average, of what was kept; 0 if that is noise.
 
     A group's part of what was cut off is taken to be about its part of the table.
     """

@@ -28,6 +28,7 @@ from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cauti
 from osgt.query.aggregates.base import Aggregate, Column, Noisy
 from osgt.query.groups import Groups, Level
 from osgt.query.measures import Measure
+from osgt.query.open_limits import OpenLimit
 from osgt.support.arrays import can_be_drawn
 from osgt.support.display import Displayed, views
 from osgt.support.errors import ArgumentError
@@ -35,6 +36,9 @@ from osgt.support.search import root_within
 
 #: A group must be this large to be shown with this probability: said in plans and statements.
 SHOWN = 0.99
+
+#: The limits of which a plan shows what they would mean, where some are open.
+HANDFUL = (1, 3, 10, 30, 100)
 
 #: No table is about more people than there are.
 _MOST_PEOPLE = 8e9
@@ -124,6 +128,8 @@ class Plan(Displayed):
     left_out: LeftOutMeasures | None = None
     #: The choice of limits that comes first, where some are open.
     choice: LimitChoice | None = None
+    #: The limits that are open: what stands for them has no meaning.
+    open_limits: tuple[OpenLimit, ...] = ()
     #: The same plan with another δ.
     with_delta: "Callable[[float], Plan] | None" = None
 
@@ -166,7 +172,15 @@ class Plan(Displayed):
             selection=selection,
             limit_notes=asked.limit_notes,
             left_out=asked.left_out if self.left_out is not None else None,
+            open_limits=asked.open_limits,
         )
+
+    def at_limit(self, size: int) -> "Plan":
+        """The plan with so many rows and groups as limits in place of those that are open."""
+        limits: dict[str, Any] = {limit.argument: size for limit in self.open_limits if limit.column is None}
+        planning = replace(self.planning, groups=replace(self.groups, **limits))
+        of_values = tuple(limit for limit in self.open_limits if limit.column is not None)
+        return self.with_limits(Asked(planning, self.limit_notes, self.left_out, of_values))
 
     @property
     def laws(self) -> Mapping[Measure, IntegerDistribution]:
@@ -328,22 +342,10 @@ class Plan(Displayed):
             "noise_delta": self.noise_delta,
             "selection_delta": self.selection_delta,
             "neighbours": self.neighbours,
-            "max_rows": self.groups.max_rows,
-            "max_groups": self.groups.max_groups,
-            "max_rows_per_group": self.groups.max_rows_per_group,
-            "threshold": self.threshold,
             "chosen_by": self.chosen_by,
-            "shown_size": self.shown_size,
             "confidence": self.confidence,
             "objective": objective_text(self.objective),
-            "columns": [column.to_dict() for column in self.columns],
-            "alternatives": {
-                name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
-            },
-            "totals": [
-                {"by": list(level.by), "columns": [column.to_dict() for column in columns]}
-                for level, columns in self.totals.items()
-            ],
+            **(self._at_given_limits() if not self.open_limits else self._at_open_limits()),
             "gains": self.gains,
             "measures": {measure.words: written(law) for measure, law in self.laws.items()},
             "numbers": self.noise.scheme.in_words(),
@@ -353,6 +355,34 @@ class Plan(Displayed):
             "bounds_cut_off": list(self.limit_notes),
             "warnings": list(self.cautions),
         }
+
+    def _at_given_limits(self) -> dict[str, Any]:
+        """The limits and what follows from them, in plain values."""
+        return {
+            "max_rows": self.groups.max_rows,
+            "max_groups": self.groups.max_groups,
+            "max_rows_per_group": self.groups.max_rows_per_group,
+            "threshold": self.threshold,
+            "shown_size": self.shown_size,
+            "columns": [column.to_dict() for column in self.columns],
+            "alternatives": {
+                name: [column.to_dict() for column in columns] for name, columns in self.alternatives.items()
+            },
+            "totals": [
+                {"by": list(level.by), "columns": [column.to_dict() for column in columns]}
+                for level, columns in self.totals.items()
+            ],
+        }
+
+    def _at_open_limits(self) -> dict[str, Any]:
+        """The open limits, and what some of them would mean, in plain values: of columns without open bounds."""
+        bounded = [aggregate.open_limit is None for aggregate in self.aggregates for _ in aggregate.names]
+        at_limits = {}
+        for size in HANDFUL:
+            plan = self.at_limit(size)
+            known = [column.to_dict() for column, is_known in zip(plan.columns, bounded, strict=True) if is_known]
+            at_limits[str(size)] = {"threshold": plan.threshold, "shown_size": plan.shown_size, "columns": known}
+        return {"open_limits": [limit.words for limit in self.open_limits], "at_limits": at_limits}
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the intervals beside those with Gaussian and Laplace noise. Returns the axes of Matplotlib."""
@@ -385,6 +415,7 @@ class Asked:
     planning: Planning
     limit_notes: tuple[str, ...]
     left_out: LeftOutMeasures | None = None
+    open_limits: tuple[OpenLimit, ...] = ()
 
 
 def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: LimitChoice | None = None) -> list[Plan]:
@@ -425,6 +456,7 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: Li
             selection=_selection(planning, noises[i], choice_delta),
             limit_notes=table.limit_notes,
             choice=choice,
+            open_limits=table.open_limits,
             with_delta=lambda other: with_delta(other)[i],
         )
 

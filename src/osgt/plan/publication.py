@@ -131,7 +131,8 @@ class PublicationPlan(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        leave_out = ("epsilon", "delta", "noise_delta", "confidence", "objective", "gains", "charge", "warnings")
+        of_all = ("noise_delta", "confidence", "objective", "gains", "charge", "choice_of_limits", "warnings")
+        leave_out = ("epsilon", "delta", *of_all)
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -141,6 +142,7 @@ class PublicationPlan(Displayed):
             "objective": objective_text(self.objective),
             "gains": self.gains,
             "charge": self.charge.to_dict(),
+            "choice_of_limits": None if self.choice is None else self.choice.to_dict(),
             "tables": {
                 name: {key: value for key, value in plan.to_dict().items() if key not in leave_out}
                 for name, plan in self.tables.items()

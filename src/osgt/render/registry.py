@@ -153,6 +153,8 @@ def _before(values: Mapping[str, Any], unit: str) -> str:
     counts_units = any(aggregate["kind"] == "count_units" for aggregate in values["query"]["aggregates"])
     told = wording.limits(groups, unit, counts_units=counts_units)
     for aggregate in values["query"]["aggregates"]:
+        if "max_total" in aggregate:
+            told.append(wording.total_limit(unit, aggregate["column"], f"{aggregate['max_total']:,}"))
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
             told.append(

@@ -10,9 +10,17 @@ import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.plan_wording import aggregate_in_words, gains, half_width_of, published_groups, width
+from osgt.facts.plan_wording import (
+    aggregate_in_words,
+    gains,
+    half_width_of,
+    limits_to_choose,
+    published_groups,
+    width,
+    widths_at_limits,
+)
 from osgt.facts.statement import Released, ReleasedTable
-from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.plan import HANDFUL, AnyPlan, Plan
 from osgt.query.about import About
 from osgt.query.aggregates.base import Aggregate, QuerySpec
 from osgt.query.open_limits import open_limits
@@ -91,11 +99,13 @@ def query_card(query: QuerySpec) -> Card:
 
 def plan_line(plan: AnyPlan) -> str:
     """A plan in a line: the budget, and the intervals of a table or the names of several."""
-    if isinstance(plan, Plan):
+    if not isinstance(plan, Plan):
+        what = list(plan.tables)
+    elif plan.open_limits:
+        what = [f"{listed([limit.words for limit in plan.open_limits])} to be chosen"]
+    else:
         what = [f"{column.name} {width(column)}" for column in plan.columns[:_WIDTHS]]
         what += ["…"] if len(plan.columns) > _WIDTHS else []
-    else:
-        what = list(plan.tables)
     return _line(plan, wording.arguments(plan.epsilon, plan.delta), ", ".join(what), plan.warnings)
 
 
@@ -108,18 +118,32 @@ def _line(value: object, first: str, second: str, warnings: Sequence[str]) -> st
 def plan_card(plan: AnyPlan) -> Card:
     """The intervals beside those of Gaussian and Laplace noise, and what would be charged."""
     named = {f"{name}: " if name else "": table for name, table in plan.tables.items()}
-    chosen = {name: published_groups(table) for name, table in named.items() if table.selection is not None}
+    chosen = {
+        name: published_groups(table)
+        for name, table in named.items()
+        if table.selection is not None and not table.open_limits
+    }
     return Card(
         "Plan" if "" in named else f"Plan of {counted(len(named), 'table')}",
         wording.cost(plan.epsilon, plan.delta, len(named)),
         warnings=plan.cautions,
         tables=[_widths(table, caption=name) for name, table in plan.tables.items()],
-        lines=[gains(plan), *(f"{name}{text}" for name, texts in chosen.items() for text in texts)],
+        lines=[
+            *limits_to_choose(plan),
+            gains(plan),
+            *(f"{name}{text}" for name, texts in chosen.items() for text in texts),
+        ],
     )
 
 
 def _widths(plan: Plan, caption: str) -> CardTable:
-    """The half-widths of each column with the noise used, and with the others."""
+    """The half-widths of each column with the noise used, and with the others; or at limits that may be chosen."""
+    if plan.open_limits:
+        names = [limit.argument for limit in plan.open_limits if limit.column is None]
+        heads = ["Column", *(f"{' and '.join(names) or 'any limit'} {size}" for size in HANDFUL)]
+        rows = [[Cell(name), *map(Cell, widths)] for name, widths in widths_at_limits(plan).items()]
+        intervals = f"{percent(plan.confidence)} noise intervals at limits that may be chosen"
+        return CardTable(heads, rows, caption=f"{caption}: {intervals}" if caption else intervals)
     names = list(plan.alternatives)
     rows = [
         [Cell(column.name), *(Cell(width(used)) for used in (column, *(plan.alternatives[name][i] for name in names)))]
@@ -136,6 +160,7 @@ def preview_card(curves: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]
             [text or "in percent" for text in head],
             [[Cell(text) for text in row] for row in rows],
             caption=f"What {head[0]} cuts off; * is what was given",
+            chosen=next((i for i, row in enumerate(rows) if row[0].endswith("*")), None),
         )
         for head, rows in curves
     ]

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from osgt.api.query_file import build_single_query
 from osgt.query.file.model import query_file_of
 from osgt.query.file.text import python_code
 from osgt.support.errors import argument_of
@@ -38,7 +37,7 @@ _APART = (
 )
 
 #: What a page has beside the query file, and does not come back to.
-_PASSING = ("once", "page", "do", "query", "publish", "suggest.confirm", "preview.confirm")
+_PASSING = ("once", "page", "do", "query", "publish", "preview.confirm")
 
 
 #: Pages whose entries are kept.
@@ -72,7 +71,6 @@ class Web:
             Route("/", self.planner, methods=["GET", "POST"]),
             Route("/keep", self.keep, methods=["POST"]),
             Route("/publish", self.publish, methods=["POST"]),
-            Route("/suggest", self.suggest, methods=["POST"]),
             Route("/jobs/{key}", self.job),
             Route("/jobs/{key}/files/{number:int}", self.file),
             Route("/ledger", self.ledger, methods=["POST"]),
@@ -159,49 +157,8 @@ class Web:
             ready = publishing.prepare(found.file)
         except ERRORS as error:
             return self._refused(entries, found, error)
-        begun = Job(key, "release", publishing.title(ready), entries.without(*_PASSING))
+        begun = Job(key, publishing.title(ready), entries.without(*_PASSING))
         self.jobs.begin(begun, lambda job: publishing.release(ready, job))
-        return self._to_job(key)
-
-    @_answered
-    def suggest(self, request: Request) -> Response:
-        """Charge a suggestion of bounds, and make it in the background."""
-        with self.jobs.turn:
-            return self._suggest(self._received(request), request)
-
-    def _suggest(self, entries: Entries, request: Request) -> Response:
-        key = _token(entries, "once")
-        if self.jobs.has_begun(key):
-            return self._to_job(key)
-        found = _patiently(request, lambda: self._checked(entries))
-        problems: Problems = {}
-        epsilon = number(entries, "suggest.epsilon", problems)
-        delta = number(entries, "suggest.delta", problems) or 0.0
-        if epsilon is None:
-            problems.setdefault("suggest.epsilon", "Give the ε of the suggestion.")
-        if not entries.one("suggest.confirm"):
-            problems["suggest.confirm"] = "Tick this to go on: it is charged."
-        found.problems |= problems
-        if found.problems or found.query is None or found.plain.get("table") or not key:
-            return self._page(entries, found, notice="Nothing was charged.", notice_is_bad=True, opened="suggest")
-        try:
-            check_descriptors()
-            file = found.file
-            query = build_single_query(file, file.data.ledger)
-        except ERRORS as error:
-            return self._refused(entries, found, error)
-
-        def run(job: Job) -> publishing.Result:
-            aim = entries.one("suggest.aim") or "error"
-            result = publishing.suggestion(file, query, job, epsilon=epsilon, delta=delta, aim=aim)
-            if result.suggestion is not None:
-                filled = fields_of(result.suggestion.filled(found.plain)).fields
-                bounds = {name: values for name, values in filled.items() if _is_bound(name)}
-                job.entries = job.entries.updated(bounds)
-            return result
-
-        title = f"ε = {epsilon:.15g}, δ = {delta:.15g} for the suggestion"
-        self.jobs.begin(Job(key, "suggestion", title, entries.without(*_PASSING)), run)
         return self._to_job(key)
 
     def _to_job(self, key: str) -> Response:
@@ -341,7 +298,3 @@ def _token(entries: Entries, name: str) -> str:
 def _download(name: str, content: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(content, headers=headers)
-
-
-def _is_bound(name: str) -> bool:
-    return name.startswith("groups.max_") or (name.startswith("aggregates.") and ".bounds." in name)

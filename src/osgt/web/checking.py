@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from osgt.api.dataset import Dataset
 from osgt.api.query_file import build_query
-from osgt.api.suggestion.open_query import OpenQuery
 from osgt.data.types import UndeclaredTypeError
 from osgt.query.aggregates import AGGREGATES
 from osgt.query.file.model import QueryFile, query_file_of
 from osgt.support.errors import ArgumentError, argument_of
 from osgt.support.files import words_of
+from osgt.support.numbers import listed
 from osgt.support.servers import names_server, shown_server
 from osgt.web.cache import Opened, stamp
 from osgt.web.entries import Problems
@@ -110,11 +110,12 @@ _FIELDS = {
         name: f"data.{name}"
         for name in (
             *("source", "table", "engine", "master", "delimiter", "quote", "encoding", "decimal", "date_format"),
-            "privacy_unit",
+            *("privacy_unit", "units"),
         )
     },
     "groups": {
         "group_by": "groups.by",
+        "max_rows": "groups.max_rows",
         "max_groups": "groups.max_groups",
         "max_rows_per_group": "groups.max_rows_per_group",
         "public_keys": "keys.kind",
@@ -127,6 +128,8 @@ _FIELDS = {
         "column": "budget.column",
         "confidence": "output.confidence",
         "objective": "output.objective",
+        "max_rows": "groups.max_rows",
+        "max_groups": "groups.max_groups",
     },
 }
 
@@ -135,7 +138,7 @@ SERVERS = ("source", "ledger", "master")
 
 #: The keys of [data] that `Dataset` takes.
 _OPENS = (
-    *("source", "table", "engine", "master", "types"),
+    *("source", "units", "table", "engine", "master", "types"),
     *("delimiter", "quote", "encoding", "decimal", "date_format"),
 )
 
@@ -149,7 +152,7 @@ class Checked:
     #: What has to be entered before there can be a plan, in words.
     needed: list[str] = field(default_factory=list)
     dataset: Dataset | None = None
-    query: "Query | OpenQuery | Publication | None" = None
+    query: "Query | Publication | None" = None
     plan: "AnyPlan | None" = None
     #: The ε that the accepted error needs, if that was asked for.
     epsilon: float | None = None
@@ -259,8 +262,6 @@ def _missing(found: Checked) -> None:
     query: Any = found.query
     if not query.aggregates:
         found.needed.append("what to publish: at least one number for each group")
-    elif isinstance(query, OpenQuery):
-        found.needed += query.missing
 
 
 def _several(found: Checked, opened: Opened) -> None:
@@ -295,6 +296,12 @@ def _plan(found: Checked, accepted: Accepted | None) -> None:
         if interval is not None:
             if found.plain.get("table"):
                 raise ArgumentError("interval is for one table: choose ε by its value", argument="interval")
+            if query.open_limits:
+                names = listed([limit.words for limit in query.open_limits])
+                raise ArgumentError(
+                    f"interval: how wide it is depends on {names}: give these, or choose ε by its value",
+                    argument="interval",
+                )
             if not interval > 0:
                 raise ArgumentError(f"interval must be above 0, got {interval:g}", argument="interval")
             found.epsilon = accepted_epsilon(

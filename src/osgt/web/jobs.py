@@ -1,8 +1,8 @@
 """Work that outlasts a request, and work that must not.
 
-Jobs run in the background, are charged and read the data: releases and suggestions, each begun once. A page that offers
-to publish carries a key of its own. Whatever arrives twice with the same key (a double click, a page that is loaded
-again) is the same job, so nothing is charged twice by accident.
+Jobs run in the background, are charged and read the data: releases, each begun once. A page that offers to publish
+carries a key of its own. Whatever arrives twice with the same key (a double click, a page that is loaded again) is the
+same job, so nothing is charged twice by accident.
 
 What is computed for a page ends when it takes too long, and when the browser is gone. Plans of hundreds of columns take
 hours. A thread cannot be ended from outside, but Python can raise an exception in it: between any two of its steps, so
@@ -69,10 +69,9 @@ _MOST = 50
 
 @dataclass
 class Job:
-    """One release or suggestion, and what became of it."""
+    """One release, and what became of it."""
 
     key: str
-    kind: str
     title: str
     #: What the page goes back to.
     entries: Entries
@@ -143,7 +142,7 @@ class Jobs:
                 job.ended = time.monotonic()
 
         # A daemon: whoever ends the server a second time does not want to wait.
-        job.thread = threading.Thread(target=work, name=f"osgt {job.kind}", daemon=True)
+        job.thread = threading.Thread(target=work, name="osgt release", daemon=True)
         job.thread.start()
 
     def running(self) -> list[Job]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from osgt.api.preview import WARNING, Preview
-from osgt.api.suggestion.words import suggestion_card
 from osgt.data.engines import engine_names
 from osgt.facts.ledger_wording import budget, left, proved, room, used
 from osgt.facts.statement import promise_to
@@ -27,7 +26,7 @@ from osgt.support.numbers import counted, percent, with_interval
 from osgt.support.servers import holds_secret, shown
 from osgt.web.checking import Checked
 from osgt.web.entries import Argument, Entries, arguments_of
-from osgt.web.form import LOADED, typed_value
+from osgt.web.form import LOADED, fields_of, typed_value
 from osgt.web.jobs import Job
 from osgt.web.publishing import Result
 
@@ -54,8 +53,13 @@ LARGEST = 1_000
 
 
 def made_up(plan: AnyPlan, largest: int) -> Dots | None:
-    """A table that was made up, with the noise intervals that a real one would have; None if it cannot be drawn."""
+    """A table that was made up, with the noise intervals that a real one would have.
+
+    None if it cannot be drawn, as where limits are open: how wide intervals are depends on them.
+    """
     table = next(iter(plan.tables.values()))
+    if table.open_limits:
+        return None
     column = next(
         (each for each in table.columns if each.kind.startswith("count") and each.half_width is not None), None
     )
@@ -260,21 +264,16 @@ def _publish_step(entries: Entries, found: Checked) -> dict[str, Any]:
 
 
 def job(running: Job, *, token: str, root: str) -> str:
-    """The page of a release or a suggestion: at work, or what became of it."""
-    names = {"release": ("Publishing …", "Published"), "suggestion": ("Suggesting bounds …", "Suggested bounds")}
+    """The page of a release: at work, or what became of it."""
     result: Result = running.result or Result(
         "nothing",
         "Something went wrong that osgt did not expect; the terminal has more. If the budget was charged by then, the "
         "charge stands: look at the ledger.",
     )
-    heading = names[running.kind][0 if running.is_running else 1]
+    heading = "Publishing …" if running.is_running else "Published"
     if not running.is_running and result.outcome != "done":
         heading = {"refused": "Refused", "nothing": "Nothing was released", "left": "Not finished"}[result.outcome]
     cards = [] if result.made is None else release_cards(result.made)
-    if result.suggestion is not None and result.suggestion.refusal:
-        heading = "Bounds that stay open"
-    elif result.suggestion is not None:
-        cards = [suggestion_card(result.suggestion)]
     return _rendered(
         "job.html",
         ids=Ids,
@@ -291,8 +290,8 @@ def job(running: Job, *, token: str, root: str) -> str:
         files=[(i, path.name, path.suffix.lower() == ".html") for i, path in enumerate(result.files)],
         paths=[os.fspath(path) for path in result.files],
         cards=cards,
-        suggestion=result.suggestion,
         entries=running.entries,
+        limited=None if result.limited is None else fields_of(result.limited.given()),
         token=token,
         root=root,
     )
@@ -361,7 +360,7 @@ def _published(found: Checked) -> list[str]:
     if found.query is None or found.dataset is None:
         return []
     names = [found.dataset.privacy_unit]
-    for query in found.query.tables.values() if hasattr(found.query, "tables") else [found.query]:
+    for query in found.query.tables.values():
         names += [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
     return list(dict.fromkeys(names))
 

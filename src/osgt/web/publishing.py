@@ -1,13 +1,14 @@
-"""From complete entries to a release or a suggestion: all that can be refused is refused before anything is charged."""
+"""From complete entries to a release: all that can be refused is refused before anything is charged."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from osgt.api.publish import UnwrittenError, close_data
-from osgt.api.query_file import Request, build_query, files_used, release_targets
+from osgt.api.query_file import Request, build_query, files_used, fill_limits, release_targets
 from osgt.ledger.errors import LostAnswerError
 from osgt.query.file.model import QueryFile
+from osgt.release.limits import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.files import Target, words_of
 from osgt.web.checking import ERRORS
@@ -15,12 +16,11 @@ from osgt.web.jobs import Job
 
 if TYPE_CHECKING:
     from osgt.api.release import AnyRelease
-    from osgt.api.suggestion.suggestion import Suggestion
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: a release with its files, a suggestion, or why there is none.
+    """The result of a job: a release with its files, or why there is none.
 
     `outcome` is "done", "refused" (nothing was charged), "nothing" (charged, or perhaps, and nothing came out) or
     "left" (the tables are made, and the words say what is left to do).
@@ -29,8 +29,9 @@ class Result:
     outcome: str
     words: str = ""
     made: "AnyRelease | None" = None
-    suggestion: "Suggestion | None" = None
     files: tuple[Path, ...] = ()
+    #: The query file with the limits that the release has chosen; None if all were given.
+    limited: QueryFile | None = None
     warnings: tuple[str, ...] = field(default=())
 
 
@@ -68,7 +69,7 @@ def release(request: Request, job: Job) -> Result:
         published = request.publish()
     except UnwrittenError as error:
         return Result("left" if error.is_kept else "nothing", str(error))
-    except (NothingReleasedError, LostAnswerError) as error:
+    except (NothingReleasedError, TooFewUnitsError, LostAnswerError) as error:
         return Result("nothing", words_of(error))
     except ERRORS as error:
         return Result("refused", refusal(error))
@@ -76,36 +77,19 @@ def release(request: Request, job: Job) -> Result:
         request.close()
     made, words = published.release, published.left_to_do
     warnings = tuple(made.data_warnings)
-    return Result("done" if words is None else "left", words or "", made, files=published.files, warnings=warnings)
+    limited = None
+    if request.plan.choice is not None:
+        limited = fill_limits(request.file, {name: table.query for name, table in made.tables.items()})
+    return Result("done" if words is None else "left", words or "", made, published.files, limited, warnings)
 
 
 def preview(file: QueryFile) -> Any:
-    """Exact figures on what the bounds cut off. Opens the data anew, as all that reads them does."""
+    """Exact figures on what limits cut off. Opens the data anew, as all that reads them does."""
     query = build_query(file)
     try:
         return query.preview()
     finally:
         close_data(query)
-
-
-def suggestion(file: QueryFile, query: Any, job: Job, **options: Any) -> Result:
-    """Charge a suggestion and make it."""
-    backend = query.dataset.table.get_backend()
-    job.ask = lambda: query.dataset.engine.progress(backend)
-    try:
-        found = query.suggest_bounds(
-            release_epsilon=file.budget.epsilon,
-            release_delta=file.budget.delta,
-            confidence=file.output.confidence,
-            **options,
-        )
-    except (NothingReleasedError, LostAnswerError) as error:
-        return Result("nothing", words_of(error))
-    except ERRORS as error:
-        return Result("refused", refusal(error))
-    finally:
-        close_data(query)
-    return Result("done", suggestion=found, warnings=tuple(found.recommendation.cautions))
 
 
 def refusal(error: BaseException) -> str:

@@ -127,4 +127,4 @@ def number(text: str) -> int | float:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-BOUNDED = Option("COLUMN:LOW:HIGH", column_and_bounds)
+BOUNDED = Option("COLUMN[:LOW:HIGH]", column_and_bounds)

@@ -8,7 +8,16 @@ import ibis.expr.datatypes as dt
 from pydantic import Field
 
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
+from osgt.query.aggregates.kinds import (
+    BoundedArguments,
+    Bounds,
+    Kind,
+    Option,
+    check_name,
+    check_weight,
+    column_and_bounds,
+    number,
+)
 from osgt.query.file.types import PlainNumber, Words
 from osgt.query.groups import Groups
 from osgt.query.measures import ClippedSum, LimitedSum
@@ -50,8 +59,8 @@ class Sum(PlainNumbers):
         return {"column": self.measure.column, "max_total": high if low else [low, high]}
 
     def counted(self, groups: Groups) -> str | None:
-        is_limited = isinstance(self.measure, LimitedSum) and not groups.each_row
-        return f"sum of {self.measure.column}" if is_limited and self.grid.low >= 0 else None
+        is_limited = isinstance(self.measure, LimitedSum) and self.grid.low >= 0
+        return f"sum of {self.measure.column}" if is_limited else None
 
 
 class SumMethod(QuerySpec):
@@ -81,8 +90,7 @@ class SumMethod(QuerySpec):
         elif is_open:
             measure = LimitedSum(column, grid_to_be_chosen(column, dtype))
         else:
-            kind = ClippedSum if self.groups.each_row else LimitedSum  # a unit that is a row has no other
-            measure = kind(column, grid_of(column, dtype, check_total(column, max_total)))
+            measure = LimitedSum(column, grid_of(column, dtype, check_total(column, max_total)))
         return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure, is_open))
 
 
@@ -90,11 +98,22 @@ class SumArguments(BoundedArguments):
     """The sum of a column."""
 
     kind: Literal["sum"]
+    bounds: Bounds | None = Field(
+        default=None, description="The least and the largest value that a row may count as, in place of max_total."
+    )
     max_total: Annotated[PlainNumber | list[PlainNumber], Words("a number, or 0 and a number")] | None = Field(
         default=None,
-        description="The most that one unit adds in all; of one with more, each row counts less. As [0, total] values "
-        "below 0 count as 0. In place of bounds; chosen privately if neither is given.",
+        description="The most that one unit adds in all: of one with more, each row counts less. As [0, total] values "
+        "below 0 count as 0. Chosen privately if neither this nor bounds are given.",
     )
 
 
-SUM = Kind(SumMethod.sum, SumArguments, BOUNDED)
+def _parse_sum(text: str) -> dict[str, Any]:
+    """COLUMN alone, COLUMN:TOTAL or COLUMN:LOW:HIGH, where the name of the column may have colons in the last form."""
+    column, *limits = text.rsplit(":", 2)
+    if column and len(limits) == 1:
+        return {"column": column, "max_total": number(limits[0])}
+    return column_and_bounds(text)
+
+
+SUM = Kind(SumMethod.sum, SumArguments, Option("COLUMN[:TOTAL|:LOW:HIGH]", _parse_sum))

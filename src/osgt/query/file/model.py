@@ -4,6 +4,7 @@
 [data]
 source = "flights.csv"
 privacy_unit = "tailnum"
+units = 4000                # about how many there are
 where = "origin = 'JFK' AND length <> 'far'"
 
 [data.types]                # of a CSV file, whose columns are text otherwise
@@ -14,8 +15,7 @@ length = "cut(distance, 0, 'near', 1000, 'far', NULL)"
 
 [groups]
 by = ["dest", "month"]
-max_groups = 8
-max_rows_per_group = 3
+max_rows = 24               # chosen privately if left out, as is max_total below
 
 [[aggregates]]
 kind = "count"
@@ -23,7 +23,7 @@ kind = "count"
 [[aggregates]]
 kind = "sum"
 column = "distance"
-bounds = [0, 5000]
+max_total = 50000
 
 [budget]
 epsilon = 1
@@ -55,8 +55,7 @@ name = "by_month"
 
 [table.groups]
 by = "month"
-max_groups = 12
-max_rows_per_group = 3
+max_rows = 24
 
 [[table.aggregates]]
 kind = "count"
@@ -96,6 +95,11 @@ class DataTable(FileTable):
     privacy_unit: Texts = Field(
         description="The column that names the person (or other unit) to protect.\n"
         'A list of columns that do together, or "row" where every row is a unit of its own.'
+    )
+    units: WholeNumber | None = Field(
+        default=None,
+        description="About how many of them there are, if that is public: it says how much of ε the private choice of "
+        "limits takes. Counted with noise first, for a part of ε, if limits are to be chosen and this is left out.",
     )
     table: Text | None = Field(default=None, description="The table of a database.")
     engine: Text | None = Field(
@@ -151,14 +155,22 @@ class DataTable(FileTable):
 class GroupsTable(FileTable):
     """The groups that are published, and how much one unit may count for."""
 
-    panel: ClassVar[str] = "Groups and bounds"
+    panel: ClassVar[str] = "Groups and limits"
 
     by: Texts | None = Field(default=None, description="The columns to group by; without any, all rows are one group.")
-    max_groups: WholeNumber | None = Field(default=None, description="The most groups in which one unit is counted.")
+    max_rows: WholeNumber | None = Field(
+        default=None,
+        description="The most rows that one unit counts as, in all groups together: of one with more, each row counts "
+        "less. Chosen privately if left out and needed.",
+    )
+    max_groups: WholeNumber | None = Field(
+        default=None,
+        description="The most groups in which one unit is counted, for counts of units. Chosen privately if left out "
+        "and needed.",
+    )
     max_rows_per_group: WholeNumber | None = Field(
         default=None,
-        description="The most rows of one unit that are counted in each group; queries that count units alone need "
-        "none.",
+        description="In place of max_rows: the most rows that one unit counts as in each of max_groups groups.",
     )
     public_keys: (
         Annotated[
@@ -226,7 +238,7 @@ class OutputTable(FileTable):
     )
     measure_left_out: YesNo = Field(
         default=True,
-        description="Measure in the release how much its bounds left out, and say so, for 2 % more variance.",
+        description="Measure in the release how much its limits left out, and say so, for a small part of ε.",
     )
 
 

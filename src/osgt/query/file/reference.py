@@ -51,8 +51,8 @@ _INTRODUCTION = """# Query files
 <!-- Made by `python -m osgt.query.file.reference docs/reference`, from the code: change it there. -->
 
 A query file is a whole release in [TOML](https://toml.io): it can be reviewed before, versioned, and repeated after.
-`osgt plan`, `osgt preview` and `osgt release` take it with `--query`, and so does `osgt ledger remaining`. Options on
-the command line take the place of what the file says. Relative paths are relative to the file.
+`osgt plan`, `osgt limits`, `osgt preview` and `osgt release` take it with `--query`, and so does `osgt ledger
+remaining`. Options on the command line take the place of what the file says. Relative paths are relative to the file.
 `examples/flights.toml` in the repository is a whole one.
 
 A key that is not known is an error that names the nearest one, and so is a value of another type:
@@ -99,8 +99,7 @@ name = "by_month"
 
 [table.groups]
 by = "month"
-max_groups = 12
-max_rows_per_group = 3
+max_rows = 24
 
 [[table.aggregates]]
 kind = "count"
