@@ -20,9 +20,10 @@ from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
 from osgt.auditing import query_audit
 from osgt.auditing.check import Budget
 from osgt.auditing.sampler import sampler
-from osgt.limits import bounding
+from osgt.limits import choice, worth
 from osgt.query import measures
 from osgt.release import exact_sums, measuring
+from osgt.sampling.entropy import system_entropy
 
 MINUTES = 2
 RNG = np.random.default_rng()
@@ -90,6 +91,11 @@ RIDES = pa.table(
 )
 
 
+def open_query():
+    """A query whose limit is chosen."""
+    return Dataset(RIDES, "user").group_by("city", public_keys=[f"c{i}" for i in range(7)]).count()
+
+
 def query():
     grouped = Dataset(RIDES, "user").group_by("city", max_groups=2, max_rows_per_group=2)
     return grouped.count().sum("fare", bounds=(0, 10))
@@ -105,18 +111,19 @@ def less_noise(plan):
 
 
 def lower_threshold(plan):
-    lower = dataclasses.replace(plan.selection, threshold=plan.threshold - 1)
+    """A threshold that is one row too low."""
+    lower = dataclasses.replace(plan.selection, threshold=plan.selection.threshold - plan.groups.full_worth)
     return dataclasses.replace(plan, selection=lower)
 
 
-def of_query(*patches, minutes=None):
+def of_query(*patches, minutes=None, asked=query):
     """A whole audit of the query with a fault in it."""
 
     def do():
         with ExitStack() as stack:
             for target, name, planted in patches:
                 stack.enter_context(patch.object(target, name, planted))
-            return audit(query(), 1, 1e-6, minutes=minutes)
+            return audit(asked(), 1, 1e-6, minutes=minutes)
 
     return do
 
@@ -135,8 +142,17 @@ def unclipped(self, rows, place):
     return [column.notnull().ifelse(self._of((column.fill_null(0).clip(-100, 100) * 2.0**17).cast("int64")), 0)]
 
 
-def one_more(*arguments, max_groups, **options):
-    return bounding.bounded_sums(*arguments, max_groups=max_groups + 1, **options)
+def one_more(rows, keys, values, asked, groups, **options):
+    more = dataclasses.replace(groups, max_groups=groups.max_groups + 1)
+    return worth.weighted_sums(rows, keys, values, asked, more, **options)
+
+
+def rounded_up(honest):
+    return lambda numerator, denominator: honest(numerator + denominator - 1, denominator)
+
+
+def half_the_noise(honest):
+    return lambda costs, source=system_entropy: honest([2 * cost for cost in costs], source)
 
 
 def cut_off(law, probability):
@@ -177,8 +193,8 @@ def two_draws(honest):
 
 
 def faults():
-    numbers, salted, drawn = measuring.noisy_numbers, bounding.fresh_salt, Mechanism._noisy
-    together = query_audit._together
+    numbers, salted, drawn = measuring.noisy_numbers, worth.fresh_salt, Mechanism._noisy
+    audited = query_audit._release
     law = Mechanism(1, 1e-6, coordinates=8).noise
     curve = PrivacyProfile(law, coordinates=8)
     shifted = {"data": 0.0, "neighbour": 1.0}
@@ -187,10 +203,14 @@ def faults():
             (measuring, "noisy_numbers", lambda plan, e: numbers(less_noise(plan), e)), minutes=MINUTES / 2
         ),
         "noise scale × 0.95, a function": of_function(noisy(narrower(law, 0.95)), claim=curve),
-        "one group more than max_groups": of_query((exact_sums, "bounded_sums", one_more)),
+        "one group more than max_groups": of_query((exact_sums, "weighted_sums", one_more)),
+        "a worth that is rounded up": of_query((worth, "quotient", rounded_up(worth.quotient))),
+        "a limit chosen with half the noise": of_query(
+            (choice, "permute_and_flip", half_the_noise(choice.permute_and_flip)), asked=open_query
+        ),
         "a column that is not clipped": of_query((measures.ClippedSum, "contributions", unclipped)),
         "a salt with a bit that is set too often": of_query(
-            (bounding, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))
+            (measuring, "fresh_salt", lambda: salted() | (8 if RNG.random() < 0.3 else 0))
         ),
         "one salt for all releases": of_query((measuring, "fresh_salt", lambda: 1234567)),
         "the same noise in two groups": of_query(
@@ -199,8 +219,7 @@ def faults():
         "the same noise in two columns": of_query((measuring, "noisy_numbers", shared_noise(numbers))),
         "groups chosen by one draw, another published": of_query((measuring, "noisy_numbers", two_draws(numbers))),
         "a threshold one too low": of_query(
-            (query_audit, "_together", lambda plays, tables, delta: together(
-                plays, [(asked, lower_threshold(plan)) for asked, plan in tables], delta))
+            (query_audit, "_release", lambda target, plan: audited(target, lower_threshold(plan)))
         ),
         "float noise with its low bits": of_function(
             lambda x, n: x + RNG.laplace(size=n), 1, 0, **shifted

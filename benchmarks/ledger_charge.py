@@ -126,7 +126,7 @@ def a_query():
     """Counts and means by city."""
     rows = pd.DataFrame({"rider": [1, 2], "city": ["Bern", "Rome"], "fare": [1.5, 2.5]})
     data = Dataset(rows, privacy_unit="rider")
-    return data.group_by("city", max_groups=2, max_rows_per_group=1).count().mean("fare", bounds=(0, 30))
+    return data.group_by("city", max_rows=2).count().mean("fare", bounds=(0, 30))
 
 
 def charge_times(sizes):

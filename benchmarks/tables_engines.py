@@ -14,13 +14,17 @@ from urllib.parse import quote
 
 from measure import processor_seconds
 
-#: How many rows there are of each user in each group, and the sum of their values: what a release does beside bounding.
-PLAIN = """
+#: The table without privacy: count and sum by group.
+BARE = "select grp, count(*), sum(value) from rows group by grp"
+
+#: How many rows there are of each user in each group, and the sum of their values.
+PAIRS = """
     select count(*), sum(n), sum(total)
     from (select {user}, grp, count(*) as n, sum(value) as total from rows group by {user}, grp) pairs
 """
 
-MAX_GROUPS, MAX_ROWS, BOUNDS = 10, 5, (0, 100)
+#: The limit on the rows of a user, the bounds of a value, and about how many users there are for each row.
+MAX_ROWS, BOUNDS, USERS_PER_ROW = 50, (0, 100), 1 / 20
 
 
 @dataclass(frozen=True)
@@ -28,20 +32,34 @@ class Running:
     """An engine that runs: how it answers SQL, and where a data set finds the rows."""
 
     sql: Callable[[str], object]
-    dataset: Callable[[], Any]
+    dataset: Callable[..., Any]
     user: str = "user"
     #: Processes that work for it and are not ours.
     servers: tuple[int, ...] = ()
 
-    def plain(self) -> None:
-        """The plain aggregation per (user, group)."""
-        self.sql(PLAIN.format(user=self.user))
+    def bare(self) -> None:
+        """The plain GROUP BY, without privacy."""
+        self.sql(BARE)
 
-    def released(self, keys: Path | None = None, *, measure_left_out: bool = False) -> None:
-        """A release: count and sum by group."""
-        groups = self.dataset().group_by("grp", max_groups=MAX_GROUPS, max_rows_per_group=MAX_ROWS, public_keys=keys)
-        query = groups.count().sum("value", bounds=BOUNDS)
+    def pairs(self) -> None:
+        """The plain aggregation per (user, group)."""
+        self.sql(PAIRS.format(user=self.user))
+
+    def released(self, keys: Path, *, measure_left_out: bool = False) -> None:
+        """A release with a limit that is given: count and sum by group."""
+        query = self.dataset().group_by("grp", max_rows=MAX_ROWS, public_keys=keys).count().sum("value", bounds=BOUNDS)
         query.release(epsilon=1, delta=1e-8, measure_left_out=measure_left_out).to_arrow()
+
+    def released_by_size(self) -> None:
+        """A release whose groups are chosen by their size."""
+        query = self.dataset().group_by("grp", max_rows=MAX_ROWS).count().sum("value", bounds=BOUNDS)
+        query.release(epsilon=1, delta=1e-8, measure_left_out=False).to_arrow()
+
+    def chosen(self, keys: Path, rows: int) -> None:
+        """A release that chooses its limit first, from so many rows."""
+        data = self.dataset(units=round(rows * USERS_PER_ROW))
+        query = data.group_by("grp", public_keys=keys).count().sum("value", bounds=BOUNDS)
+        query.release(epsilon=1, delta=1e-8).to_arrow()
 
     def timed(self, work: Callable[[], object]) -> dict[str, float]:
         """Seconds by the clock, and of processors: ours and those of the servers."""
@@ -70,9 +88,10 @@ def duckdb_with(path: Path, memory: str | None = None) -> Iterator[Running]:
             connection.execute(f"SET memory_limit = '{memory}'")
         connection.execute(f"CREATE VIEW rows AS FROM '{path}'")
         source = {"source": path} if memory is None else {"source": connection, "table": "rows"}
-        data = Dataset(**source, privacy_unit="user")
-        yield Running(lambda text: connection.sql(text).to_arrow_table(), lambda: data)
-        data.close()
+        yield Running(
+            lambda text: connection.sql(text).to_arrow_table(),
+            lambda **options: Dataset(**source, privacy_unit="user", **options),
+        )
 
 
 @contextmanager
@@ -87,7 +106,10 @@ def spark_with(path: Path) -> Iterator[Running]:
     spark = SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
     spark.read.parquet(str(path)).createOrReplaceTempView("rows")
     try:
-        yield Running(lambda text: spark.sql(text).toArrow(), lambda: Dataset(spark, privacy_unit="user", table="rows"))
+        yield Running(
+            lambda text: spark.sql(text).toArrow(),
+            lambda **options: Dataset(spark, privacy_unit="user", table="rows", **options),
+        )
     finally:
         spark.stop()
 
@@ -123,8 +145,8 @@ def postgres_with(path: Path) -> Iterator[Callable[[str], Running]]:
                 with psycopg.connect(place, autocommit=True) as connection:
                     return connection.execute(text).fetchall()
 
-            def dataset() -> Any:
-                return Dataset(place, privacy_unit="user", table="rows")
+            def dataset(**options: Any) -> Any:
+                return Dataset(place, privacy_unit="user", table="rows", **options)
 
             return Running(sql, dataset, user='"user"', servers=(server,))
 

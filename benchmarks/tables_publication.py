@@ -66,10 +66,10 @@ def main() -> None:
         names = {f"table_{i}": name for i, name in enumerate(tables)}
         publication = Publication({short: tables[name] for short, name in names.items()})
         start = time.process_time()
-        plan = publication.plan(EPSILON, DELTA, charged=True)
+        plan = publication.plan(EPSILON, DELTA, measure_left_out=False)
         took.append(time.process_time() - start)
         for short, name in names.items():
-            apart = tables[name].plan(EPSILON / len(tables), DELTA / len(tables), charged=True)
+            apart = tables[name].plan(EPSILON / len(tables), DELTA / len(tables), measure_left_out=False)
             peer = opendp(tables[name], len(tables))
             for i, column in enumerate(plan[short].columns):
                 before, width = _width(apart.columns[i]), _width(column)

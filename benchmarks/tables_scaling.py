@@ -1,4 +1,4 @@
-"""How does the time of a release grow with the rows? Count and sum by 10⁴ groups, as releases are by default.
+"""How does the time of a release grow with the rows? Count and sum by 10⁴ groups, with `max_rows` given.
 
 On DuckDB 2M, 20M and 200M rows of a Parquet file, with at most 4 GiB of memory for the engine; on Spark with two
 threads 2M, 20M and 60M. Users grow with the rows (20 rows each). The slope is the power of the rows that the time grows
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from measure import print_table, run_apart, say_if_busy
-from tables_data import BUILD, GROUPS, table_path
+from tables_data import BUILD, GROUPS, keys_path, table_path
 from tables_engines import duckdb_with, in_turns, spark_with
 
 SIZES = {"duckdb": [2_000_000, 20_000_000, 200_000_000], "spark": [2_000_000, 20_000_000, 60_000_000]}
@@ -27,9 +27,9 @@ def measured(engine: str, rows: int, rounds: int) -> dict[str, float]:
         return spark_with(table_path(rows)) if engine == "spark" else duckdb_with(table_path(rows), MEMORY)
 
     with opened(SIZES[engine][0]) as running:
-        running.released(measure_left_out=True)
+        running.released(keys_path(), measure_left_out=True)
     with opened(rows) as running:
-        works = {"release": lambda: running.released(measure_left_out=True)}
+        works = {"release": lambda: running.released(keys_path(), measure_left_out=True)}
         return in_turns(running, works, rounds)["release"]
 
 
@@ -39,6 +39,7 @@ def main(engines: list[str], sizes: list[int] | None, rounds: int) -> None:
         lines, before = [], None
         for rows in sizes or SIZES[engine]:
             assert table_path(rows).exists()
+            assert keys_path().exists()
             command = [sys.executable, Path(__file__), "--engine", engine, "--rows", str(rows)]
             try:
                 run = run_apart([*command, "--rounds", str(rounds), "--run"], cwd=BUILD / "scratch")
@@ -50,7 +51,7 @@ def main(engines: list[str], sizes: list[int] | None, rounds: int) -> None:
             before = rows, run
         limit = f", memory_limit {MEMORY}" if engine == "duckdb" else ""
         print_table(
-            f"{engine}{limit}: count, sum by {GROUPS:,} groups, telling what was left out",
+            f"{engine}{limit}: count, sum by {GROUPS:,} groups, telling what was cut off",
             ["rows", "seconds", "processor seconds", "GiB", "slope of seconds", "of processor seconds"],
             lines,
         )

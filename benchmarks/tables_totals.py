@@ -33,8 +33,12 @@ def noise(by: dict[str, int], totals: str, most: int) -> list[list[str]]:
     """For each level the standard deviations, by how it is made."""
     data, keys = nobody(), {name: list(range(number)) for name, number in by.items()}
     bounds = {"max_groups": most, "max_rows_per_group": 1}
-    plan = data.group_by(*by, **bounds, public_keys=keys, totals=totals).count().plan(EPSILON, DELTA)
-    alone = data.group_by(*by, **bounds, public_keys=keys).count().plan(EPSILON, DELTA)
+    plan = (
+        data.group_by(*by, **bounds, public_keys=keys, totals=totals)
+        .count()
+        .plan(EPSILON, DELTA, measure_left_out=False)
+    )
+    alone = data.group_by(*by, **bounds, public_keys=keys).count().plan(EPSILON, DELTA, measure_left_out=False)
     levels = {(): plan.columns, **plan.totals}
     rows = []
     for level, columns in levels.items():
@@ -43,7 +47,7 @@ def noise(by: dict[str, int], totals: str, most: int) -> list[list[str]]:
         # A person's groups may be in as many of a level, or in one: to keep the same rows, both must be allowed.
         limits = bounds if level == () else {"max_rows_per_group": most} | ({"max_groups": most} if kept else {})
         one = data.group_by(*kept, **limits, **({"public_keys": kept} if kept else {})).count()
-        apart = one.plan(EPSILON / len(levels), DELTA / len(levels)).columns[0].std
+        apart = one.plan(EPSILON / len(levels), DELTA / len(levels), measure_left_out=False).columns[0].std
         added = alone.columns[0].std * np.sqrt(cells)
         used = columns[0].std
         name = " × ".join(kept) or "all"

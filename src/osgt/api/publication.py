@@ -183,11 +183,13 @@ class Publication:
 
     def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "Publication":
         """Give the tables limits that were chosen for those that are open."""
+        # Tables of a block take all its limits, also those that only another of them needs: they stay one block.
         own = {
-            name: query.with_limits({limit: limits[limit] for limit in query.open_limits})
-            for name, query in self.tables.items()
+            name: self.tables[name].with_limits({limit: limits[limit] for limit in block.query.open_limits})
+            for block in self.blocks
+            for name in block.names
         }
-        return Publication(own).weighted(self.weights)
+        return Publication({name: own[name] for name in self.tables}).weighted(self.weights)
 
     def renew(self, plan: AnyPlan) -> PublicationPlan:
         """Make the plan of these tables out of that of the tables whose limits were open."""
