@@ -148,6 +148,8 @@ EXAMPLES = {
     ("data", "neighbours"): "change_one",
     ("groups", "max_groups"): 3,
     ("groups", "max_rows_per_group"): 3,
+    ("groups", "max_rows"): 24,
+    ("data", "units"): 4000,
     ("groups", "public_keys"): "keys.csv",
     ("groups", "totals"): [["a"]],
     ("budget", "epsilon"): 0.25,

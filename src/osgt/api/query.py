@@ -226,6 +226,8 @@ class Query(Methods):
 
         Limits need not be given: there is a line for each of many choices.
         """
+        if not self.aggregates:
+            raise ValueError("the query must ask for something, such as a count, a sum or a mean")
         return make_preview(self)
 
     @property

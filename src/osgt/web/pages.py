@@ -360,7 +360,7 @@ def _published(found: Checked) -> list[str]:
     if found.query is None or found.dataset is None:
         return []
     names = [found.dataset.privacy_unit]
-    for query in found.query.tables.values() if hasattr(found.query, "tables") else [found.query]:
+    for query in found.query.tables.values():
         names += [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
     return list(dict.fromkeys(names))
 
