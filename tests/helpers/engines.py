@@ -11,21 +11,54 @@ import pyarrow as pa
 import pytest
 
 from osgt.data.reading import compile_query, fetch
+from osgt.limits.worth import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
+from osgt.query.measures import Values
 from osgt.release import measuring
-from osgt.release.exact_sums import exact_sums
+from osgt.release.exact_sums import exact_sums, prepared_rows
 from osgt.release.measuring import shown_keys
 
-#: The column of the privacy unit, and the one that puts a unit's rows in order, in the tables of the tests.
+#: The column of the privacy unit, and the one that numbers rows, in the tables of the tests.
 UNIT, ROW = "person", "row"
 
 
-def sums(query, measures, salt=1, order=ROW):
-    """The exact numbers of each group: a dict from its key to a list with the numbers of each measure.
+def steps(query, measures, salt=1):
+    """The exact numbers of each group in steps: a dict from its key to a list with the numbers of each measure.
 
     Keys are tuples in the order of `group_by`; with public keys, the place of the key among them.
     """
-    return numbers_by_key(query, measures, fetch(compile_query(exact_sums(query, list(measures), salt, order))))
+    return numbers_by_key(query, measures, fetch(compile_query(exact_sums(query, list(measures), salt))))
+
+
+def sums(query, measures, salt=1):
+    """The numbers of each group in place of their steps, to the nearest whole number.
+
+    Those of units that keep to the limits are exact, since what is rounded off is far below one half.
+    """
+    sizes = [query.groups.step(measure) for measure in measures]
+    return {
+        key: [[round(number * size) for number in each] for each, size in zip(numbers, sizes, strict=True)]
+        for key, numbers in steps(query, measures, salt).items()
+    }
+
+
+def cut_off(query, things, salt=1):
+    """What limits cut off and keep, in steps, by thing."""
+    answer = fetch(compile_query(exact_sums(query, [], salt, things)))
+    return {thing: tuple(sum(answer[f"{fate}_{thing}"].to_pylist()) for fate in ("cut", "kept")) for thing in things}
+
+
+def group_order(query, salt=1):
+    """For each row that is prepared, by the number in its column ROW: where its group comes among those of its unit."""
+    rows, keys, values = prepared_rows(query, [Values(ROW)], with_totals=False)
+    choice = query.dataset.engine.hashed(salt, [rows[name] for name in (PREPARED_UNIT, *keys)])
+    answer = fetch(compile_query(rows.select(row=rows[values[ROW]], choice=choice)))
+    return dict(zip(answer["row"].to_pylist(), answer["choice"].to_pylist(), strict=True))
+
+
+def choose_by(order):
+    """The groups of a unit in the order of `group_order`, as the plain reference takes it."""
+    return lambda groups: sorted(groups, key=lambda group: order[groups[group][0][ROW]])
 
 
 def numbers_by_key(query, measures, found):

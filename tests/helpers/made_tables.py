@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from osgt.data.expressions.expression import check_condition
 from osgt.query.aggregates.proportion import Balance
-from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, Rows, Squares, Units, Values
+from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, LimitedSum, Rows, Squares, Units, Values
 from osgt.query.quantiles import Leaves
-from osgt.query.values import grid_of
+from osgt.query.values import grid_of, grid_up_to
 
 SCHEMA = pa.schema(
     [
@@ -74,6 +74,9 @@ def made_measures(dataset):
     def grid(column, bounds, **options):
         return grid_of(column, dataset.type_of("column", column), bounds, **options)
 
+    def limited(column, limit):
+        return limited_sum(dataset, column, limit)
+
     return [
         Units(),
         Rows(),
@@ -87,16 +90,19 @@ def made_measures(dataset):
         ClippedSum("real", grid("real", (-1e270, 1e270))),
         ClippedSum("price", grid("price", (-5, 10))),
         ClippedSum("flag", grid("flag", (0, 1))),
+        limited("whole", 1000),
+        limited("whole", 2**62),
+        limited("small", 100),
+        limited("real", 2.5),
+        limited("real", 1e270),
+        limited("price", 20),
+        limited("price", 10**11),
         CentredSum("whole", grid("whole", (-10, 1000))),
         CentredSum("real", grid("real", (0, 10))),
         Squares("real", grid("real", (-2, 2), squares=True)),
         Squares("whole", grid("whole", (400, 600), squares=True)),
-        Centred(Rows(), Units(), 1, 2),
-        Centred(Rows(), Units(), 2, 3),
         Centred(Values("real"), Rows(), 2, 1),
-        Centred(Values("price"), Units(), 2, 3),
         Centred(ClippedSum("whole", grid("whole", (-10, 1000))), Rows(), 1, 495),
-        Centred(ClippedSum("whole", grid("whole", (3, 2**40))), Units(), 1, 2**31),
         Centred(ClippedSum("real", grid("real", (2, 3))), Rows(), 2, 2**21 + 2**20),
         Centred(ClippedSum("price", grid("price", (-5, 10))), Rows(), 1, 250),
         Centred(ClippedSum("flag", grid("flag", (0, 1))), Rows(), 2, 1),
@@ -109,6 +115,11 @@ def made_measures(dataset):
         Leaves("price", grid("price", (-5, 10)), 4),
         Balance(check_condition(dataset.table, "small > 0")),
     ]
+
+
+def limited_sum(dataset, column, limit):
+    """The sum of a column of which a unit adds at most a limit."""
+    return LimitedSum(column, grid_up_to(column, dataset.type_of("column", column), limit))
 
 
 def batch_of(tables):

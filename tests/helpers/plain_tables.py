@@ -1,51 +1,140 @@
 """What the engines should compute, in plain Python: a row at a time, no query language.
 
-The documentation does not say which groups of a unit are kept, only how many; `choose` stands for that choice.
+Every unit has K = 2³⁰ steps for its rows. The documentation does not say which groups of a unit come first where only
+so many count; `choose` stands for their order.
 """
 
+import functools
 import itertools
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from osgt.query.aggregates.proportion import Balance
-from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, Rows, Squares, Units, Values
+from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, LimitedSum, Rows, Squares, Units, Values
 from osgt.query.quantiles import Leaves
+
+#: The steps of a unit.
+STEPS = 2**30
 
 #: What the conditions of measures mean.
 CONDITIONS = {"small > 0": lambda row: row["small"] is not None and row["small"] > 0}
 
 
-def bounded(rows, unit, keys, order, max_groups, max_rows, choose=None):
-    """The rows that are kept, as lists by group.
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a query, as a user gives them; `public` are the keys that are, if any are."""
+
+    max_rows: int | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+    public: tuple | None = None
+
+    def groups_that_count(self, groups, choose):
+        """The groups of a unit that count: all, or the first few in the order of `choose`."""
+        limits = [self.max_groups, None if self.public is not None else self.max_rows]
+        most = min([limit for limit in limits if limit is not None], default=len(groups))
+        return set(groups) if len(groups) <= most else set(choose(groups)[:most])
+
+    def worths(self, groups, counting, unit_rows):
+        """What a row of a unit is worth in each of its groups."""
+        if self.max_rows is not None:
+            worth = STEPS // max(unit_rows, self.max_rows)
+            return {group: worth if self.public is not None or group in counting else 0 for group in groups}
+        return {
+            group: STEPS // max(len(rows), self.max_rows_per_group or 1) if group in counting else 0
+            for group, rows in groups.items()
+        }
+
+
+def by_group(rows, keys):
+    """The rows of each group."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[key] for key in keys)].append(row)
+    return groups
+
+
+def by_unit(rows, unit):
+    """The rows of each unit, without those of nobody."""
+    units = defaultdict(list)
+    for row in rows:
+        if row[unit] is not None:
+            units[row[unit]].append(row)
+    return units
+
+
+def weighted_sums(rows, unit, keys, limits, measures, choose=None):
+    """For each group the numbers of each measure, in steps.
 
     Parameters
     ----------
     rows
-        Dictionaries from column to value.
+        Dictionaries from column to value, those of other than public keys among them.
     choose
-        From a unit and its groups to those that are kept; needed only where `max_groups` binds.
+        From the groups of a unit, with their rows, to these groups in the order in which they count.
     """
-    by_unit = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row[unit] is not None:
-            by_unit[row[unit]][tuple(row[key] for key in keys)].append(row)
-    kept = defaultdict(list)
-    for person, groups in by_unit.items():
-        chosen = set(groups)
-        if len(groups) > max_groups:
-            chosen = set(choose(person, set(groups)))
-            assert len(chosen) == max_groups
-            assert chosen <= set(groups)
-        for group in chosen:
-            kept[group] += sorted(groups[group], key=lambda row: row[order])[:max_rows]
-    return dict(kept)
+    result = {}
+    for person, own in by_unit(rows, unit).items():
+        groups = {g: each for g, each in by_group(own, keys).items() if limits.public is None or g in limits.public}
+        counting = limits.groups_that_count(groups, choose)
+        worths = limits.worths(groups, counting, len(own))
+        totals = {m: sum(abs(*numbers(m, [row], person)) for row in own) for m in measures if m.own_limit is not None}
+        for group, inside in groups.items():
+            zero = [[0] * measure.numbers for measure in measures]
+            sums = result.setdefault(group, zero)
+            for place, measure in enumerate(measures):
+                if measure.per_unit:
+                    added = [int(group in counting)]
+                else:
+                    full = group in counting or (limits.max_rows is not None and limits.public is not None)
+                    added = _weighted(measure, inside, worths[group], full, totals, person)
+                sums[place] = [a + b for a, b in zip(sums[place], added, strict=True)]
+    return result
 
 
-def sums(kept, unit, measures):
-    """For each group the numbers of each measure, from its kept rows."""
-    return {group: [numbers(measure, rows, unit) for measure in measures] for group, rows in kept.items()}
+def _weighted(measure, rows, worth, counts, totals, unit):
+    """What the rows of a unit in a group add: each the whole part of its number times its worth."""
+    steps, of = worth, measure.largest
+    if measure in totals:
+        steps, of = STEPS if counts else 0, max(totals[measure], measure.own_limit)
+    each = [numbers(measure, [row], unit) for row in rows]
+    return [sum(toward_zero(steps * number, of) for number in column) for column in zip(*each, strict=True)]
+
+
+def toward_zero(numerator, denominator):
+    """A quotient of whole numbers, rounded toward 0."""
+    return int(math.copysign(1, numerator)) * (abs(numerator) // denominator)
+
+
+def cut_off(rows, unit, keys, limits, thing, choose=None):
+    """What limits cut off and keep of all units, in steps: of "rows", or of "units" in groups."""
+    cut = kept = 0
+    for own in by_unit(rows, unit).values():
+        groups = {g: each for g, each in by_group(own, keys).items() if limits.public is None or g in limits.public}
+        counting = limits.groups_that_count(groups, choose)
+        if thing == "units":
+            full = STEPS // min(x for x in (limits.max_groups, limits.public and len(limits.public)) if x)
+            kept += full * len(counting)
+            cut += (len(groups) - len(counting)) * min(full, 3 * STEPS // max(len(groups), 1))
+            continue
+        in_box = limits.max_rows is None
+        boxes = min(limits.max_groups, len(limits.public or ()) or limits.max_groups) if in_box else 1
+        full = STEPS // boxes // limits.max_rows_per_group if in_box else STEPS // limits.max_rows
+        inside = sum(len(each) for each in groups.values())
+        most = 3 * STEPS // (max(inside, 1) if in_box else max(len(own), limits.max_rows))
+        for group, worth in limits.worths(groups, counting, len(own)).items():
+            share = worth // boxes
+            kept += len(groups[group]) * share
+            cut += len(groups[group]) * min(full - share, most)
+    return cut, kept
+
+
+def row_sums(groups, unit, measures):
+    """For each group the numbers of each measure where every row is a unit, and counts as it is."""
+    return {group: [numbers(measure, rows, unit) for measure in measures] for group, rows in groups.items()}
 
 
 def numbers(measure, rows, unit):
@@ -77,7 +166,7 @@ def _of_values(measure, rows):
 
 
 def _added(measure, steps):
-    if type(measure) is ClippedSum:
+    if type(measure) in (ClippedSum, LimitedSum):
         return steps
     distance = 2 * steps - measure.grid.low - measure.grid.high
     if type(measure) is CentredSum:
@@ -91,6 +180,7 @@ def missing(value):
     return value is None or (isinstance(value, float | Decimal) and math.isnan(value))
 
 
+@functools.lru_cache(maxsize=100_000)
 def in_steps(value, grid):
     """The nearest number of steps, halves upward; beyond the bounds, the bound."""
     if value in (math.inf, -math.inf):
@@ -116,4 +206,4 @@ def differences(found, expected, measures):
         for measure, theirs, ours in zip(measures, found[group], expected[group], strict=True):
             if theirs != ours:
                 wrong.append(f"group {group}, {measure}: {theirs}, expected {ours}")
-    return wrong
+    return wrong[:10]

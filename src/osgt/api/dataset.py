@@ -114,6 +114,7 @@ class Dataset(PrivateRows, OfAllRows):
         max_rows: int | None = None,
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
+        max_length: int | None = None,
         public_keys: Any = None,
         totals: Any = None,
     ) -> Query:
@@ -130,6 +131,10 @@ class Dataset(PrivateRows, OfAllRows):
             The most groups that one unit counts in: counts of units need it. With `max_rows_per_group`, for rows too.
         max_rows_per_group
             The most rows that one unit counts as in each of `max_groups` groups, in place of `max_rows`.
+        max_length
+            The most rows that one unit counts as if all are in one group, and √g times as many if they are spread
+            evenly over g groups: for tables of many groups, with Gaussian noise (docs: dominance). In place of
+            `max_rows`.
         public_keys
             Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
             dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
@@ -144,7 +149,15 @@ class Dataset(PrivateRows, OfAllRows):
         """
         names = _names(columns)
         self._check_keys(names)
-        limits = self._check_limits(names, max_rows, max_groups, max_rows_per_group)
+        limits = self._check_limits(
+            names,
+            {
+                "max_rows": max_rows,
+                "max_groups": max_groups,
+                "max_rows_per_group": max_rows_per_group,
+                "max_length": max_length,
+            },
+        )
         read, public = self, None
         if public_keys is not None:
             if not names:
@@ -172,11 +185,8 @@ class Dataset(PrivateRows, OfAllRows):
         if len(set(columns)) < len(columns):
             raise ArgumentError(f"group_by: each column once, got {', '.join(columns)}", argument="group_by")
 
-    def _check_limits(
-        self, columns: tuple[str, ...], max_rows: int | None, max_groups: int | None, max_rows_per_group: int | None
-    ) -> dict[str, int | None]:
+    def _check_limits(self, columns: tuple[str, ...], given: dict[str, int | None]) -> dict[str, int | None]:
         """The limits of groups and of rows; None where one is not given."""
-        given = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
         for name, limit in given.items():
             if limit is None:
                 continue
@@ -190,15 +200,17 @@ class Dataset(PrivateRows, OfAllRows):
                 )
             if count(name, limit) > LARGEST_LIMIT:
                 raise ArgumentError(f"{name} must be at most {LARGEST_LIMIT:,}, got {limit:,}", argument=name)
-        if max_rows is not None and max_rows_per_group is not None:
+        of_rows = [name for name, limit in given.items() if limit is not None and name != "max_groups"]
+        if len(of_rows) > 1:
             raise ArgumentError(
-                "max_rows and max_rows_per_group both limit the rows of a unit: leave one of them out",
-                argument="max_rows_per_group",
+                f"{of_rows[0]} and {of_rows[1]} both limit the rows of a unit: leave one of them out",
+                argument=of_rows[1],
             )
         if self.unit.each_row:
             return dict.fromkeys(given)
         if not columns:  # one group: rows in it are rows in all
-            return {"max_rows": max_rows or max_rows_per_group, "max_groups": 1, "max_rows_per_group": None}
+            most = given[of_rows[0]] if of_rows else None
+            return {**dict.fromkeys(given), "max_rows": most, "max_groups": 1}
         return given
 
     def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:

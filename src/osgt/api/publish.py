@@ -19,7 +19,7 @@ from osgt.api.charge import SharedReservation, charge, check_charge, settle_comm
 from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
 from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
-from osgt.facts.statement import Made, NoisyTable, publication_statement, table_statement
+from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
@@ -36,7 +36,7 @@ from osgt.release.measuring import (
     prepare,
     with_noise,
 )
-from osgt.render.files.published import out_key, write_parquet
+from osgt.render.published import out_key, write_parquet
 from osgt.support.errors import OsgtError
 from osgt.support.files import Target, words_of, written_together
 
@@ -139,7 +139,7 @@ def choose_for(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) ->
     """Draw the open limits of a query."""
     assert plan.choice is not None
     noises = {draw.draw.limit: max(noise_at_one(block, draw.draw.limit) for block in plan.blocks) for draw in draws}
-    given = [block.groups.max_rows or block.groups.max_rows_per_group or 1 for block in query.computed]
+    given = [block.groups.most_rows for block in query.computed]
     data = query.dataset
     return choose_limits(draws, plan.choice, noises, data.neighbours, data.units, max(given))
 
@@ -174,7 +174,7 @@ def estimate(
         measured, own_plan = noisy[plan.block_of[name]], plan.tables[name]
         left_out = measured.left_out
         if left_out is not None and name:
-            bounded = {limits.column for aggregate in own.aggregates for limits in aggregate.limits}
+            bounded = {str(column) for a in own.aggregates if (column := a.arguments().get("column")) is not None}
             left_out = left_out.of_columns(bounded, declared_columns(own))
         table = noisy_table(own, own_plan, measured, presentation)
         tables[name] = NoisyTable(table, own_plan, own, left_out)
@@ -185,16 +185,14 @@ def estimate(
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
     )
-    if not isinstance(plan, PublicationPlan):
-        [table] = tables.values()
-        return _release(table, table_statement(table, made), reservation)
-    whole, each = publication_statement(tables, plan, made)
-    releases = {name: _release(table, each[name], reservation) for name, table in tables.items()}
-    return PublicationRelease(releases, plan, query, whole, reservation)
-
-
-def _release(table: NoisyTable, statement: Any, reservation: SharedReservation | None) -> Release:
-    return Release(table.table, table.plan, table.query, table.left_out, statement, reservation)
+    whole, own_statements = statements(tables, plan, made)
+    releases = {
+        name: Release(table.table, table.plan, table.query, table.left_out, own_statements[name], reservation)
+        for name, table in tables.items()
+    }
+    if isinstance(plan, PublicationPlan):
+        return PublicationRelease(releases, plan, query, whole, reservation)
+    return releases[""]
 
 
 @dataclass(frozen=True)

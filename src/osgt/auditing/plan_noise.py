@@ -14,14 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.api.suggestion import histograms
-from osgt.api.suggestion.suggestion import NoisePlan
 from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim, Counts, log_against, p_value
 from osgt.auditing.independence import Drawn
 from osgt.calibration import Part
+from osgt.data.unit import Neighbours
+from osgt.limits import choice as choosing
 from osgt.noise import IntegerDistribution
+from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import profile_of_all, profile_of_pairs
 from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
@@ -50,6 +51,9 @@ _TRIED = 10_000
 _ROUNDING = 1e-6
 
 Outputs = NDArray[np.int64]
+#: Noise of which the probabilities are added up one by one.
+_ONE_BY_ONE = 1e5
+
 Pairs = Sequence[tuple[IntegerDistribution, Part]]
 
 
@@ -93,8 +97,8 @@ class OfTable:
         _, noisy = measuring.noisy_numbers(plan, exact)
         columns = []
         for measure, part in plan.parts.items():
-            found = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
-            columns.append(found - (shown if measure == plan.selector else 0))
+            result = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
+            columns.append(result - (shown if measure == plan.selector else 0))
         beside = {name: _moved(part, moved, size) for name, (_, part) in plan.noise.extra_noise.items()}
         columns += measuring.noisy_left_out(plan, beside).values()
         return np.concatenate(columns, axis=1)
@@ -107,45 +111,17 @@ class OfTable:
             for measure in plan.parts
         }
         _, noisy = measuring.noisy_numbers(plan, exact)
-        found = [(plan.laws[measure], numbers - exact[measure]) for measure, numbers in noisy.items()]
+        result = [(plan.laws[measure], numbers - exact[measure]) for measure, numbers in noisy.items()]
         nothing = {name: np.zeros((groups, 1), dtype=np.int64) for name in plan.noise.extra_noise}
         beside = measuring.noisy_left_out(plan, nothing)
-        return found + [(plan.noise.extra_noise[name][0], numbers) for name, numbers in beside.items()]
+        return result + [(plan.noise.extra_noise[name][0], numbers) for name, numbers in beside.items()]
 
     @property
     def _shown(self) -> int:
         """A count of groups that are never hidden."""
-        if self.plan.selector is None or self.plan.threshold is None:
+        if self.plan.selector is None or self.plan.selection is None:
             return 0
-        return abs(self.plan.threshold) + int(_SURE * self.plan.laws[self.plan.selector].std()) + 1000
-
-
-@dataclass(frozen=True, eq=False)
-class OfSuggestion:
-    """The noise of the histograms that bounds are recommended from."""
-
-    plan: NoisePlan
-
-    @property
-    def pairs(self) -> Pairs:
-        """The noise and what it is for."""
-        return [(self.plan.laws[name], part) for name, part in self.plan.parts.items()]
-
-    def outputs(self, moved: int, size: int) -> Outputs:
-        """Releases of all the numbers."""
-        released = (
-            histograms.noisy_histogram(self.plan, name, _moved(part, moved, size))
-            for name, part in self.plan.parts.items()
-        )
-        return np.concatenate(list(released), axis=1)
-
-    def drawn(self, groups: int) -> list[Drawn]:
-        """The noise of one suggestion."""
-        nothing = np.zeros((groups, 1), dtype=np.int64)
-        return [
-            (self.plan.laws[name], np.asarray(histograms.noisy_histogram(self.plan, name, nothing)))
-            for name in self.plan.parts
-        ]
+        return abs(self.plan.selection.threshold) + int(_SURE * self.plan.laws[self.plan.selector].std()) + 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +165,7 @@ class WorstCase:
 
     def drawn(self, groups: int) -> list[Drawn]:
         """The noise of one release with so many groups in each table."""
-        return [each for noise in self.noises for each in noise.drawn(groups)]
+        return [draws for noise in self.noises for draws in noise.drawn(groups)]
 
     def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
         """The privacy loss of outputs: Σ log P[y | 0]/P[y | shift]."""
@@ -221,27 +197,36 @@ class Chosen:
     threshold: int
     #: The most groups that one unit is in.
     groups: int
+    #: Whether it adds at most that to all its groups together.
+    in_all: bool
     #: For an exact count, and a number of groups that all have it: the noisy counts of those that are shown.
     shown: Callable[[int, int], NDArray[np.int64]]
 
     @property
     def chance(self) -> float:
-        """P[most + Y ≥ threshold] for the most that one unit adds to the count, added up term by term."""
-        first = self.threshold - self.most
+        """P[most + Y ≥ threshold] for the most that one unit adds to the count."""
+        return self._chance_with(self.most)
+
+    def _chance_with(self, count: int) -> float:
+        """P[count + Y ≥ threshold], added up term by term unless these are too many."""
+        first = self.threshold - count
+        if self.law.std() > _ONE_BY_ONE:
+            return float(self.law.sf(first - 1))
         terms = self.law.pmf(np.arange(first, max(first, 0) + int(60 * self.law.std()) + 800))
         return float(min(1.0, math.fsum(np.asarray(terms).tolist())))
 
     @property
     def delta(self) -> float:
-        """The probability that any group of a unit alone is shown."""
-        return -math.expm1(self.groups * math.log1p(-self.chance))
+        """The probability that any group of a unit alone is shown: in all but one it may have added hardly anything."""
+        other = self._chance_with(0) if self.in_all else self.chance
+        return -math.expm1(math.log1p(-self.chance) + (self.groups - 1) * math.log1p(-other))
 
     @classmethod
     def of(cls, plan: Plan) -> "Chosen | None":
         """The choice of a release; None if all groups are shown."""
-        if plan.selector is None or plan.threshold is None:
+        if plan.selector is None or plan.selection is None:
             return None
-        most, selector = plan.groups.max_contribution(plan.selector), plan.selector
+        most, selector = plan.groups.shift(plan.selector), plan.selector
 
         def shown(count: int, number: int) -> NDArray[np.int64]:
             exact: dict[Any, Any] = {
@@ -251,19 +236,8 @@ class Chosen:
             exact[selector][:] = count
             return np.asarray(measuring.noisy_numbers(plan, exact)[1][selector][:, 0])
 
-        return cls(plan.laws[plan.selector], most, plan.threshold, plan.groups.max_groups_per_unit, shown)
-
-    @classmethod
-    def of_suggestion(cls, plan: NoisePlan) -> "Chosen | None":
-        """The choice of groups whose sizes a suggestion looks at; None if it does not, or all are public."""
-        if plan.threshold is None:
-            return None
-        law, part = plan.laws["sizes"], plan.parts["sizes"]
-
-        def shown(count: int, number: int) -> NDArray[np.int64]:
-            return histograms.noisy_sizes(plan, np.full(number, count, dtype=np.int64))
-
-        return cls(law, 1, plan.threshold, part.coordinates, shown)
+        groups, in_all = plan.groups.max_groups_per_unit, plan.groups.limits_in_all(plan.selector)
+        return cls(plan.laws[plan.selector], most, plan.selection.threshold, groups, in_all, shown)
 
     @property
     def _others(self) -> int:
@@ -273,9 +247,9 @@ class Chosen:
     def outputs(self, moved: int, size: int) -> NDArray[np.int64]:
         """Draw whether groups at the threshold are shown, and their count if they are: without a unit, or with it."""
         counts = self.shown(self._others + self.most * int(moved), size)
-        found = np.zeros((size, 2), dtype=np.int64)
-        found[: len(counts), 0], found[: len(counts), 1] = 1, counts
-        return found
+        result = np.zeros((size, 2), dtype=np.int64)
+        result[: len(counts), 0], result[: len(counts), 1] = 1, counts
+        return result
 
     def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
         """Score outputs by their loss if choice and count were two draws: each for itself, added up."""
@@ -309,10 +283,12 @@ def choice(chosen: Sequence[Chosen], spent: float, delta: float, *, false_alarm:
     if spent > delta * (1 + _ROUNDING):
         what = f"noise and choice take δ = {spent:.6g} together, {delta:.6g} is promised"
         findings.append(Finding("threshold" if chosen else "noise", what))
-    for each in chosen:
-        chance = each.chance
-        hits = len(each.shown(each.most, _GROUPS))
-        details["chosen"].append({"threshold": each.threshold, "chance_alone": chance, "of": _GROUPS, "shown": hits})
+    for selection in chosen:
+        chance = selection.chance
+        hits = len(selection.shown(selection.most, _GROUPS))
+        details["chosen"].append(
+            {"threshold": selection.threshold, "chance_alone": chance, "of": _GROUPS, "shown": hits}
+        )
         # Nothing is learned; more than the chance says is what counts.
         counts = Counts(np.array([0]), 0, np.array([hits]), _GROUPS)
         evidence = float(log_against(counts, np.array([chance]))[0]) if hits > chance * _GROUPS else 0.0
@@ -325,47 +301,43 @@ def choice(chosen: Sequence[Chosen], spent: float, delta: float, *, false_alarm:
     return Check("choice of groups" if chosen else "δ", words, tuple(findings), by_chance, details)
 
 
-def at_threshold(each: Chosen, budget: Budget) -> Check:
+def at_threshold(chosen: Chosen, budget: Budget) -> Check:
     """Judge a group at the threshold, with a unit and without it, by whether it is shown and with which count."""
     name = "at the threshold"
-    counts = each.shown(each.threshold, _TRIED)
-    below = int(np.count_nonzero(counts < each.threshold))
+    counts = chosen.shown(chosen.threshold, _TRIED)
+    below = int(np.count_nonzero(counts < chosen.threshold))
     if below:
         what = (
-            f"{below:,} of {len(counts):,} groups that were shown have a count below the threshold {each.threshold:,}: "
-            "they are chosen by another draw than the one that is published"
+            f"{below:,} of {len(counts):,} groups that were shown have a count below the threshold "
+            f"{chosen.threshold:,}: they are chosen by another draw than the one that is published"
         )
         return Check(name, "Choice and count are not one draw.", (Finding(name, what),), budget.false_alarm)
-    claim = Claim.of(None, None, PrivacyProfile(each.law, each.most))
-    return curve(each.outputs, 0, 1, claim, budget, loss=each.loss(), name=name)
+    claim = Claim.of(None, None, PrivacyProfile(chosen.law, chosen.most))
+    return curve(chosen.outputs, 0, 1, claim, budget, loss=chosen.loss(), name=name)
 
 
-def spent_by(plans: Sequence[Plan]) -> float:
-    """δ of noise and choice together, of tables that are released together.
-
-    Where the choice is charged apart they add up. Else one table chooses: the largest over how many groups of the unit
-    have nobody else in them.
-    """
-    epsilon = plans[0].epsilon
-    whole = float(profile_of_all([plan.noise for plan in plans]).delta(epsilon))
-    chosen = [(plan, each) for plan in plans if (each := Chosen.of(plan)) is not None]
-    if any(plan.selection is not None and plan.selection.charged_separately for plan in plans):
-        return whole + math.fsum(each.delta for _, each in chosen)
-    every = [whole]
-    for plan, each in chosen:
-        others = [pair for other in plans if other is not plan for pair in other.noise.pairs]
-        tried = sorted({*range(1, min(each.groups, _ALONE) + 1), each.groups})
-        every += [_spent_alone(plan, each, others, alone) for alone in tried]
-    return max(every)
+def spent_by(plans: Sequence[Plan], choice: LimitChoice | None) -> float:
+    """δ of the choice of limits, of noise and of the choice of groups together, of tables with one budget."""
+    noise = profile_of_all([plan.noise for plan in plans])
+    whole = noise if choice is None else PrivacyProfile.compose([choice.charge.profile, noise])
+    chosen = [chosen for plan in plans if (chosen := Chosen.of(plan)) is not None]
+    return float(whole.delta(plans[0].epsilon)) + math.fsum(each.delta for each in chosen)
 
 
-def _spent_alone(plan: Plan, chosen: Chosen, others: Pairs, alone: int) -> float:
-    """δ of noise and choice together where so many groups of the unit have nobody else in them."""
-    parts = ((plan.laws[measure], plan.planning.part(measure, alone)) for measure in plan.parts)
-    left = [*((law, part) for law, part in parts if part is not None), *plan.noise.extra_noise.values(), *others]
-    rest = float(profile_of_pairs(left).delta(plan.epsilon)) if left else 0.0
-    hidden = math.exp(alone * math.log1p(-chosen.chance))
-    return 1.0 - hidden + hidden * rest
+def draw_of_limits(neighbours: Neighbours, budget: Budget) -> Check:
+    """Judge the draw of a limit at ε = 1: between two candidates, of which one unit is cut by the smaller alone."""
+    ladder = choosing.Ladder("limits", (1, 2), (1.0, 1.0))
+
+    def outputs(units: Any, size: int) -> NDArray[np.int64]:
+        histogram = [0, int(units), 0]
+        drawn = (
+            choosing.choose([ladder], [histogram], epsilon=1.0, target=0, exponent=1.0, neighbours=neighbours).limit
+            for _ in range(size)
+        )
+        return np.fromiter(drawn, dtype=np.int64, count=size)[:, np.newaxis]
+
+    claim = Claim.of(None, None, PrivacyProfile.of([choosing.loss_of_choice(1.0)]))
+    return curve(outputs, 0, 1, claim, budget, name="choice of limits")
 
 
 def _log_ratio(first: Any, second: Any) -> float:

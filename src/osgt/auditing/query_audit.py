@@ -1,35 +1,35 @@
-"""The audit of what is made of tables: a release, several tables with one budget, or a suggestion of bounds."""
+"""The audit of what is made of tables: a release, or several tables with one budget, and the choice of their limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from osgt.api.charge import title_of
-from osgt.api.publication import Publication
 from osgt.api.query import Query
-from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
-from osgt.api.suggestion.open_query import OpenQuery
 from osgt.auditing.canaries import canaries
 from osgt.auditing.check import SAMPLED, Check, Options
 from osgt.auditing.curve import curve
 from osgt.auditing.independence import SaltedText, independence, salts
-from osgt.auditing.plan_noise import AT_THRESHOLD, Chosen, OfSuggestion, WorstCase, at_threshold, choice, spent_by
+from osgt.auditing.plan_noise import AT_THRESHOLD, Chosen, WorstCase, at_threshold, choice, draw_of_limits, spent_by
 from osgt.auditing.replay import replay
 from osgt.auditing.sampler import sampler
-from osgt.auditing.stage import Play, ReleasePlay, Stage, SuggestionPlay, salted_sql
+from osgt.auditing.stage import DrawPlay, Play, ReleasePlay, Stage, salted_sql
 from osgt.calibration.joint import budget as checked_budget
-from osgt.limits.bounding import fresh_salt
+from osgt.limits.worth import fresh_salt
 from osgt.noise import IntegerDistribution
-from osgt.plan.plan import Plan
-from osgt.privacy import PrivacyProfile
+from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.aggregates.base import QuerySpec
-from osgt.release.measuring import prepared
+from osgt.query.open_limits import open_limits, with_any_limits
+from osgt.release.measuring import prepare
 
 #: Distributions of a plan whose sampler is looked at.
 _LAWS = 3
 
-#: Checks that share the false alarms: choice, threshold, salts, canaries, sampler, independence and noise.
-_CHECKS = 7
+#: Checks that share the false alarms: choice, threshold, salts, limits, canaries, sampler, independence and noise.
+_CHECKS = 8
+
+#: Limits that are drawn to see how a choice is made: an ε of 2 in place of 1 is found in hundreds.
+_DRAWS_OF_LIMITS = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,8 @@ class Audited:
     #: The SQL of a release by its salt, where a salt decides who counts where.
     salted: Sequence[SaltedText]
     tables: Sequence[tuple[Query, Plan]] = ()
+    #: Whether limits are chosen.
+    chooses: bool = False
 
     def checks(self, options: Options) -> Iterator[Check]:
         """Run one check after the other."""
@@ -56,15 +58,18 @@ class Audited:
             )
         options.progress("choice of groups", 0.0)
         yield choice(self.chosen, self.spent, self.delta, false_alarm=false_alarm)
-        for i, each in enumerate(self.chosen):
+        for i, chosen in enumerate(self.chosen):
             part = 0.2 / (len(self.chosen) - i)
-            yield at_threshold(each, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
+            yield at_threshold(chosen, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
         options.progress("salts", 0.0)
         yield salts(self.salted, fresh_salt, false_alarm=false_alarm)
+        if self.chooses:
+            neighbours = self.tables[0][1].neighbours
+            yield draw_of_limits(neighbours, options.budget(_DRAWS_OF_LIMITS, 0.1, false_alarm))
         if self.tables:
-            found = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
-            if found is not None:
-                yield found
+            check = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
+            if check is not None:
+                yield check
         laws = list(dict.fromkeys(self.laws))[:_LAWS]
         for i, law in enumerate(laws):
             part = 0.5 / (len(laws) - i)
@@ -83,47 +88,25 @@ def audit_tables(
     epsilon, delta = checked_budget(epsilon, delta)
     options.progress("planning", 0.0)
     promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
-    if isinstance(target, OpenQuery):
-        found = _suggestion(target, epsilon, delta)
-        return f"a suggestion of bounds for {title_of(target)} {promise}", found.checks(options)
-    if isinstance(target, Publication):
-        titles = "; ".join(f"{name}: {title_of(query)}" for name, query in target.tables.items())
-        found = _publication(target, epsilon, delta, measure_left_out=measure_left_out)
-        return f"{titles} {promise}", found.checks(options)
+    named = [f"{name}: {title_of(query)}" if name else title_of(query) for name, query in target.tables.items()]
     plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
-    found = _together({"replay": (target, ReleasePlay(plan))}, [(target, plan)], plan.noise_delta)
-    return f"{title_of(target)} {promise}", found.checks(options)
+    return f"{'; '.join(named)} {promise}", _release(target, plan).checks(options)
 
 
-def _publication(target: Publication, epsilon: float, delta: float, *, measure_left_out: bool) -> Audited:
-    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
-    plays = {f"replay of {name}": (query, ReleasePlay(plan[name])) for name, query in target.tables.items()}
-    blocks = [(block.query, one) for block, one in zip(target.blocks, plan.blocks, strict=True)]
-    return _together(plays, blocks, plan.noise_delta)
-
-
-def _together(
-    plays: Mapping[str, tuple[QuerySpec, Play]], tables: Sequence[tuple[Query, Plan]], delta: float
-) -> Audited:
+def _release(target: Any, plan: AnyPlan) -> Audited:
     """Tables that are released together: one unit is in all of them."""
-    plans = [plan for _, plan in tables]
-    chosen = [each for plan in plans if (each := Chosen.of(plan)) is not None]
-    laws = [law for plan in plans for law in plan.laws.values()]
-    salted = [
-        salted_sql(prepared, query, plan) for query, plan in tables if query.groups.by and not query.groups.each_row
-    ]
-    return Audited(plays, WorstCase.of(plans, delta), laws, chosen, spent_by(plans), plans[0].delta, salted, tables)
-
-
-def _suggestion(target: OpenQuery, epsilon: float, delta: float) -> Audited:
-    if not target.asked:
-        raise ValueError("the query must ask for something: count(), count_units(), sum(…), mean(…), …")
-    layout, plan = planned_histograms(target, epsilon, delta)
-    worst = WorstCase([OfSuggestion(plan)], epsilon, delta - plan.selection_delta)
-    chosen = Chosen.of_suggestion(plan)
-    profile: PrivacyProfile = plan.charge.profile
-    spent = float(profile.delta(epsilon)) + (chosen.delta if chosen else 0.0)
-    play = SuggestionPlay(layout, plan)
-    salted = [salted_sql(prepared_histograms, target, layout)] if target.groups.by else []
-    laws, choices = list(plan.laws.values()), [chosen] if chosen else []
-    return Audited({"replay": (target, play)}, worst, laws, choices, spent, delta, salted)
+    plays: dict[str, tuple[QuerySpec, Play]] = {
+        f"replay of {name}" if name else "replay": (with_any_limits(query), ReleasePlay(plan.tables[name]))
+        for name, query in target.tables.items()
+    }
+    for draw in () if plan.choice is None else plan.choice.draws:
+        query = next(query for query in target.computed if draw.limit in open_limits(query))
+        plays[f"replay of the choice of {draw.limit.words}"] = query, DrawPlay(draw, query.dataset.neighbours)
+    plans = plan.blocks
+    tables = [(with_any_limits(query), one) for query, one in zip(target.computed, plans, strict=True)]
+    chosen = [selection for one in plans if (selection := Chosen.of(one)) is not None]
+    laws = [law for one in plans for law in one.laws.values()]
+    salted = [salted_sql(prepare, query, one) for query, one in tables if query.groups.chooses_groups(one.parts)]
+    worst = WorstCase.of(plans, plan.noise_delta)
+    spent = spent_by(plans, plan.choice)
+    return Audited(plays, worst, laws, chosen, spent, plan.delta, salted, tables, chooses=plan.choice is not None)

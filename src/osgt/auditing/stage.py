@@ -1,6 +1,6 @@
 """The stage: made tables on the engine of a query, and what is played on them.
 
-Plays are repeated on neighbouring tables: the release of a query, and the histograms of a suggestion.
+Plays are repeated on neighbouring tables: the release of a query, and the histograms from which its limits are chosen.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,20 +17,19 @@ from numpy.typing import NDArray
 
 from osgt.api.publish import estimate
 from osgt.api.query import Query
-from osgt.api.suggestion.histograms import exact_histograms, prepared_histograms
-from osgt.api.suggestion.open_query import OpenQuery
-from osgt.api.suggestion.suggestion import NoisePlan
 from osgt.auditing.made_rows import Row, can_be_written
 from osgt.calibration import Part
 from osgt.data.reading import EngineQuery, compile_query, fetch
-from osgt.limits.histogram_query import Layout
+from osgt.data.unit import Neighbours
+from osgt.plan.choice import Draw
 from osgt.plan.plan import Plan
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import Total, UnitsAt
 from osgt.query.measures import Measure, Values
 from osgt.query.values import as_float
 from osgt.release.exact_sums import prepared_rows
-from osgt.release.measuring import exact_numbers, prepared, with_noise
+from osgt.release.limits import histograms_of, prepare_draw
+from osgt.release.measuring import Presentation, exact_numbers, prepare, with_noise
 
 #: The numbers of each group by its key.
 ByGroup = Mapping[Any, NDArray[np.int64]]
@@ -69,22 +68,22 @@ class Stage:
     def place(self, rows: Sequence[Row], values: Sequence[str] = ()) -> list[Placed | None]:
         """Place each row in its group, by the code of the release; None where it does not count."""
         query, order = self.query_on(rows)
-        measures: list[Measure] = [Values(name) for name in values]
-        table, keys, names = prepared_rows(query, measures, order, numbered=False)
+        measures: list[Measure] = [Values(name) for name in (order, *values)]
+        table, keys, names = prepared_rows(query, measures, numbered=False, with_totals=False)
         floats = {f"float_{i}": as_float(table[names[name]]) for i, name in enumerate(values)}
-        found = fetch(compile_query(table.select("order", *keys, **floats)))
-        groups = keys_of(found.select(keys))
-        columns = [found[name].to_pylist() for name in floats]
+        result = fetch(compile_query(table.select(*keys, order=table[names[order]], **floats)))
+        groups = keys_of(result.select(keys))
+        columns = [result[name].to_pylist() for name in floats]
         places: list[Placed | None] = [None] * len(rows)
-        for i, at in enumerate(found["order"].to_pylist()):
+        for i, at in enumerate(result["order"].to_pylist()):
             places[at] = Placed(groups[i] if keys else (), tuple(column[i] for column in columns))
         return places
 
     def which_count(self, rows: Sequence[Row]) -> list[bool]:
         """Tell for each row whether it meets the conditions."""
         query, order = self.query_on(rows)
-        found = set(fetch(compile_query(query.dataset.rows().select(order)))[order].to_pylist())
-        return [i in found for i in range(len(rows))]
+        result = set(fetch(compile_query(query.dataset.rows().select(order)))[order].to_pylist())
+        return [i in result for i in range(len(rows))]
 
     def _put(self, rows: Sequence[Row], order: str) -> ir.Table:
         """The rows as a table of the engine, with the types of the data set's columns."""
@@ -104,8 +103,6 @@ class Stage:
 def rebuild(query: QuerySpec, table: ir.Table) -> Any:
     """Build the query again on another table, so that nothing of the first one is kept."""
     data = query.dataset.on(table)
-    if isinstance(query, OpenQuery):
-        return replace(query, dataset=data)
     assert isinstance(query, Query)
     again: Any = replace(query, dataset=data, aggregates=())
     for aggregate in query.aggregates:
@@ -147,7 +144,7 @@ def keys_of(keys: pa.Table) -> list[Any]:
 
 
 def _other_name(name: str, taken: Mapping[str, Any]) -> str:
-    lower = {each.lower() for each in taken}
+    lower = {column.lower() for column in taken}
     while name in lower:
         name += "_"
     return name
@@ -164,20 +161,24 @@ class Played:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The most by which one unit may move some numbers; `in_groups` if only in its own groups, of which it has few."""
+    """The most by which one unit may move some numbers.
+
+    `in_groups` if only in its own groups, of which it has few; `in_all` if the numbers of all groups together.
+    """
 
     part: Part
     in_groups: bool = False
+    in_all: bool = False
 
 
 class Play(Protocol):
-    """A play: a release or a suggestion."""
+    """A play: a release, or the choice of a limit."""
 
     @property
     def allowed(self) -> Mapping[str, Allowed]:
         """The most by which one unit may move the numbers, by their names."""
 
-    def played(self, query: Any, salt: int, order: str) -> Played:
+    def played(self, query: Any, salt: int) -> Played:
         """Play a query on a made table, and return what comes out."""
 
 
@@ -190,51 +191,55 @@ class ReleasePlay:
     @property
     def allowed(self) -> Mapping[str, Allowed]:
         """The most by which one unit may move the numbers."""
-        found = {
-            measure.words: Allowed(part, in_groups=not (part.also or measure.for_table))
+        result = {
+            measure.words: Allowed(
+                part,
+                in_groups=not (part.also or measure.for_table or self.plan.groups.limits_in_all(measure)),
+                in_all=self.plan.groups.limits_in_all(measure),
+            )
             for measure, part in self.plan.parts.items()
         }
-        return found | {_left_out(name): Allowed(part) for name, (_, part) in self.plan.noise.extra_noise.items()}
+        return result | {_left_out(name): Allowed(part) for name, (_, part) in self.plan.noise.extra_noise.items()}
 
-    def played(self, query: Any, salt: int, order: str) -> Played:
+    def played(self, query: Any, salt: int) -> Played:
         """Play the release, and return the numbers and the form that come out."""
         plan, form = self.plan, {}
-        ready = prepared(query, plan, salt, order)
+        ready = prepare(query, plan, salt)
         form["SQL text"] = plain_sql(ready)
         exact = exact_numbers(query, plan, ready)
         names = keys_of(exact.keys)
-        numbers = {measure.words: _by_place(measure, names, each) for measure, each in exact.numbers.items()}
-        release = estimate(query, plan, [with_noise(query, plan, exact)], nonnegative=False).tables[""]
+        numbers = {measure.words: _by_place(measure, names, rows) for measure, rows in exact.numbers.items()}
+        release = estimate(query, plan, [with_noise(query, plan, exact)], Presentation()).tables[""]
         form["aggregates and their grids"] = repr(query.aggregates)
         form["noise"] = repr([*query.planning().complete, query.planning().neighbours, query.planning().errors])
         form["columns and types"] = str(release.table.schema)
         statement = {k: v for k, v in release.statement.to_dict().items() if k not in _MAY_DIFFER}
         form["statement"] = repr(statement)
-        return Played(numbers | {_left_out(name): _at_once(each) for name, each in exact.left_out.items()}, form)
+        return Played(numbers | {_left_out(name): _at_once(counts) for name, counts in exact.left_out.items()}, form)
 
 
 @dataclass(frozen=True, eq=False)
-class SuggestionPlay:
-    """The histograms that bounds are recommended from."""
+class DrawPlay:
+    """The histograms of units that a limit is drawn from: a unit is in one bin of each."""
 
-    layout: Layout
-    plan: NoisePlan
+    draw: Draw
+    neighbours: Neighbours
 
     @property
     def allowed(self) -> Mapping[str, Allowed]:
         """The most by which one unit may move the histograms."""
-        return {_histogram(name): Allowed(part) for name, part in self.plan.parts.items()}
+        part = Part(1, 1 if self.neighbours == "add_remove" else 2)
+        return {_histogram(ladder.kind): Allowed(part) for ladder in self.draw.ladders}
 
-    def played(self, query: Any, salt: int, order: str) -> Played:
+    def played(self, query: Any, salt: int) -> Played:
         """Play the histograms, and return the numbers and the form that come out."""
-        ready = prepared_histograms(query, self.layout, salt, order)
-        exact = exact_histograms(query, self.layout, ready)
-        every = {"groups": exact.groups, "rows": exact.rows}
-        every |= {f"values of {name}": numbers for name, numbers in exact.values.items()}
-        found = {_histogram(name): _at_once(numbers) for name, numbers in every.items() if numbers is not None}
-        if exact.sizes is not None:
-            found[_histogram("sizes")] = _in_order(exact.sizes, public=query.groups.public is not None)
-        return Played(found, {"SQL text": plain_sql(ready), "query": repr((query.asked, query.given))})
+        ready = prepare_draw(query, self.draw)
+        histograms = histograms_of(ready)
+        numbers = {
+            _histogram(ladder.kind): _at_once(np.asarray(histogram))
+            for ladder, histogram in zip(self.draw.ladders, histograms, strict=True)
+        }
+        return Played(numbers, {"columns": str(ready.query.expression.schema())})
 
 
 def _left_out(name: str) -> str:
@@ -248,12 +253,6 @@ def _histogram(name: str) -> str:
 def _at_once(numbers: NDArray[np.int64]) -> ByGroup:
     """Numbers among which a unit moves one, or parts of several together."""
     return {(): numbers.ravel()}
-
-
-def _in_order(sizes: NDArray[np.int64], *, public: bool) -> ByGroup:
-    """The sizes of groups; of those that are not public, from the largest on, since nobody knows which is which."""
-    ordered = sizes if public else np.sort(sizes)[::-1]
-    return {(i,): ordered[i : i + 1] for i in range(len(ordered))}
 
 
 def _by_place(measure: Measure, names: Sequence[Any], numbers: Any) -> ByGroup:

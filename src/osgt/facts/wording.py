@@ -5,6 +5,7 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from osgt.query.groups import Groups
 from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
@@ -41,6 +42,11 @@ def as_clause(sentence: str) -> str:
 def budget(epsilon: float, delta: float) -> str:
     """Write ε and δ in full."""
     return f"ε = {epsilon:.15g}, δ = {delta:.15g}"
+
+
+def arguments(epsilon: float, delta: float) -> str:
+    """ε and δ as Python's arguments, for a line about a value."""
+    return f"epsilon={epsilon:.15g}, delta={delta:.15g}"
 
 
 def cost(epsilon: float, delta: float, tables: int = 1) -> str:
@@ -114,6 +120,7 @@ LIMITS = {
     "max_rows": "Most rows that one counts as",
     "max_groups": "Most groups that one counts in",
     "max_rows_per_group": "Most rows of one in a group",
+    "max_length": "Longest vector of rows by group that one counts as",
 }
 
 
@@ -156,6 +163,14 @@ def rows_limit(unit: str, most: int, *, in_a_group: bool = False) -> str:
     return f"{_one(unit)} counts as at most {counted(most, 'row')}{where}: of one with more, each row counts less."
 
 
+def length_limit(unit: str, most: int) -> str:
+    """Say what `max_length` does."""
+    return (
+        f"{_one(unit)} counts as at most {counted(most, 'row')} if all are in one group, and as √g times as many if "
+        "they are spread evenly over g groups: of one with more, each row counts less."
+    )
+
+
 def total_limit(unit: str, column: str, most: str) -> str:
     """Say what `max_total` does."""
     return f"{_one(unit)} adds at most {most} of {column} in all: of one with more, each row counts less."
@@ -170,7 +185,10 @@ def limits(groups: Groups, unit: str, *, counts_units: bool) -> list[str]:
         result.append(rows_limit(unit, groups.max_rows))
     if groups.max_rows_per_group is not None:
         result.append(rows_limit(unit, groups.max_rows_per_group, in_a_group=True))
-    if groups.by and groups.max_groups is not None and (counts_units or groups.max_rows is None):
+    if groups.max_length is not None:
+        result.append(length_limit(unit, groups.max_length))
+    in_box = groups.max_rows_per_group is not None
+    if groups.by and groups.max_groups is not None and (counts_units or in_box or not groups.shows_all):
         result.append(groups_limit(unit, groups.max_groups))
     return result or [f"Every {unit} counts once."]
 
@@ -262,13 +280,13 @@ def negative_numbers(*, nonnegative: bool) -> list[str]:
 
 def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
     """Say in how many groups each column is mostly noise; nothing if in none."""
-    found = {name: number for name, number in numbers.items() if number}
-    if not found:
+    result = {name: number for name, number in numbers.items() if number}
+    if not result:
         return []
     what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
     if not has_keys:
-        return [f"Mostly noise: {listed(list(found))} ({what})."]
-    where = [f"{name} in {number:,}" for name, number in found.items()]
+        return [f"Mostly noise: {listed(list(result))} ({what})."]
+    where = [f"{name} in {number:,}" for name, number in result.items()]
     return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
 
 
@@ -297,6 +315,12 @@ def noise_name(name: str) -> str:
     """A noise beside that of a plan, by the name that people know: "Laplace noise of δ = 0"."""
     plain = name.removesuffix(" (pure)")
     return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
+
+
+def noise(parameters: Mapping[str, Any]) -> str:
+    """A noise distribution by its family and parameters."""
+    numbers = [f"{name} {value:.6g}" for name, value in parameters.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {parameters['family']}: {listed(numbers)}"
 
 
 def measured_beside(*, by_limits: bool, misfits: bool) -> str:

@@ -19,12 +19,12 @@ from scipy.special import ndtri
 
 from osgt.calibration import Part
 from osgt.data.unit import Neighbours
-from osgt.limits.worth import MOST_CUT_OFF, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
+from osgt.limits.worth import MOST_CUT_OFF, MOST_OF_LENGTH, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
 from osgt.noise import IntegerDistribution
 from osgt.noise.combination import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
-from osgt.query.measures import ColumnMeasure, Measure, Place
+from osgt.query.measures import ClippedSum, ColumnMeasure, LimitedSum, Measure, Place
 from osgt.query.values import as_float, one_if, present
 from osgt.support.arrays import Integers
 from osgt.support.numbers import counted, with_article
@@ -68,8 +68,8 @@ class LeftOutMeasures:
     """The numbers to measure: cut off and kept of some `things`, values outside and inside, values that do not fit."""
 
     groups: Groups
-    #: "rows" if limits can cut off rows, "units" if they can cut off units in groups.
-    things: tuple[str, ...]
+    #: "rows" if limits can cut off rows, "units" if they can cut off units in groups; sums with limits of their own.
+    things: tuple[str | ClippedSum, ...]
     limits: tuple[Limits, ...]
     #: Columns of which it is measured how many values do not fit their declared types.
     misfits: tuple[str, ...] = ()
@@ -88,15 +88,32 @@ class LeftOutMeasures:
         """The sensitivity of each pair of numbers: all have one sign, so units that are exchanged do not add up."""
         exchanges = 1 if neighbours == "add_remove" else 2
         own = 1 if self.groups.each_row else STEPS
-        result = dict.fromkeys(self.things, Part((MOST_CUT_OFF + 1) * STEPS, exchanges))
-        result |= dict.fromkeys(self.outside, Part(own, exchanges, _LIGHT))
+        times = MOST_CUT_OFF + 1 if self.groups.max_length is None else 2 * MOST_OF_LENGTH
+        result = {
+            name_of(thing): Part((times if isinstance(thing, str) else MOST_CUT_OFF + 1) * STEPS, exchanges)
+            for thing in self.things
+        }
+        result |= dict.fromkeys(self.outside, Part(own * self._most_in_all, exchanges, _LIGHT))
         return result | dict.fromkeys(self.names_of_misfits, Part(own, exchanges, _LIGHT))
 
-    def exact(self, sums: pa.Table, outside: Mapping[Measure, Integers]) -> dict[str, Integers]:
-        """The exact pairs of numbers, from the sums of all groups."""
-        result = {
-            thing: np.array([[_total(sums[f"{fate}_{thing}"]) for fate in ("cut", "kept")]]) for thing in self.things
+    @property
+    def _most_in_all(self) -> int:
+        """The most that a unit's rows are worth in all groups together, in parts of its steps."""
+        if self.groups.each_row or self.groups.max_rows is not None:
+            return 1
+        most = self.groups.max_groups_per_unit
+        # In Euclidean norm they are worth one part; spread over so many groups, at most its root times as much.
+        return most if self.groups.max_length is None else math.isqrt(most - 1) + 1
+
+    def exact(
+        self, sums: pa.Table, outside: Mapping[Measure, Integers], values: Mapping[Any, str]
+    ) -> dict[str, Integers]:
+        """The exact pairs of numbers, from the sums of all groups; `values` has the columns of sums with own limits."""
+        columns = {
+            name_of(thing): [f"{fate}_{thing if isinstance(thing, str) else values[thing]}" for fate in ("cut", "kept")]
+            for thing in self.things
         }
+        result = {thing: np.array([[_total(sums[name]) for name in names]]) for thing, names in columns.items()}
         return result | {name: outside[measure].sum(axis=0, keepdims=True) for name, measure in self.outside.items()}
 
     def fitting(self, rows: ir.Table) -> ir.Table:
@@ -129,14 +146,23 @@ def left_out_measures(
 ) -> LeftOutMeasures | None:
     """Gather what there is to measure; None if the limits can cut off nothing, and all values fit their types."""
     measures = [measure for aggregate in aggregates for measure in aggregate.measures]
-    things = []
+    things: list[str | ClippedSum] = []
     if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
         things.append("rows")
     if any(measure.per_unit for measure in measures) and can_lose_groups(groups):
         things.append("units")
+    # Whether an open limit will be for sums from 0 on is not known yet.
+    open_sums = {m for aggregate in aggregates if aggregate.open_limit == "max_total" for m in aggregate.measures}
+    limited = [m for m in dict.fromkeys(measures) if isinstance(m, LimitedSum) and groups.is_weighted(m)]
+    things += [measure for measure in limited if measure.low >= 0 or measure in open_sums]
     limits = {each.column: each for aggregate in reversed(aggregates) for each in reversed(aggregate.limits)}
     result = LeftOutMeasures(groups, tuple(things), tuple(reversed(limits.values())), misfits)
     return result if things or limits or misfits else None
+
+
+def name_of(thing: str | ClippedSum) -> str:
+    """The name of what is cut off: "rows", "units", "sum of cost"."""
+    return thing if isinstance(thing, str) else f"sum of {thing.column}"
 
 
 def can_lose_groups(groups: Groups) -> bool:
@@ -245,6 +271,8 @@ class LeftOut:
     confidence: float
     #: What may be missing in counts of rows, and of units, in parts of what was counted: upper ends allow for it.
     missing: Mapping[str, float] = field(default_factory=dict)
+    #: The shares of sums that limits on the totals of units cut off, by column, and these limits.
+    sums: Mapping[str, tuple[Share, float]] = field(default_factory=dict)
     misfits: Mapping[str, Share] = field(default_factory=dict)
     #: The declared types of the columns, and how their values are written.
     types: Mapping[str, str] = field(default_factory=dict)
@@ -271,7 +299,12 @@ class LeftOut:
             {limits.column: shares[f"values of {limits.column}"] for limits in measured.limits},
             measured.limits,
             confidence,
-            {thing: _missing(noisy[thing], laws[thing]) for thing in measured.things},
+            {name: _missing(noisy[name], laws[name]) for name in map(name_of, measured.things)},
+            {
+                thing.column: (shares[name_of(thing)], thing.grid.bounds[1])
+                for thing in measured.things
+                if isinstance(thing, ClippedSum)
+            },
             dict(zip(measured.misfits, (shares[name] for name in measured.names_of_misfits), strict=True)),
             dict(types or {}),
         )
@@ -281,6 +314,7 @@ class LeftOut:
         return replace(
             self,
             limits=tuple(each for each in self.limits if each.column in bounded),
+            sums={name: told for name, told in self.sums.items() if name in bounded},
             values={name: share for name, share in self.values.items() if name in bounded},
             misfits={name: share for name, share in self.misfits.items() if name in declared},
         )
@@ -298,6 +332,9 @@ class LeftOut:
         if self.rows is not None and groups.max_rows is not None:
             because = f"{one} with more than {counted(groups.max_rows, 'row')} counts as {groups.max_rows:,}"
             result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_rows"))
+        elif self.rows is not None and groups.max_length is not None:
+            because = f"{one} beyond a length of {groups.max_length:,} rows counts less"
+            result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_length"))
         elif self.rows is not None:
             rows = counted(groups.max_rows_per_group or 1, "row")
             because = (
@@ -310,6 +347,10 @@ class LeftOut:
             because = f"{one} in more than {counted(most, 'group')} is counted in {most:,} of them"
             what = f"of the appearances of {one} in a group are missing in the numbers: {because}"
             result.append((self.units, what, "a larger max_groups, or coarser groups"))
+        for column, (share, total) in self.sums.items():
+            name = self.labels.get(column, column)
+            because = f"{one} adds at most {total:,.10g}"
+            result.append((share, f"of the sum of {name} is missing: {because}", f"a larger max_total of {column}"))
         for limits in self.limits:
             what = (
                 f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
@@ -358,6 +399,7 @@ class LeftOut:
         return {
             "rows": None if self.rows is None else self.rows.to_dict(),
             "units": None if self.units is None else self.units.to_dict(),
+            "sums": {name: share.to_dict() for name, (share, _) in self.sums.items()},
             "values_outside_bounds": {name: share.to_dict() for name, share in self.values.items()},
             "values_that_do_not_fit": {name: share.to_dict() for name, share in self.misfits.items()},
             "confidence": self.confidence,

@@ -1,11 +1,12 @@
 """The query that the engine runs: exact whole sums by group, in which every unit has the same number of steps.
 
 A unit has K = 2³⁰ steps and spreads them over its rows. With a limit of m rows in all, each of its N rows is worth
-⌊K/max(N, m)⌋ steps; in a box of r groups with k rows each, ⌊K/max(n, k)⌋, n being its rows in the group, and nothing in
+⌊K/max(N, m)⌋ steps; with a limit c of length, the largest w with w²·max(Q, c²) ≤ K², Q being the sum of squares of its
+rows in each group; in a box of r groups with k rows each, ⌊K/max(n, k)⌋, n being its rows in the group, and nothing in
 groups beyond the first r by a salted hash of (unit, group). A row that a measure takes for a, |a| ≤ h, adds the whole
 part of a·worth/h; of a sum with a total limit M, the whole part of a·K/max(A, M), A being the unit's sum of |a|. So a
-unit adds at most K in all, or to each of r groups (docs/dominance.md). What its rows are worth follows from these rows
-and the salt alone: no other unit's numbers change with them.
+unit adds at most K in all, in Euclidean norm, or to each of r groups (docs/dominance.md). What its rows are worth
+follows from these rows and the salt alone: no other unit's numbers change with them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,8 @@ UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"
 #: The column of sums that says how many rows of a group count.
 COUNTED_ROWS = "counted_rows"
 
-#: Of each unit at most so many times its steps are told as cut off.
-MOST_CUT_OFF = 3
+#: Of each unit at most so many times its steps are told as cut off; and as kept, where that can be more than one.
+MOST_CUT_OFF, MOST_OF_LENGTH = 3, 11
 
 
 def fresh_salt() -> int:
@@ -111,6 +112,14 @@ def _absolute_total(value: str, rows: ir.Table) -> Any:
     return engine_on(rows.get_backend()).total(rows[value].abs().fill_null(0))
 
 
+def _worth_of_length(square: Any) -> Any:
+    """The largest w with w²·square ≤ K²: a root in floats is at most one off."""
+    near = (float(STEPS) / square.cast("float64").sqrt()).floor().cast("int64")
+    whole = ibis.literal(STEPS**2, type="int64")
+    near = ibis.ifelse(near * near * square > whole, near - 1, near)
+    return ibis.ifelse((near + 1) * (near + 1) * square <= whole, near + 1, near)
+
+
 @dataclass(frozen=True)
 class Ranked:
     """Rows with their place among those of their unit, and with what they are worth."""
@@ -132,7 +141,7 @@ def weighted_sums(
     *,
     salt: int,
     levels: Mapping[tuple[str, ...], str] | None = None,
-    cut_off: Sequence[str] = (),
+    cut_off: Sequence[str | Measure] = (),
 ) -> ir.Table:
     """Sum each group into one row: its keys, the sums `sum_i_j` of number j of measure i, and its rows that count.
 
@@ -148,7 +157,8 @@ def weighted_sums(
     levels
         Column of `rows` with the group of each level in which distinct units are counted.
     cut_off
-        The things ("rows", or "units" in groups) of which to add up how many steps the limits cut off and keep.
+        The things ("rows", "units" in groups, or sums with a limit of their own, from 0 on) of which to add up how many
+        steps the limits cut off and keep.
     """
     ranked = _rank(
         rows,
@@ -156,7 +166,7 @@ def weighted_sums(
         groups,
         salt,
         per_unit="units" in cut_off or any(measure.per_unit for measure in measures),
-        in_box=groups.max_rows is None and ("rows" in cut_off or any(groups.is_weighted(m) for m in measures)),
+        by_group=groups.max_rows is None and ("rows" in cut_off or any(groups.is_weighted(m) for m in measures)),
         levels=levels or {},
     )
     rows = ranked.rows
@@ -165,8 +175,11 @@ def weighted_sums(
     for i, measure in enumerate(measures):
         for j, number in enumerate(measure.contributions(columns, ranked.place)):
             numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values).cast("int64")
-    for what in cut_off:
-        numbers |= _cut_off(what, ranked, groups)
+    for thing in cut_off:
+        if isinstance(thing, Measure):
+            numbers |= _cut_off_total(thing, ranked, values[thing])
+        else:
+            numbers |= _cut_off(thing, ranked, groups)
     total = engine_on(rows.get_backend()).total
     summed = rows.select(**{key: rows[key] for key in keys}, **numbers)
     sums = {name: saturated(total(summed[name])) for name in numbers}
@@ -181,11 +194,27 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
         number = rows["group_rank"].max().over(group_by=UNIT) + 1
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
+    elif UNIT_ROWS in rows.columns:
+        number, kept, lost = rows[UNIT_ROWS], ranked.worth, groups.full_worth - ranked.worth
     else:
-        number = rows[UNIT_ROWS] if UNIT_ROWS in rows.columns else rows.count().over(group_by=UNIT)
-        kept, lost = ranked.worth, groups.full_worth - ranked.worth
-    most = quotient(ibis.literal(MOST_CUT_OFF * STEPS, type="int64"), number)
+        # In a box a unit has its steps in each of several groups: as many as it has in all are told.
+        boxes = 1 if groups.max_length is not None else groups.max_groups_per_unit
+        number = rows.count().over(group_by=UNIT)
+        kept = quotient(ranked.worth, ibis.literal(boxes, type="int64"))
+        lost = STEPS // boxes // groups.most_rows - kept
+    times = MOST_CUT_OFF if groups.max_length is None else MOST_OF_LENGTH
+    most = quotient(ibis.literal(times * STEPS, type="int64"), number)
+    kept = kept if groups.max_length is None else ibis.least(kept, most)
     return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
+
+
+def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Any]:
+    """The steps of each row that a limit on totals cuts off, and those that it keeps; of a unit, at most 3K and K."""
+    assert measure.own_limit is not None
+    steps = STEPS * ranked.rows[value].fill_null(0)
+    kept = quotient(steps, ranked.rows[f"total_{value}"])
+    lost = quotient(steps, ibis.literal(measure.own_limit, type="int64")) - kept
+    return {f"cut_{value}": ibis.least(lost, MOST_CUT_OFF * kept), f"kept_{value}": kept}
 
 
 def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
@@ -209,7 +238,7 @@ def _rank(
     salt: int,
     *,
     per_unit: bool,
-    in_box: bool,
+    by_group: bool,
     levels: Mapping[tuple[str, ...], str],
 ) -> Ranked:
     """Rank the groups of each unit by a salted hash, where anything depends on that, and say what rows are worth."""
@@ -217,7 +246,7 @@ def _rank(
     if groups.each_row:
         return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), None, yes)
     counts: Any = yes
-    if keys and (per_unit or in_box or not groups.shows_all):
+    if keys and (per_unit or by_group or not groups.shows_all):
         engine = engine_on(rows.get_backend())
         rows = rows.mutate(choice=engine.hashed(salt, [rows[name] for name in (UNIT, *keys)]))
         # The keys come after the hashes: groups whose hashes are equal are still two.
@@ -225,13 +254,21 @@ def _rank(
         each, peers = ibis.window(**order), ibis.range_window(**order, preceding=0, following=0)
         places = {"group_rank": ibis.dense_rank().over(each)}
         places |= {"position": ibis.row_number().over(each) - ibis.rank().over(each)} if per_unit else {}
-        places |= {"group_rows": rows.count().over(peers)} if in_box else {}
+        places |= {"group_rows": rows.count().over(peers)} if by_group else {}
         rows = rows.mutate(**places)
-        counts = rows["group_rank"] < groups.max_groups_per_unit
+        if groups.limits_groups:
+            counts = rows["group_rank"] < groups.max_groups_per_unit
     elif per_unit:
         rows = rows.mutate(group_rank=nothing, position=ibis.row_number().over(group_by=UNIT))
     place = _place(rows, counts, keys, levels) if per_unit else Place(yes, {})
-    if in_box:
+    if by_group and groups.max_length is not None:
+        square = (
+            rows["group_rows"].sum().over(group_by=UNIT).cast("int64") if keys else rows[UNIT_ROWS] * rows[UNIT_ROWS]
+        )
+        worth = _worth_of_length(ibis.greatest(square, ibis.literal(groups.max_length**2, type="int64")))
+        counts = yes if groups.shows_all else counts
+        return Ranked(rows, place, ibis.ifelse(counts, worth, nothing), counts)
+    if by_group:
         most = ibis.greatest(rows["group_rows"], ibis.literal(groups.max_rows_per_group, type="int64"))
         return Ranked(rows, place, ibis.ifelse(counts, _worth(most), nothing), counts)
     # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by their size.

@@ -38,7 +38,8 @@ _COUNTING_SHARE, _USUAL_SHARE = 0.02, 0.15
 def ladders_of(limit: OpenLimit, groups: Groups) -> tuple[Ladder, ...]:
     """The candidates of a limit: whole numbers of rows or groups, or of steps of a value.
 
-    Bounds are around 0, or begin at 0, which halves the distance of a value from the middle.
+    Limits on values are around 0, or begin at 0. That halves the distance of a value from the middle of bounds; of a
+    total the noise is the same, but intervals of what has one sign can allow for what was cut off.
     """
     if limit.column is not None:
         limits = _round_numbers(*_VALUE_STEPS)
@@ -46,7 +47,7 @@ def ladders_of(limit: OpenLimit, groups: Groups) -> tuple[Ladder, ...]:
         known = groups.public_group_count if limit.argument == "max_groups" else None
         limits = _round_numbers(1, min(known or LARGEST_ROWS, LARGEST_ROWS))
     around = Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
-    if limit.argument != "bounds":
+    if limit.column is None:
         return (around,)
     return around, Ladder(FROM_ZERO, limits, tuple(0.5 * rung for rung in limits))
 
@@ -60,9 +61,9 @@ def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
 
 def limit_of(limit: OpenLimit, candidate: Candidate) -> Limit:
     """The limit that a candidate stands for."""
-    size = candidate.limit * VALUE_STEP if limit.column is not None else Fraction(candidate.limit)
-    if limit.argument != "bounds":
-        return size
+    if limit.column is None:
+        return Fraction(candidate.limit)
+    size = candidate.limit * VALUE_STEP
     return (Fraction(0) if candidate.kind == FROM_ZERO else -size, size)
 
 
@@ -163,7 +164,7 @@ def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
             limit,
             ladders_of(limit, query.groups),
             query.groups.public_group_count or USUAL_GROUPS,
-            moves_intervals=limit.column is None and all(a.kind in ("count", "count_units") for a in query.aggregates),
+            moves_intervals=all(a.kind in ("count", "count_units", "sum", "histogram") for a in query.aggregates),
         )
         for limit, query in tables.items()
     )

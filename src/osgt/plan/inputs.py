@@ -167,7 +167,7 @@ class Planning:
     def part(self, measure: Measure) -> Part:
         """The part that a unit moves."""
         first, *rest = self.groups.sensitivity(measure, self.neighbours)
-        return Part(*first, also=tuple(rest))
+        return Part(*first, also=tuple(rest), euclidean=self.groups.limits_length(measure))
 
     def joint(self, scheme: Scheme) -> JointNoise:
         """Set up the joint calibration of a scheme: its parts, its columns, the family and the objective."""
@@ -221,7 +221,12 @@ class Planning:
         """The totals of the numbers that add up, on the levels where a measurement helps."""
         adding = [aggregate for aggregate in self.aggregates if aggregate.adds_up(self.groups)]
         used = {own for aggregate in adding for asked in aggregate.measures for own in scheme.combined[asked]}
-        numbers = [measure for measure in scheme.measured if adds_up(measure) and measure in used]
+        # A limit on the length of what a unit adds to groups is none on what it adds to their totals.
+        numbers = [
+            measure
+            for measure in scheme.measured
+            if adds_up(measure) and measure in used and not self.groups.limits_length(measure)
+        ]
         if not numbers:
             return []
         rest = [measure for measure in scheme.measured if measure not in numbers] + distinct

@@ -50,8 +50,9 @@ class JointPlanning:
             """The noise with the least error at one end of the family, with schemes of its own."""
             return self._noises(own[name], end_of_family(name, search(own[name]), objective, proved=proved))
 
-        own = {name: [table.scheme_at(name) for table in self.tables] for name in names_of_ends(family, delta)}
         schemes = [table.scheme(epsilon, delta) for table in self.tables]
+        names = names_of_ends(family, delta, self._joint(schemes).parts)
+        own = {name: [table.scheme_at(name) for table in self.tables] for name in names}
         best = self._noises(schemes, calibrate_joint(search(schemes), objective))
         ends = {name: end(name, proved=False) for name in own}
         for name, noises in ends.items():

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -266,10 +266,10 @@ LARGEST_LIMIT = 1 << 20
 class Groups:
     """The grouping of a query: key columns, limits, the public keys if there are any, and the levels of totals.
 
-    What one unit may count for is limited in one of three ways. Where every row is a unit of its own (`each_row`),
-    nothing has to be. `max_rows` limits its rows in all; `max_groups` and `max_rows_per_group` together are a box. Of a
-    unit with more rows than that, each row counts less (`limits.worth`). Units are counted in at most `max_groups`
-    groups, whatever limits the rows.
+    What one unit may count for is limited in one of four ways. Where every row is a unit of its own (`each_row`),
+    nothing has to be. `max_rows` limits its rows in all; `max_groups` and `max_rows_per_group` together are a box;
+    `max_length` limits the root of the sum of squares of its rows in each group. Of a unit with more rows than that,
+    each row counts less (`limits.worth`). Units are counted in at most `max_groups` groups, whatever limits the rows.
     """
 
     by: tuple[str, ...]
@@ -279,6 +279,7 @@ class Groups:
     max_rows: int | None = None
     max_groups: int | None = None
     max_rows_per_group: int | None = None
+    max_length: int | None = None
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """Describe the difference between neighbouring tables."""
@@ -307,15 +308,28 @@ class Groups:
         limits = (self.max_groups, self.public_group_count, None if self.shows_all else self.max_rows)
         return min(limit for limit in limits if limit is not None)
 
+    def chooses_groups(self, measures: Iterable[Measure]) -> bool:
+        """Whether a unit counts in some of its groups alone, so that a salted hash has to choose these."""
+        if not self.by or self.each_row:
+            return False
+        in_box = self.max_rows_per_group is not None
+        return in_box or not self.shows_all or any(measure.per_unit for measure in measures)
+
+    @property
+    def limits_groups(self) -> bool:
+        """Whether a unit counts in few of its groups: by a limit on them, or since groups are chosen by their size."""
+        return self.max_groups is not None or not self.shows_all
+
     @property
     def limits_rows(self) -> bool:
         """Whether the rows of a unit are limited, so that counts of rows and sums can be asked for."""
-        return self.each_row or self.max_rows is not None or self.max_rows_per_group is not None
+        return self.each_row or any((self.max_rows, self.max_rows_per_group, self.max_length))
 
     @property
     def limits(self) -> dict[str, int]:
         """The limits that are given, by name."""
-        given = {name: getattr(self, name) for name in ("max_rows", "max_groups", "max_rows_per_group")}
+        names = ("max_rows", "max_groups", "max_rows_per_group", "max_length")
+        given = {name: getattr(self, name) for name in names}
         return {name: limit for name, limit in given.items() if limit is not None and (self.by or name != "max_groups")}
 
     def canonical(self, measure: Measure) -> Measure:
@@ -330,9 +344,14 @@ class Groups:
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
 
     @property
+    def most_rows(self) -> int:
+        """The most rows that one unit counts as: in all, or in each of its groups; 1 where rows make no difference."""
+        return self.max_rows or self.max_rows_per_group or self.max_length or 1
+
+    @property
     def full_worth(self) -> int:
         """The worth of a row of a unit that keeps to the limit, in steps."""
-        return STEPS // (self.max_rows or self.max_rows_per_group or 1)
+        return STEPS // self.most_rows
 
     def step(self, measure: Measure) -> Fraction:
         """The size of a step of a measured number, in units of the number that is asked for."""
@@ -357,9 +376,13 @@ class Groups:
         """Whether it is limited what a unit adds to all groups together, rather than to each."""
         return self.is_weighted(measure) and (self.max_rows is not None or measure.own_limit is not None)
 
+    def limits_length(self, measure: Measure) -> bool:
+        """Whether it is the Euclidean norm of what a unit adds to all groups that is limited."""
+        return self.is_weighted(measure) and measure.own_limit is None and self.max_length is not None
+
     def _spread(self, measure: Measure) -> int:
         """The number of groups to each of which a unit may add as much as it can."""
-        return 1 if self.limits_in_all(measure) else self.max_groups_per_unit
+        return 1 if self.limits_in_all(measure) or self.limits_length(measure) else self.max_groups_per_unit
 
     def sensitivity(self, measure: Measure, neighbours: Neighbours) -> tuple[tuple[int, int], ...]:
         """The sensitivity of a measure to one unit, as pairs (shift, coordinates): how far, and in how many numbers.
@@ -373,7 +396,10 @@ class Groups:
         if isinstance(measure, Total):
             return self._sensitivity_of_total(measure, neighbours)
         shift, groups = self.shift(measure), self._spread(measure)
-        if measure.for_table:
+        if self.limits_length(measure) and neighbours == "change_one":
+            # Of two vectors of this length; they are at right angles, at the least, if all their numbers have one sign.
+            result = [(2 * shift if measure.low < 0 < measure.high else math.isqrt(2 * shift**2) + 1, 1)]
+        elif measure.for_table:
             result = [(shift, 1)]
         elif isinstance(measure, CentredOnAll):
             # Whoever comes or goes moves the groups that they are not in as well.

@@ -189,7 +189,7 @@ class ClippedSum(ColumnMeasure):
 class LimitedSum(ClippedSum):
     """The sum of a column of which a unit adds at most a total: of one with more, each row counts less.
 
-    The grid reaches from minus that total to it, so that a row beyond it counts as the whole total.
+    The grid reaches from minus that total, or from 0, to it, so that a row beyond it counts as the whole total.
     """
 
     @property

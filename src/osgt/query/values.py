@@ -199,20 +199,18 @@ def grid_of(
     return grid
 
 
-def check_limit(column: str, limit: object) -> Fraction:
-    """A limit on a total as an exact number above 0."""
-    if isinstance(limit, bool) or not isinstance(limit, Real | Decimal):
-        raise ArgumentTypeError(f"max_total of {column!r} must be a number, got {limit!r}", argument="max_total")
-    number: Any = limit
+def check_total(column: str, total: object) -> tuple[Fraction, Fraction]:
+    """The ends of what a unit adds to a sum in all: a number, which holds for both signs, or 0 and a number."""
+    low, high = total if isinstance(total, Sequence) and len(total) == 2 else (None, total)
+    if isinstance(high, bool) or not isinstance(high, Real | Decimal) or low not in (None, 0):
+        raise ArgumentTypeError(
+            f"max_total of {column!r} must be a number, or (0, number) for values that are not negative, got {total!r}",
+            argument="max_total",
+        )
+    number: Any = high
     if not _is_finite(number) or Fraction(number) <= 0:
-        raise ArgumentError(f"max_total of {column!r} must be above 0 and finite, got {limit}", argument="max_total")
-    return Fraction(number)
-
-
-def grid_up_to(column: str, dtype: dt.DataType, limit: object) -> ValueGrid:
-    """The grid for sums of which a unit adds at most a limit, in absolute value."""
-    most = check_limit(column, limit)
-    return grid_of(column, dtype, (-most, most))
+        raise ArgumentError(f"max_total of {column!r} must be above 0 and finite, got {high}", argument="max_total")
+    return Fraction(0) if low == 0 else -Fraction(number), Fraction(number)
 
 
 def grid_to_be_chosen(column: str, dtype: dt.DataType) -> ValueGrid:

@@ -17,7 +17,7 @@ from osgt.query.keys import KEY
 from osgt.query.measures import Measure
 
 
-def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Sequence[str] = ()) -> ir.Table:
+def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Sequence[str | Measure] = ()) -> ir.Table:
     """The exact, weighted sums of each group, and how much of which things is cut off: a query for the engine."""
     rows, keys, values = prepared_rows(query, measures, numbered=False)
     counted = {measure.by for measure in measures if isinstance(measure, UnitsAt) and measure.by}
@@ -40,7 +40,7 @@ def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
 
 def prepared_rows(
     query: QuerySpec,
-    measures: list[Measure],
+    measures: Sequence[Measure],
     *,
     numbered: bool = True,
     with_totals: bool = True,
@@ -54,8 +54,7 @@ def prepared_rows(
     Without totals, what rows are worth is not known; without keys, rows with any keys are there.
     """
     table, by = query.dataset.rows(), query.groups.by if with_keys else ()
-    sources = _sources(table, measures)
-    values = {source: f"value_{i}" for i, source in enumerate(sources)}
+    sources, values = _sources(table, measures), value_names(query, measures)
     keys = [f"key_{i}" for i in range(len(by))]
     engine = query.dataset.engine
     unit = query.dataset.unit
@@ -71,6 +70,11 @@ def prepared_rows(
         return rows, keys, values
     types = [table[name].type() for name in by]
     return _with_public_keys(engine, rows, keys, types, query.groups, _places(query.groups, measures)), [KEY], values
+
+
+def value_names(query: QuerySpec, measures: Sequence[Measure]) -> dict[Any, str]:
+    """The names of the values that measures are made of, as `prepared_rows` gives them."""
+    return {source: f"value_{i}" for i, source in enumerate(_sources(query.dataset.rows(), measures))}
 
 
 def _sources(table: ir.Table, measures: Sequence[Measure]) -> dict[Any, ir.Value]:

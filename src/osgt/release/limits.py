@@ -81,10 +81,19 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> ir.Table:
     steps = present(column).ifelse((size + 0.5).floor().cast("int64"), nothing)
     negative = (present(column) & (value < 0)).ifelse(ibis.literal(_MOST_STEPS, type="int64"), nothing)
     numbers = rows.select(UNIT, steps=steps, negative=negative)
-    if limit.argument != "bounds":
-        return numbers.group_by(UNIT).agg(number=saturated(engine.total(numbers["steps"])))
+    if limit.argument == "max_total":
+        total = saturated(engine.total(numbers["steps"]))
+        return numbers.group_by(UNIT).agg(
+            number=total, number_from_zero=ibis.greatest(total, numbers["negative"].max())
+        )
     largest = ibis.greatest(numbers["steps"], numbers["negative"]).max()
     return numbers.group_by(UNIT).agg(number=numbers["steps"].max(), number_from_zero=largest)
+
+
+def histograms_of(prepared: PreparedDraw) -> list[list[int]]:
+    """Read the histogram of units of each ladder: as many as are between candidates. Private!"""
+    [row] = fetch(prepared.query).to_pylist()
+    return [[int(row[_bin(each, i)]) for i in range(len(each.limits) + 1)] for each in prepared.draw.ladders]
 
 
 def choose_limits(
@@ -100,19 +109,20 @@ def choose_limits(
     `noises` is the noise at a limit of one, `max_rows` the limit of rows if that is given.
     """
     result: dict[OpenLimit, Any] = {}
+    too_few = False
     for prepared in draws:
         draw = prepared.draw
-        [row] = fetch(prepared.query).to_pylist()
-        histograms = [[int(row[_bin(each, i)]) for i in range(len(each.limits) + 1)] for each in draw.ladders]
+        histograms = histograms_of(prepared)
         if units is None:
             law = Mechanism.of(choice.counting_noise, 1, 1)
             units = int(law.release([sum(histograms[0])])[0])
+            too_few = units < choice.units_needed
         noise = noises[draw.limit]
         if draw.limit.argument == "bounds":
             # A value beyond its bounds is one row, and the noise is that of as many rows as a unit may have.
             noise *= float(max(result.get(OpenLimit("max_rows"), max_rows), 1))
         rule = choice.rule(draw, max(units, 1), noise)
-        if rule is None or units < choice.units_needed:
+        if rule is None or too_few:
             raise TooFewUnitsError(
                 f"Nothing was released: there are too few units to choose limits privately (about {max(units, 0):,}). "
                 f"Give {' and '.join(each.draw.limit.words for each in draws)}. The charge stands."

@@ -20,7 +20,7 @@ from osgt.plan.total_rows import ChosenGroups, joined, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
-from osgt.release.exact_sums import exact_sums
+from osgt.release.exact_sums import exact_sums, value_names
 from osgt.support.errors import ArgumentError, OsgtError
 
 
@@ -93,7 +93,7 @@ def exact_numbers(query: QuerySpec, plan: Plan, ready: EngineQuery) -> Exact:
     left_out: dict[str, NDArray[np.int64]] = {}
     if plan.left_out is not None:
         numbers = {measure: answer_of(answer, i, measure) for i, measure in enumerate(summed(plan))}
-        left_out |= plan.left_out.exact(answer, numbers)
+        left_out |= plan.left_out.exact(answer, numbers, value_names(query, summed(plan)))
         if ready.beside is not None:
             left_out |= plan.left_out.exact_fitting(fetch(ready.beside))
     keys, sums = _exact(query, summed(plan), answer)
@@ -205,10 +205,14 @@ def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Pr
 
 
 def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
-    """Raise the upper ends of a count by what may be missing in it, a part of the number itself."""
+    """Raise the upper ends of a count or a sum by what may be missing in it, a part of the number itself."""
     place = table.column_names.index(f"{name}_high")
-    more = pc.ceil(pc.multiply(pc.max_element_wise(table[name].cast(pa.float64()), 0.0), missing)).cast(pa.int64())
-    return table.set_column(place, f"{name}_high", pc.add(table[place], more))
+    ends = table[place]
+    more = np.ceil(np.maximum(table[name].cast(pa.float64(), safe=False).to_numpy(), 0.0) * missing)
+    if pa.types.is_decimal(ends.type):  # sums of decimals would have a digit more than Arrow allows
+        raised = [None if end is None else end + int(step) for end, step in zip(ends.to_pylist(), more, strict=True)]
+        return table.set_column(place, f"{name}_high", pa.array(raised, ends.type))
+    return table.set_column(place, f"{name}_high", pc.add(ends, pa.array(more).cast(ends.type)))
 
 
 def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, *, nonnegative: bool) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import ibis.expr.datatypes as dt
 from pydantic import Field
@@ -18,9 +18,10 @@ from osgt.query.aggregates.kinds import (
     column_and_bounds,
     number,
 )
-from osgt.query.file.types import PlainNumber
+from osgt.query.file.types import PlainNumber, Words
+from osgt.query.groups import Groups
 from osgt.query.measures import ClippedSum, LimitedSum
-from osgt.query.values import ValueGrid, check_limit, grid_of, grid_to_be_chosen, grid_up_to
+from osgt.query.values import ValueGrid, check_total, grid_of, grid_to_be_chosen
 from osgt.support.errors import ArgumentError
 
 
@@ -46,14 +47,20 @@ class Sum(PlainNumbers):
         return "max_total" if self.is_open else None
 
     def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
-        measure = LimitedSum(self.measure.column, grid_up_to(self.measure.column, dtype, limit))
+        measure = LimitedSum(self.measure.column, grid_of(self.measure.column, dtype, limit))
         return replace(self, measure=measure, is_open=False)
 
     def arguments(self) -> dict[str, Any]:
         if not isinstance(self.measure, LimitedSum):
             return super().arguments()
-        total = {} if self.is_open else {"max_total": self.grid.bounds[1]}
-        return {"column": self.measure.column, **total}
+        if self.is_open:
+            return {"column": self.measure.column}
+        low, high = self.grid.bounds
+        return {"column": self.measure.column, "max_total": high if low else [low, high]}
+
+    def counted(self, groups: Groups) -> str | None:
+        is_limited = isinstance(self.measure, LimitedSum) and not groups.each_row
+        return f"sum of {self.measure.column}" if is_limited and self.grid.low >= 0 else None
 
 
 class SumMethod(QuerySpec):
@@ -64,27 +71,27 @@ class SumMethod(QuerySpec):
         column: str,
         bounds: Sequence[float] | None = None,
         *,
-        max_total: float | None = None,
+        max_total: float | Sequence[float] | None = None,
         name: str | None = None,
         weight: float = 1,
     ) -> Self:
         """The sum of a column. Missing values and NaN add nothing.
 
-        One unit adds at most `max_total`, in absolute value and in all: of one with more, each row counts less. It is
-        chosen privately if it is not given. Or each value is clipped to `bounds`, and rows are limited as in a count.
+        One unit adds at most `max_total`, in absolute value and in all: of one with more, each row counts less. Written
+        as (0, total), values below 0 count as 0, and intervals allow for what the limit cuts off. It is chosen
+        privately if it is not given. Or each value is clipped to `bounds`, and rows are limited as in a count.
         """
         dtype = self.dataset.number_type_of(column)
         if bounds is not None and max_total is not None:
             raise ArgumentError("bounds and max_total both limit a sum: leave one of them out", argument="max_total")
-        if bounds is None and self.groups.each_row and max_total is not None:
-            limit = check_limit(column, max_total)
-            bounds = (-limit, limit)  # type: ignore[assignment] # a unit is one row
+        is_open = bounds is None and max_total is None
         if bounds is not None:
             measure = ClippedSum(column, grid_of(column, dtype, bounds))
+        elif is_open:
+            measure = LimitedSum(column, grid_to_be_chosen(column, dtype))
         else:
-            grid = grid_to_be_chosen(column, dtype) if max_total is None else grid_up_to(column, dtype, max_total)
-            measure = LimitedSum(column, grid)
-        is_open = bounds is None and max_total is None
+            kind = ClippedSum if self.groups.each_row else LimitedSum  # a unit that is a row has no other
+            measure = kind(column, grid_of(column, dtype, check_total(column, max_total)))
         return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure, is_open))
 
 
@@ -95,10 +102,10 @@ class SumArguments(BoundedArguments):
     bounds: Bounds | None = Field(
         default=None, description="The least and the largest value that a row may count as, in place of max_total."
     )
-    max_total: PlainNumber | None = Field(
+    max_total: Annotated[PlainNumber | list[PlainNumber], Words("a number, or 0 and a number")] | None = Field(
         default=None,
-        description="The most that one unit adds in all: of one with more, each row counts less. Chosen privately if "
-        "neither this nor bounds are given.",
+        description="The most that one unit adds in all: of one with more, each row counts less. As [0, total] values "
+        "below 0 count as 0. Chosen privately if neither this nor bounds are given.",
     )
 
 
