@@ -155,6 +155,7 @@ EXAMPLES = {
     ("budget", "epsilon"): 0.25,
     ("budget", "delta"): 1e-9,
     ("output", "confidence"): 0.9,
+    ("output", "intervals"): "noise",
     ("output", "nonnegative"): True,
     ("output", "measure_left_out"): False,
     ("report", "labels"): {"a": "A"},

@@ -123,7 +123,7 @@ class TestPlan:
             .count()
             .sum("fare", bounds=(0, 20))
         )
-        plan = query.plan(epsilon, 1e-7, charged=True)
+        plan = query.plan(epsilon, 1e-7)
         for columns in (plan.columns, *plan.alternatives.values()):
             for column in columns:
                 assert f"±{float(UP.create_decimal_from_float(column.half_width)):,g}" in page
@@ -142,7 +142,7 @@ class TestPlan:
         [found] = re.findall(r"This error needs <strong>ε = ([\d.]+)</strong>", page.text)
         file = query_file_of(PLAIN)
         query = build_query(file)
-        here, below = (query.plan(epsilon, 1e-7, charged=True).columns[0].half_width for epsilon in near(float(found)))
+        here, below = (query.plan(epsilon, 1e-7).columns[0].half_width for epsilon in near(float(found)))
         assert here <= 10 < below
         assert f"epsilon = {float(found):g}" in page.text
         query.dataset.close()
@@ -284,7 +284,7 @@ class TestPublish:
             ({"output.out": ["release.txt"]}, "output.out", "This must end in"),
             ({"output.out": ["nowhere/release.csv"]}, "output.out", "There is no folder"),
             ({"output.report": ["there.html"]}, "output.report", "exists"),
-            ({"groups.max_groups": [""]}, "publish.confirm", ""),
+            ({"groups.max_groups": [""], "data.units": ["20"]}, "groups.max_groups", "about 20 units"),
             ({"budget.epsilon": ["50"]}, "publish.confirm", ""),
             ({"report.labels.nothing": ["x"]}, "publish.confirm", ""),
         ],
@@ -324,7 +324,7 @@ class TestGroups:
 
 class TestOpenLimits:
     OPEN = {"groups.max_groups": [""], "groups.max_rows_per_group": [""], "aggregates.1.bounds.low": [""]}
-    OPEN |= {"aggregates.1.bounds.high": [""], "budget.epsilon": ["3"]}
+    OPEN |= {"aggregates.1.bounds.high": [""], "budget.epsilon": ["2"], "data.units": ["600"]}
 
     def test_are_chosen_by_the_release_and_can_be_used_again(self, browser):
         fields = asked(**{"once": [KEY], "publish.confirm": ["yes"], **self.OPEN})
@@ -336,7 +336,7 @@ class TestOpenLimits:
         assert float(filled["aggregates.1.max_total"]) > 0
         with Ledger("budget.db") as ledger:
             [entry] = ledger.history("rides")
-        assert entry.epsilon == 3
+        assert entry.epsilon == 2
 
     def test_the_plan_says_what_they_would_mean(self, browser):
         page = text_of(browser.post("/", asked(**self.OPEN)))
@@ -344,7 +344,7 @@ class TestOpenLimits:
         assert "max_rows 30" in page
 
     def test_with_too_few_people_they_must_be_given(self, browser):
-        page = browser.post("/", asked(**self.OPEN, **{"data.units": ["20"]}))
+        page = browser.post("/", asked(**self.OPEN | {"data.units": ["20"]}))
         assert "with about 20 units" in problem_at(page, "groups.max_rows")
 
     def test_an_error_needs_limits(self, browser):

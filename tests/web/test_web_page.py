@@ -79,7 +79,7 @@ def query(server):
 
 def planned(query, epsilon):
     """The rows of the table that the page must show: each column with each noise."""
-    plan = query.plan(epsilon, 1e-7, charged=True)
+    plan = query.plan(epsilon, 1e-7)
     return [
         [column.name, width(column), *(width(others[i]) for others in plan.alternatives.values())]
         for i, column in enumerate(plan.columns)
@@ -115,7 +115,7 @@ class TestBudget:
         step = 10.0 ** (len(str(int(told))) - 2) if told >= 1 else 0.01
         assert round(told / step) == pytest.approx(told / step)
         half = [
-            next(each.half_width for each in query.plan(at, 1e-7, charged=True).columns if each.name == column)
+            next(each.half_width for each in query.plan(at, 1e-7).columns if each.name == column)
             for at in (told, round(told - step, 3))
         ]
         assert half[0] <= target < half[1]

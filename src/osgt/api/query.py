@@ -256,7 +256,7 @@ class Query(Methods):
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves, weighted as the noise is shared out, by a formula and no calibration."""
-        return JointPlanning((self.planning(),)).rough_parts(epsilon, delta)
+        return JointPlanning((with_any_limits(self).planning(),)).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
         return query_line(self)
