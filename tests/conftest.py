@@ -4,14 +4,14 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import ways
 from stands import STANDS
 from stands.spark import spark_session
 
 # No test depends on how fast the machine is.
-settings.register_profile("any speed", deadline=None)
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same every time", settings.get_profile("any speed"), derandomize=True)
 settings.load_profile("same every time" if os.environ.get("CI") else "any speed")
 
@@ -27,6 +27,21 @@ def pytest_collection_modifyitems(items):
         named = [] if parameters is None else [value for value in parameters.params.values() if isinstance(value, str)]
         if STARTED & set(item.fixturenames) or any(name.startswith(("postgres", "spark")) for name in named):
             item.add_marker(pytest.mark.server)
+    # The longest first, so that workers end at about the same time.
+    items.sort(key=lambda item: item.get_closest_marker("server") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give workers whole files, and what has Spark in its name to one of them: fixtures are made once, and one JVM."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - only where there are workers
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if "spark" in nodeid else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False  # it would put first what has many tests, which are the quick ones
+    return ByFile(config, log)
 
 
 def pytest_collection_finish():

@@ -128,7 +128,8 @@ class Dataset(PrivateRows, OfAllRows):
             The most rows that one unit counts as: of one with more, each row counts less. Counts of rows, sums, means
             and so on need this limit or the two below.
         max_groups
-            The most groups that one unit counts in: counts of units need it. With `max_rows_per_group`, for rows too.
+            The most groups that one unit counts in. Counts of units take all public groups if it is not given; where
+            groups are chosen by their size, they need it. With `max_rows_per_group`, it is for rows too.
         max_rows_per_group
             The most rows that one unit counts as in each of `max_groups` groups, in place of `max_rows`.
         max_length
@@ -208,6 +209,11 @@ class Dataset(PrivateRows, OfAllRows):
             )
         if self.unit.each_row:
             return dict.fromkeys(given)
+        if columns and given["max_rows_per_group"] is not None and given["max_groups"] is None:
+            raise ArgumentError(
+                "max_groups must be given with max_rows_per_group; or leave both out, or give max_rows",
+                argument="max_groups",
+            )
         if not columns:  # one group: rows in it are rows in all
             most = given[of_rows[0]] if of_rows else None
             return {**dict.fromkeys(given), "max_rows": most, "max_groups": 1}

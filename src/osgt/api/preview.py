@@ -179,7 +179,7 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
     if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
         result[OpenLimit("max_rows")] = groups.max_rows
-    if groups.by and not groups.each_row and (groups.max_rows is None or any(m.per_unit for m in measures)):
+    if groups.by and not groups.each_row and any(measure.per_unit for measure in measures):
         result[OpenLimit("max_groups")] = groups.max_groups
     limits = {limit: None if size is None else Fraction(size) for limit, size in result.items()}
     for aggregate in query.aggregates:
@@ -197,9 +197,9 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
-    units = unit_numbers(query, limit)
+    units = _groups_of_units(query) if limit.argument == "max_groups" else unit_numbers(query, limit)
     one = VALUE_STEP if limit.column is not None else Fraction(1)
-    rungs = list(ladders_of(limit, query.groups)[0].limits)
+    rungs = list(ladders_of(limit)[0].limits)
     rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
     number = units["number"]
     asked = {"units": units.count(), "whole": number.sum()}
@@ -219,6 +219,13 @@ def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[C
         cuts.append(Cut(int(size) if size.is_integer() else size, lost, share, cut, cut / max(every, 1), is_given))
     shown = {next((i for i, cut in enumerate(cuts) if cut.units_share <= share), len(cuts) - 1) for share in _CUT}
     return tuple(cut for i, cut in enumerate(cuts) if i in shown or cut.given)
+
+
+def _groups_of_units(query: QuerySpec) -> ir.Table:
+    """A table of units with the number of groups that they are in."""
+    rows, keys, _ = prepared_rows(query, [], with_totals=False)
+    pairs = rows.group_by([UNIT, *keys]).agg()
+    return pairs.group_by(UNIT).agg(number=pairs.count())
 
 
 def _lines(table: Table) -> list[str]:

@@ -277,8 +277,20 @@ class Query(Methods):
                         argument="name",
                     )
         query = replace(self, aggregates=(*self.aggregates, aggregate))
+        self._check_groups(aggregate)
         with_any_limits(query).planning().checked()
         return query
+
+    def _check_groups(self, aggregate: Aggregate) -> None:
+        """Raise where units are counted, or lengths limited, in groups of which a unit may be in any number."""
+        groups = self.groups
+        unlimited = not groups.shows_all and groups.max_groups is None and not groups.each_row
+        if unlimited and (groups.max_length is not None or any(measure.per_unit for measure in aggregate.measures)):
+            raise ArgumentError(
+                f"max_groups must be given for {aggregate.kind} where groups are chosen by their size; or give "
+                "public_keys",
+                argument="max_groups",
+            )
 
     def limit_notes(self) -> list[str]:
         """Say what each bound can cut off."""

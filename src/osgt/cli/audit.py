@@ -61,7 +61,7 @@ def audit(
 
     What is found may tell about the data: it is for people who may see them.
 
-    Where bounds are not all given, the suggestion of `osgt bounds` is audited, at its own --epsilon.
+    Where limits are not all given, their private choice is audited too.
 
     Exit codes: 0 nothing was found; 1 the promise is broken; 2 refused.
 
@@ -112,16 +112,7 @@ def _of_table(
 
     query = build_query(file)
     with closing(query.dataset):
-        from osgt.api.suggestion.open_query import OpenQuery  # noqa: PLC0415 - the extra "tables"
-
-        if isinstance(query, OpenQuery):
-            if epsilon is None:
-                raise ValueError(
-                    f"{query.missing[0]}. With --epsilon, the budget of `osgt bounds`, its suggestion is audited"
-                )
-            promise = epsilon, 0.0 if delta is None else delta
-        else:
-            promise = _given("--epsilon", file.budget.epsilon), _given("--delta", file.budget.delta)
+        promise = _given("--epsilon", file.budget.epsilon), _given("--delta", file.budget.delta)
         from osgt.auditing import audit as audited  # noqa: PLC0415 - takes a while
 
         with _watched() as progress:

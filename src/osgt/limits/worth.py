@@ -212,9 +212,15 @@ def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, An
     """The steps of each row that a limit on totals cuts off, and those that it keeps; of a unit, at most 3K and K."""
     assert measure.own_limit is not None
     steps = STEPS * ranked.rows[value].fill_null(0)
-    kept = quotient(steps, ranked.rows[f"total_{value}"])
+    kept = quotient(steps, _unit_total(measure, ranked, value))
     lost = quotient(steps, ibis.literal(measure.own_limit, type="int64")) - kept
     return {f"cut_{value}": ibis.least(lost, MOST_CUT_OFF * kept), f"kept_{value}": kept}
+
+
+def _unit_total(measure: Measure, ranked: Ranked, value: str) -> Any:
+    """The total of a unit, at least its limit; of a row that is a unit, the limit, which it does not exceed."""
+    name = f"total_{value}"
+    return ranked.rows[name] if name in ranked.rows.columns else ibis.literal(measure.own_limit, type="int64")
 
 
 def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
@@ -222,7 +228,7 @@ def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values
     if not groups.is_weighted(measure):
         return number
     if measure.own_limit is not None:
-        steps, of = ibis.ifelse(ranked.counts, STEPS, 0), ranked.rows[f"total_{values[measure]}"]
+        steps, of = ibis.ifelse(ranked.counts, STEPS, 0), _unit_total(measure, ranked, values[measure])
     elif measure.largest == 1:
         return number * ranked.worth
     else:

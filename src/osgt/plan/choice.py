@@ -17,7 +17,6 @@ from osgt.noise import DiscreteOSGT
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.profile import NoisyPart
 from osgt.query.aggregates.base import QuerySpec
-from osgt.query.groups import Groups
 from osgt.query.open_limits import Limit, OpenLimit, open_limits
 from osgt.support.errors import ArgumentError
 
@@ -35,17 +34,13 @@ _DIGITS = (10, 12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 45, 50, 60, 70, 80, 90)
 _COUNTING_SHARE, _USUAL_SHARE = 0.02, 0.15
 
 
-def ladders_of(limit: OpenLimit, groups: Groups) -> tuple[Ladder, ...]:
-    """The candidates of a limit: whole numbers of rows or groups, or of steps of a value.
+def ladders_of(limit: OpenLimit) -> tuple[Ladder, ...]:
+    """The candidates of a limit: whole numbers of rows, or of steps of a value.
 
     Limits on values are around 0, or begin at 0. That halves the distance of a value from the middle of bounds; of a
     total the noise is the same, but intervals of what has one sign can allow for what was cut off.
     """
-    if limit.column is not None:
-        limits = _round_numbers(*_VALUE_STEPS)
-    else:
-        known = groups.public_group_count if limit.argument == "max_groups" else None
-        limits = _round_numbers(1, min(known or LARGEST_ROWS, LARGEST_ROWS))
+    limits = _round_numbers(1, LARGEST_ROWS) if limit.column is None else _round_numbers(*_VALUE_STEPS)
     around = Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
     if limit.column is None:
         return (around,)
@@ -162,7 +157,7 @@ def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
     return tuple(
         Draw(
             limit,
-            ladders_of(limit, query.groups),
+            ladders_of(limit),
             query.groups.public_group_count or USUAL_GROUPS,
             moves_intervals=all(a.kind in ("count", "count_units", "sum", "histogram") for a in query.aggregates),
         )

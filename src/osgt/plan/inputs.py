@@ -22,7 +22,7 @@ from osgt.plan.structure import adds_up, measured_levels
 from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import Aggregate, Error
 from osgt.query.groups import Groups, Total, UnitsAt
-from osgt.query.measures import Measure, Units, Values
+from osgt.query.measures import Measure, Rows, Units, Values
 from osgt.support.arrays import LARGEST_SHIFT
 
 #: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
@@ -121,7 +121,7 @@ class Planning:
         return min(
             counts,
             key=lambda measure: (self.groups.max_contribution(measure), isinstance(measure, Values)),
-            default=Units(),
+            default=Rows() if self.groups.max_groups is None else Units(),
         )
 
     def _same(self, measure: Measure) -> Measure:

@@ -341,6 +341,8 @@ class Groups:
 
     def is_weighted(self, measure: Measure) -> bool:
         """Whether rows count by what they are worth, rather than as 1."""
+        if measure.own_limit is not None:
+            return True
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
 
     @property

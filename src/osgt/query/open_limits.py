@@ -1,4 +1,8 @@
-"""Limits that are not given: which there are, and a query with those that were chosen for them."""
+"""Limits that are not given: which there are, and a query with those that were chosen for them.
+
+Only limits whose choice leaves the noise in steps as it is can be chosen within a release: of rows, of totals and of
+values. How many groups a unit counts in decides about the noise: without a limit, units count in all public groups.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,14 +38,11 @@ def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
     groups = query.groups
     measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
     result = []
-    if not groups.limits_rows and any(groups.is_weighted(m) and m.own_limit is None for m in measures):
+    # Groups that are chosen by their size are chosen by rows, unless units are limited in groups.
+    chosen_by_rows = not groups.shows_all and groups.max_groups is None
+    counts_rows = any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures)
+    if not groups.limits_rows and (counts_rows or chosen_by_rows):
         result.append(OpenLimit("max_rows"))
-    if groups.max_groups is None and groups.by and not groups.each_row:
-        in_box = groups.max_rows_per_group is not None
-        # Of a unit that no limit on rows keeps from it, any number of groups could be shown.
-        chosen_by_size = not groups.shows_all and groups.max_rows is None and not result
-        if in_box or chosen_by_size or any(measure.per_unit for measure in measures):
-            result.append(OpenLimit("max_groups"))
     for aggregate in query.aggregates:
         if aggregate.open_limit is not None:
             result.append(OpenLimit(aggregate.open_limit, str(aggregate.arguments()["column"])))

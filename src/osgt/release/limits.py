@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
 from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
-from osgt.limits.worth import UNIT, fresh_salt, saturated
+from osgt.limits.worth import UNIT, saturated
 from osgt.mechanism import Mechanism
 from osgt.plan.choice import AROUND, FROM_ZERO, VALUE_STEP, Draw, LimitChoice, limit_of
 from osgt.plan.plan import Plan
@@ -60,18 +60,14 @@ def _bin(ladder: Ladder, place: int) -> str:
 
 
 def unit_numbers(query: QuerySpec, limit: OpenLimit) -> ir.Table:
-    """A table of units with the number that a limit is about: rows, groups, the total or the largest of a column.
+    """A table of units with the number that a limit is about: rows, the total or the largest of a column.
 
     Values are whole steps, each of its row alone, so that the numbers of other units do not change with a unit. For
     bounds that begin at 0 a value below that is beyond every limit.
     """
-    in_groups = limit.argument == "max_groups"
     measures = [] if limit.column is None else [Values(limit.column)]
-    rows, keys, values = prepared_rows(query, measures, with_totals=False, with_keys=in_groups)
+    rows, _, values = prepared_rows(query, measures, with_totals=False, with_keys=False)
     engine = query.dataset.engine
-    if in_groups:
-        pairs = rows.select(UNIT, group=engine.hashed(fresh_salt(), [rows[key] for key in keys]))
-        return pairs.group_by(UNIT).agg(number=pairs["group"].nunique())
     if limit.column is None:
         return rows.group_by(UNIT).agg(number=rows.count())
     column = rows[values[limit.column]]
@@ -144,7 +140,6 @@ def noise_at_one(plan: Plan, limit: OpenLimit) -> float:
     own = [
         law.std() / plan.groups.shift(measure)
         for measure, law in plan.laws.items()
-        if (limit.argument == "max_groups") == measure.per_unit
-        and (limit.argument == "max_total") == (measure.own_limit is not None)
+        if not measure.per_unit and (limit.argument == "max_total") == (measure.own_limit is not None)
     ]
     return max(own, default=1.0)

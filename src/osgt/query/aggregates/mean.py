@@ -81,7 +81,7 @@ class MeanMethod(QuerySpec):
         """
         if missing not in ("skip", "centre"):
             raise ArgumentError(f'missing must be "skip" or "centre", got {missing!r}', argument="missing")
-        dtype, is_open = self.dataset.number_type_of(column), bounds is None
+        dtype, is_open = self.dataset.number_type_of(column), bounds is None and not self.groups.each_row
         grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.canonical(Rows())
         mean = Mean(check_name(name, f"{column}_mean"), check_weight(weight), column, grid, count, is_open)

@@ -59,8 +59,8 @@ class Sum(PlainNumbers):
         return {"column": self.measure.column, "max_total": high if low else [low, high]}
 
     def counted(self, groups: Groups) -> str | None:
-        is_limited = isinstance(self.measure, LimitedSum) and not groups.each_row
-        return f"sum of {self.measure.column}" if is_limited and self.grid.low >= 0 else None
+        is_limited = isinstance(self.measure, LimitedSum) and self.grid.low >= 0
+        return f"sum of {self.measure.column}" if is_limited else None
 
 
 class SumMethod(QuerySpec):
@@ -90,8 +90,7 @@ class SumMethod(QuerySpec):
         elif is_open:
             measure = LimitedSum(column, grid_to_be_chosen(column, dtype))
         else:
-            kind = ClippedSum if self.groups.each_row else LimitedSum  # a unit that is a row has no other
-            measure = kind(column, grid_of(column, dtype, check_total(column, max_total)))
+            measure = LimitedSum(column, grid_of(column, dtype, check_total(column, max_total)))
         return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure, is_open))
 
 

@@ -72,7 +72,7 @@ class VarianceMethod(QuerySpec):
 
         Bounds that are not given are chosen privately.
         """
-        dtype, is_open = self.dataset.number_type_of(column), bounds is None
+        dtype, is_open = self.dataset.number_type_of(column), bounds is None and not self.groups.each_row
         grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, squares=True)
         variance = Variance(check_name(name, f"{column}_variance"), check_weight(weight), column, grid, is_open)
         return self.with_aggregate(variance)
