@@ -151,7 +151,11 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
         ),
         (("weight = 2", "wait = 2"), [], "table 1 (towns) has no 'wait' (did you mean 'weight'?)"),
         (("weight = 2", "weight = 0"), [], "weight of towns must be"),
-        (("max_groups = 3\n", "max_rows = 5\n"), [], "table 'months': groups.max_rows and groups.max_rows_per_group both"),
+        (
+            ("max_groups = 3\n", "max_rows = 5\n"),
+            [],
+            "table 'months': groups.max_rows and groups.max_rows_per_group both",
+        ),
         (("max_groups = 3\n", ""), ["--units", 50], "max_groups: with about 50 units, ε = 2 is too little"),
     ],
 )
