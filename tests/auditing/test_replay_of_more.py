@@ -1,5 +1,6 @@
 """Replay of all that a query can be made of: derived columns, conditions, units of several columns, quantiles,
-the choice of limits, and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to chance.
+the choice of limits, and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to
+chance.
 """
 
 from dataclasses import replace
