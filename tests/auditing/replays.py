@@ -18,11 +18,13 @@ RIDES = pa.table(
 )
 
 #: How the names of pairs begin.
-UPPER, LOWER, STRANGE, AGAIN, OWN, NOBODY, SIMILAR, EMPTY, REAL = (
+UPPER, LOWER, STRANGE, AGAIN, AS_MANY, ONE_MORE, OWN, NOBODY, SIMILAR, EMPTY, REAL = (
     "more groups and rows than the limits, values at the upper",
     "more groups and rows than the limits, values at the lower",
     "strange",
     "one row again",
+    "as many rows",
+    "one row more",
     "groups of its own",
     "rows of nobody",
     "another unit",

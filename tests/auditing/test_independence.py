@@ -11,11 +11,10 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from osgt.api.suggestion.histograms import planned_histograms
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.auditing.independence import _gained, _of_copies, _of_table, _run, independence
-from osgt.auditing.plan_noise import OfSuggestion, WorstCase
+from osgt.auditing.plan_noise import WorstCase
 from osgt.release import measuring
 from osgt.sampling import pool
 from osgt.sampling.entropy import SystemEntropy
@@ -69,13 +68,14 @@ class TestHonest:
         check = judged(WorstCase.of([plan], plan.noise_delta).drawn)
         assert check.passed, str(check)
 
-    def test_a_publication_and_a_suggestion(self):
+    def test_a_publication_and_limits_that_are_chosen(self):
         query = grouped()
         tables = Publication(cities=query.count(), fares=query.sum("fare", bounds=(0, 10)))
         plan = tables.plan(1, 1e-6)
         assert judged(WorstCase.of(plan.blocks, plan.noise_delta).drawn).passed
-        _, noise = planned_histograms(Dataset(RIDES, "user").group_by("city").count().mean("fare"), 1, 1e-6)
-        assert judged(WorstCase([OfSuggestion(noise)], 1, 1e-6).drawn).passed
+        plan = Dataset(RIDES, "user").group_by("city").count().mean("fare").plan(1, 1e-6)
+        assert plan.choice is not None
+        assert judged(WorstCase.of([plan], plan.noise_delta).drawn).passed
 
     def test_ten_audits(self):
         """No alarm at a false-alarm rate of 1e-6: but for a chance of 1e-5."""

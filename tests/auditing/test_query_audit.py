@@ -11,19 +11,18 @@ import zlib
 import numpy as np
 import pyarrow as pa
 import pytest
-from osgt.api.suggestion import histograms
-from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
-from osgt.limits.bounding import fresh_salt
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.auditing.canaries import canaries
 from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
 from osgt.auditing.independence import salts
-from osgt.auditing.plan_noise import Chosen, WorstCase, at_threshold, choice, spent_by
+from osgt.auditing.plan_noise import Chosen, WorstCase, at_threshold, choice, draw_of_limits, spent_by
 from osgt.auditing.stage import salted_sql
 from osgt.data.engines.duckdb import DuckDB
-from osgt.limits import bounding
+from osgt.limits import choice as choosing
+from osgt.limits import worth
+from osgt.limits.worth import fresh_salt
 from osgt.release import measuring
 
 FALSE_ALARM = 1e-9
@@ -60,7 +59,7 @@ def noise_of(plan, used):
 
 
 def judged_choice(plan, **options):
-    return choice([Chosen.of(plan)], spent_by([plan]), plan.delta, **options)
+    return choice([Chosen.of(plan)], spent_by([plan], plan.choice), plan.delta, **options)
 
 
 def test_all_noise_of_a_plan(plan):
@@ -148,20 +147,6 @@ class TestAtTheThreshold:
         monkeypatch.setattr(measuring, "noisy_numbers", planted)
         assert not judged_at_threshold(plan).passed
 
-    def test_a_suggestion(self, monkeypatch):
-        _, noise = planned_histograms(Dataset(RIDES, "user").group_by("city").count(), 1, 1e-6)
-        chosen = Chosen.of_suggestion(noise)
-        check = at_threshold(chosen, Budget(100_000, false_alarm=FALSE_ALARM))
-        assert check.passed, str(check)
-        honest = histograms.noisy_sizes
-
-        def planted(plan, sizes):
-            shown = honest(plan, sizes)
-            return np.sort(sizes[: len(shown)] + np.asarray(plan.laws["sizes"].sample(len(shown))))
-
-        monkeypatch.setattr(histograms, "noisy_sizes", planted)
-        assert not at_threshold(chosen, Budget(100_000, false_alarm=FALSE_ALARM)).passed
-
 
 @pytest.fixture(scope="module")
 def units():
@@ -174,7 +159,7 @@ class TestSalts:
     """Salts as they stand in the queries that are prepared for an engine, and as they are drawn."""
 
     def judged(self, units):
-        return salts([salted_sql(measuring.prepared, *units)], fresh_salt, false_alarm=FALSE_ALARM)
+        return salts([salted_sql(measuring.prepare, *units)], fresh_salt, false_alarm=FALSE_ALARM)
 
     def test_honest(self, units):
         check = self.judged(units)
@@ -195,7 +180,7 @@ class TestSalts:
         ids=["constant", "few bits", "a few more", "negative"],
     )
     def test_of_releases(self, units, made, words, monkeypatch):
-        """What `prepared` makes is looked at, not only what draws salts."""
+        """What `prepare` makes is looked at, not only what draws salts."""
         honest = measuring.fresh_salt
         monkeypatch.setattr(measuring, "fresh_salt", lambda: made(honest()))
         check = self.judged(units)
@@ -203,13 +188,13 @@ class TestSalts:
         assert "prepared releases" in str(check)
 
     def test_that_follow_from_the_query(self, units, monkeypatch):
-        honest = measuring.prepared
+        honest = measuring.prepare
 
-        def planted(asked, planned, salt=None, order=None):
+        def planted(asked, planned, salt=None):
             made = zlib.crc32(repr(asked.to_dict()).encode()) * 0x9E3779B9 % 2**62
-            return honest(asked, planned, made if salt is None else salt, order)
+            return honest(asked, planned, made if salt is None else salt)
 
-        monkeypatch.setattr(measuring, "prepared", planted)
+        monkeypatch.setattr(measuring, "prepare", planted)
         assert "came before" in str(self.judged(units))
 
     def test_that_are_not_used(self, units, monkeypatch):
@@ -227,17 +212,43 @@ class TestSalts:
         ids=["few", "one bit"],
     )
     def test_random_bytes(self, units, made, words, monkeypatch):
-        honest = bounding.token
-        monkeypatch.setattr(bounding, "token", lambda size: made(honest(size)))
+        honest = worth.token
+        monkeypatch.setattr(worth, "token", lambda size: made(honest(size)))
         assert words in str(self.judged(units))
 
-    def test_of_a_suggestion(self, monkeypatch):
-        query = Dataset(RIDES, "user").group_by("city").count_units()
-        layout, _ = planned_histograms(query, 1, 1e-6)
-        text = salted_sql(prepared_histograms, query, layout)
-        assert salts([text], fresh_salt, false_alarm=FALSE_ALARM).passed
-        monkeypatch.setattr(histograms, "fresh_salt", lambda: 99)
-        assert "came before" in str(salts([text], fresh_salt, false_alarm=FALSE_ALARM))
+
+class TestDrawOfLimits:
+    """The draw of a limit, with a unit that the smaller one cuts and without it."""
+
+    @pytest.fixture(params=["add_remove", "change_one"])
+    def judged(self, request):
+        return lambda: draw_of_limits(request.param, Budget(4000, false_alarm=FALSE_ALARM))
+
+    def test_honest(self, judged):
+        check = judged()
+        assert check.passed, str(check)
+        assert check.details["proved_share_of_epsilon"] > 0.5
+
+    def test_half_the_noise(self, judged, monkeypatch):
+        honest = choosing.permute_and_flip
+        monkeypatch.setattr(
+            choosing, "permute_and_flip", lambda costs, source: honest([2 * cost for cost in costs], source)
+        )
+        check = judged()
+        assert not check.passed
+        assert check.name == "choice of limits"
+
+    def test_no_noise(self, judged, monkeypatch):
+        monkeypatch.setattr(choosing, "permute_and_flip", lambda costs, source: int(np.argmin(costs)))
+        assert not judged().passed
+
+
+def test_the_budget_of_a_choice_is_counted():
+    plan = Dataset(RIDES, "user").group_by("city", public_keys=["Bern", "Rome"]).count().plan(1, 1e-6)
+    assert plan.choice is not None
+    assert spent_by([plan], plan.choice) <= plan.delta
+    twice = dataclasses.replace(plan.choice, epsilon_of_a_draw=2 * plan.choice.epsilon_of_a_draw)
+    assert spent_by([plan], twice) > plan.delta
 
 
 def test_canaries(query, plan):

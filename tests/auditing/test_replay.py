@@ -8,25 +8,53 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from replays import NOBODY, REAL, RIDES, STRANGE, UPPER, compared, found, furthest, rides
+from replays import (
+    AGAIN,
+    AS_MANY,
+    LOWER,
+    NOBODY,
+    ONE_MORE,
+    REAL,
+    RIDES,
+    STRANGE,
+    UPPER,
+    compared,
+    found,
+    furthest,
+    rides,
+)
 from typer.testing import CliRunner
 
 from osgt import Dataset, audit
 from osgt.auditing.made_rows import numbered, strange
-from osgt.auditing.replay import beyond, compute_moves, pieces, replay
+from osgt.auditing.replay import beyond, compute_moves, pieces, replay, together
 from osgt.auditing.stage import ReleasePlay, Stage
 from osgt.calibration import Part
 from osgt.cli import app
 from osgt.data.engines.duckdb import DuckDB
-from osgt.limits import bounding
+from osgt.limits import worth as worth_module
+from osgt.limits.worth import UNIT, UNIT_ROWS
 from osgt.query import measures
-from osgt.query.groups import Level, Total
+from osgt.query.groups import STEPS, Level, Total
 from osgt.release import exact_sums, measuring
 
 
 def chosen(**options):
     query = rides(**options).group_by("city", "month", max_groups=2, max_rows_per_group=2)
     return query.count().sum("fare", bounds=(0, 10))
+
+
+def in_all(**options):
+    query = rides(**options).group_by("city", max_rows=5, public_keys=["Bern", "Rome", "x", "y", "z"])
+    return query.count().sum("fare", max_total=10)
+
+
+def of_length():
+    return rides().group_by("city", max_length=3, public_keys=["Bern", "Rome", "x"]).count()
+
+
+def units():
+    return rides().group_by("city", max_groups=2, public_keys=["Bern", "Rome", "x"]).count_units()
 
 
 def public():
@@ -41,16 +69,21 @@ def each_row():
     return Dataset(RIDES, "row").group_by("city").count().sum("fare", bounds=(0, 10))
 
 
-def together():
+def of_two_columns():
     return Dataset(RIDES, ["user", "month"]).group_by("city", max_groups=1, max_rows_per_group=1).count()
 
 
 QUERIES = {
     "every row a unit": each_row,
-    "a unit of two columns": together,
+    "a unit of two columns": of_two_columns,
     "chosen groups": chosen,
     "exchange": lambda: chosen(neighbours="change_one").histogram("tip", edges=[0, 2, 5]),
     "public groups": lambda: public().count().count_units().mean("tip", bounds=(0, 5)),
+    "rows in all": in_all,
+    "rows in all, exchange": lambda: in_all(neighbours="change_one"),
+    "rows in all, chosen groups": lambda: rides().group_by("city", "month", max_rows=3).count(),
+    "length": of_length,
+    "units": units,
     "one group": lambda: alone().count().variance("fare", bounds=(-1, 3)),
 }
 
@@ -58,7 +91,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_honest_queries_pass(name):
     query = QUERIES[name]()
-    made = compared(query, real=True, pairs=(UPPER, STRANGE, NOBODY, "a unit exchanged", REAL))
+    made = compared(query, real=True, pairs=(UPPER, AS_MANY, ONE_MORE, STRANGE, NOBODY, "a unit exchanged", REAL))
     assert found(made) == ""
     # The limits are reached: the tables are such that a fault could be seen.
     assert all(share >= 0.5 for share in furthest(made).values()), furthest(made)
@@ -73,11 +106,63 @@ def test_a_whole_replay():
     assert "nothing else differed" in check.words
 
 
-def one_row_more(monkeypatch):
-    honest = bounding.bounded_sums
-    monkeypatch.setattr(
-        exact_sums, "bounded_sums", lambda *a, max_rows, **options: honest(*a, max_rows=max_rows + 1, **options)
+def with_totals_by(monkeypatch, total=ibis.greatest, worth=lambda most, limit: worth_module.quotient(STEPS, most)):
+    """Plant how the totals of a unit follow from what they are and their limits, or from its rows what one is worth."""
+
+    def planted(rows, totals):
+        rows = rows.filter(rows[UNIT].notnull())
+        numbers = {name: of(rows).over(group_by=UNIT).cast("int64") for name, (of, _) in totals.items()}
+        rows = rows.mutate(**{name: total(number, totals[name][1]) for name, number in numbers.items()})
+        return rows.mutate(worth=worth(rows[UNIT_ROWS], totals[UNIT_ROWS][1])) if UNIT_ROWS in totals else rows
+
+    monkeypatch.setattr(exact_sums, "with_unit_totals", planted)
+
+
+def the_smaller_of_number_and_limit(monkeypatch):
+    with_totals_by(monkeypatch, total=ibis.least)
+
+
+def limited_one_row_too_late(monkeypatch):
+    with_totals_by(monkeypatch, total=lambda number, limit: (number > limit + 1).ifelse(number, limit))
+
+
+def worth_rounded_up(monkeypatch):
+    with_totals_by(monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS - 1 + most, most))
+
+
+def one_step_more_of_heavy_units(monkeypatch):
+    with_totals_by(
+        monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS, most) + (most > limit).cast("int64")
     )
+
+
+def worth_of_a_smaller_limit(monkeypatch):
+    with_totals_by(
+        monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS, (most > limit).ifelse(most, limit - 1))
+    )
+
+
+def rounded_away_from_zero(monkeypatch):
+    """Values below 0 are rounded down, as `//` does in Python."""
+    honest = worth_module._steps
+
+    def planted(measure, number, ranked, groups, values):
+        if measure.own_limit is None:
+            return honest(measure, number, ranked, groups, values)
+        steps, of = STEPS * number.abs(), ranked.rows[f"total_{values[measure]}"]
+        up, down = (worth_module.quotient(numerator, of) for numerator in (steps + of - 1, steps))
+        return (number < 0).ifelse(-up, down)
+
+    monkeypatch.setattr(worth_module, "_steps", planted)
+
+
+def worth_rounded_up_in_a_group(monkeypatch):
+    monkeypatch.setattr(worth_module, "_worth", lambda rows: worth_module.quotient(STEPS - 1 + rows, rows))
+
+
+def root_too_large(monkeypatch):
+    honest = worth_module._worth_of_length
+    monkeypatch.setattr(worth_module, "_worth_of_length", lambda square: honest(square) + 1)
 
 
 def unclipped(monkeypatch):
@@ -88,21 +173,28 @@ def unclipped(monkeypatch):
     monkeypatch.setattr(measures.ClippedSum, "contributions", planted)
 
 
+def limits_one_larger(monkeypatch, *names):
+    """Plant limits that are larger than what was planned, all of them or some."""
+    honest = worth_module.weighted_sums
+
+    def planted(rows, keys, values, measured, groups, **options):
+        larger = {name: limit + 1 for name, limit in groups.limits.items() if not names or name in names}
+        return honest(rows, keys, values, measured, dataclasses.replace(groups, **larger), **options)
+
+    monkeypatch.setattr(exact_sums, "weighted_sums", planted)
+
+
 def one_group_too_many(monkeypatch):
-    honest = bounding.bounded_sums
-    monkeypatch.setattr(
-        exact_sums, "bounded_sums", lambda *a, max_groups, **options: honest(*a, max_groups=max_groups + 1, **options)
-    )
+    limits_one_larger(monkeypatch, "max_groups")
 
 
 def counts_rows_of_nobody(monkeypatch):
-    honest = exact_sums.prepared_rows
+    honest = exact_sums.with_unit_totals
 
-    def planted(*arguments, **options):
-        rows, keys, values = honest(*arguments, **options)
-        return rows.mutate(unit=rows["unit"].fill_null(-1)), keys, values
+    def planted(rows, totals):
+        return honest(rows.mutate(unit=rows[UNIT].fill_null(-1)), totals)
 
-    monkeypatch.setattr(exact_sums, "prepared_rows", planted)
+    monkeypatch.setattr(exact_sums, "with_unit_totals", planted)
 
 
 def fails_for_many_rows(monkeypatch):
@@ -139,24 +231,49 @@ def salt_follows_rows(monkeypatch):
 
 
 FAULTS = {
-    one_group_too_many: (UPPER, ("groups moved, at most 2 may", "moved in 3 places")),
-    one_row_more: (UPPER, ("moved in 2 places by up to 3; the noise is made for 2 places and 2",)),
-    unclipped: (UPPER, ("sum of fare", "the noise is made for")),
-    counts_rows_of_nobody: (NOBODY, ("rows of nobody: rows moved",)),
-    fails_for_many_rows: (STRANGE, ("an error: MemoryError: too many groups",)),
-    type_follows_values: (STRANGE, ("columns and types differs",)),
-    salt_follows_rows: (UPPER, ("SQL text differs",)),
+    limits_one_larger: (chosen, UPPER, ("groups moved, at most 2 may", "moved in 3 places")),
+    one_group_too_many: (units, UPPER, ("units moved in 3 places", "3 groups moved, at most 2 may")),
+    the_smaller_of_number_and_limit: (in_all, UPPER, ("rows moved", "sum of fare")),
+    limited_one_row_too_late: (in_all, ONE_MORE, ("rows moved in 1 places",)),
+    worth_of_a_smaller_limit: (in_all, AS_MANY, ("rows moved in 1 places",)),
+    worth_rounded_up: (
+        in_all,
+        ONE_MORE,
+        ("rows moved in 1 places by up to 1,073,741,826", "1 places and 1,073,741,824"),
+    ),
+    one_step_more_of_heavy_units: (in_all, ONE_MORE, ("rows moved in 1 places",)),
+    rounded_away_from_zero: (
+        in_all,
+        (LOWER, AGAIN),
+        ("sum of fare", "the noise is made for 1 places and 1,073,741,824"),
+    ),
+    worth_rounded_up_in_a_group: (chosen, ONE_MORE, ("rows moved in 1 places by up to 1,073,741,826",)),
+    root_too_large: (of_length, UPPER, ("rows moved in 1 places",)),
+    unclipped: (chosen, UPPER, ("sum of fare", "the noise is made for")),
+    counts_rows_of_nobody: (chosen, NOBODY, ("rows of nobody: rows moved",)),
+    fails_for_many_rows: (chosen, STRANGE, ("an error: MemoryError: too many groups",)),
+    type_follows_values: (chosen, STRANGE, ("columns and types differs",)),
+    salt_follows_rows: (chosen, UPPER, ("SQL text differs",)),
 }
 
 
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
 def test_planted_faults_are_found(plant, monkeypatch):
-    pairs, expected = FAULTS[plant]
-    query = chosen()
+    make, pairs, expected = FAULTS[plant]
+    query = make()
+    assert found(compared(query, pairs=pairs)) == ""
     plant(monkeypatch)
-    seen = found(compared(query, pairs=(pairs,)))
+    seen = found(compared(query, pairs=pairs))
     for words in expected:
         assert words in seen
+
+
+def test_a_larger_limit_on_rows_shows_more_groups_alone(monkeypatch):
+    """Whatever the limit, a unit has as many steps; of groups that are chosen by their size it is in more."""
+    by_size = rides().group_by("city", "month", max_rows=3).count()
+    limits_one_larger(monkeypatch, "max_rows")
+    assert found(compared(in_all(), pairs=(UPPER, AS_MANY, ONE_MORE))) == ""
+    assert "4 groups moved, at most 3 may" in found(compared(by_size, pairs=(UPPER,)))
 
 
 def test_noise_for_half_the_coordinates_is_found():
@@ -206,6 +323,10 @@ def test_moves():
     assert steps == {"a": [-(2**63), 0], "c": [1, -2]}
     assert pieces(steps, exchanged=False) == [2**63, 3]
     assert pieces(steps, exchanged=True) == [2**63, 2, 1]
+    assert together({"a": [3, 0], "b": [-4]}, 1) == {(): [3, 0, -4]}
+    assert together({"a": [3, 0], "b": [-4]}, 2) == {(): [5]}
+    assert together({"a": [3, 1], "b": [-4]}, 2) == {(): [6]}
+    assert together({}, 2) == {}
     assert beyond([3, 2], Part(3, 2), exchanged=False) is None
     assert beyond([3, 2, 1], Part(3, 2), exchanged=False) is not None
     assert beyond([4], Part(3, 2), exchanged=False) is not None

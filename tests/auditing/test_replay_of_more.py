@@ -1,11 +1,12 @@
 """Replay of all that a query can be made of: derived columns, conditions, units of several columns, quantiles,
-suggestions and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to chance.
+the choice of limits, and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to chance.
 """
+
+from dataclasses import replace
 
 import ibis
 import pytest
-from osgt.api.suggestion.histograms import planned_histograms
-from replays import NOBODY, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
+from replays import LOWER, NOBODY, OWN, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
 
 from osgt import Dataset, Publication, audit, cut
 from osgt.auditing.check import Budget
@@ -14,14 +15,16 @@ from osgt.auditing.evidence import Claim
 from osgt.auditing.made_rows import constants
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.plan_noise import WorstCase, spent_by
-from osgt.auditing.stage import ReleasePlay, Stage, SuggestionPlay
+from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage
 from osgt.data import rows
 from osgt.data.engines.engine import Engine
 from osgt.data.unit import PrivacyUnit
-from osgt.limits import bounding, histogram_query
+from osgt.limits.worth import UNIT
+from osgt.plan.choice import AROUND, FROM_ZERO
 from osgt.query.quantiles import Leaves
 from osgt.query.values import one_if
 from osgt.release import exact_sums
+from osgt.release import limits as release_limits
 
 
 def derived():
@@ -126,45 +129,64 @@ class TestQuantiles:
         assert "bins moved" in found(compared(query, pairs=(UPPER,)))
 
 
-class TestSuggestions:
-    @staticmethod
-    def asked(**options):
-        return rides(**options).group_by("city").count().sum("tip")
+class TestChoiceOfLimits:
+    """The histograms of units that limits are drawn from."""
 
     @staticmethod
-    def play(query):
-        return SuggestionPlay(*planned_histograms(query, 1, 1e-6))
+    def query(**options):
+        return rides(**options).group_by("city").count().sum("fare").mean("tip")
+
+    @staticmethod
+    def compare(query, argument, *pairs):
+        [draw] = [draw for draw in query.choice(1).draws if draw.limit.argument == argument]
+        return compared(query, DrawPlay(draw, query.dataset.neighbours), pairs=pairs)
 
     @pytest.mark.parametrize("relation", ["add_remove", "change_one"])
-    def test_honest(self, relation):
-        query = self.asked(neighbours=relation)
-        pairs = (UPPER, NOBODY) if relation == "add_remove" else ("a unit exchanged",)
-        made = compared(query, self.play(query), pairs=pairs)
+    @pytest.mark.parametrize("argument", ["max_rows", "max_total", "bounds"])
+    def test_honest(self, argument, relation):
+        pairs = (UPPER, LOWER, STRANGE, NOBODY) if relation == "add_remove" else (UPPER, "a unit exchanged")
+        made = self.compare(self.query(neighbours=relation), argument, *pairs)
         assert found(made) == ""
-        assert set(furthest(made)) == {f"histogram of {name}" for name in ("groups", "rows", "sizes", "values of tip")}
-        assert min(furthest(made).values()) > 0.99
+        kinds = {AROUND} if argument == "max_rows" else {AROUND, FROM_ZERO}
+        assert furthest(made) == {f"histogram of {kind}": 1 for kind in kinds}
 
-    def test_a_unit_in_all_its_groups(self, monkeypatch):
-        query = rides().group_by("city").count()
-        play = self.play(query)
-        numbered = ibis.row_number
-        monkeypatch.setattr(ibis, "row_number", lambda: numbered() * 0)
-        seen = found(compared(query, play, pairs=(UPPER,)))
-        assert "histogram of groups moved" in seen
-        assert "histogram of sizes moved in 3 places" in seen
+    @pytest.mark.parametrize("argument", ["max_rows", "max_total", "bounds"])
+    def test_a_unit_for_each_of_its_groups(self, argument, monkeypatch):
+        honest = release_limits.prepared_rows
 
-    def test_a_place_that_is_counted_twice(self, monkeypatch):
-        query = self.asked()
-        play = self.play(query)
-        honest = histogram_query._line
-        monkeypatch.setattr(histogram_query, "_line", lambda *arguments: 2 * honest(*arguments))
-        assert "histogram of values of tip moved" in found(compared(query, play, pairs=(UPPER,)))
+        def planted(query, measures, **options):
+            rows, keys, values = honest(query, measures, **options | {"with_keys": True})
+            return rows.mutate(unit=rows[UNIT].cast("string") + rows[keys[0]].fill_null("")), [], values
+
+        monkeypatch.setattr(release_limits, "prepared_rows", planted)
+        seen = found(self.compare(self.query(), argument, UPPER))
+        assert "histogram of around 0 moved in 1 places by up to 4; the noise is made for 1 places and 1" in seen
+
+    def test_bins_that_overlap(self, monkeypatch):
+        honest = release_limits.pairwise
+        monkeypatch.setattr(release_limits, "pairwise", lambda limits: [(0, high) for _, high in honest(limits)])
+        assert "histogram of around 0 moved" in found(self.compare(self.query(), "max_rows", OWN))
+
+    def test_rows_of_nobody(self, monkeypatch):
+        honest = exact_sums.with_unit_totals
+        monkeypatch.setattr(
+            exact_sums,
+            "with_unit_totals",
+            lambda rows, totals: honest(rows.mutate(unit=rows[UNIT].fill_null(-1)), totals),
+        )
+        assert "rows of nobody: histogram" in found(self.compare(self.query(), "max_rows", NOBODY))
+
+    def test_values_that_look_at_other_rows(self, monkeypatch):
+        honest = release_limits.as_float
+        monkeypatch.setattr(release_limits, "as_float", lambda column: honest(column) - honest(column).max().over())
+        assert "histogram of around 0 moved" in found(self.compare(self.query(), "bounds", UPPER))
 
     def test_a_whole_audit(self):
         result = audit(rides().group_by("city").count(), 1, 1e-6, draws=5000, minutes=0.001)
         assert result.passed, str(result)
-        assert "suggestion of bounds for count by city" in result.subject
-        assert [check.name for check in result.checks][:2] == ["replay", "choice of groups"]
+        names = [check.name for check in result.checks]
+        assert names[:3] == ["replay", "replay of the choice of max_rows", "choice of groups"]
+        assert "choice of limits" in names
 
 
 def publication():
@@ -186,12 +208,13 @@ class TestPublications:
         assert {"at the threshold", "salts", "canaries", "independence"} <= set(names)
 
     def test_a_fault_of_one_table(self, monkeypatch):
-        honest = bounding.bounded_sums
+        honest = exact_sums.weighted_sums
 
-        def planted(*arguments, max_groups, **options):
-            return honest(*arguments, max_groups=max_groups + (max_groups == 2), **options)
+        def planted(rows, keys, values, measures, groups, **options):
+            more = replace(groups, max_groups=3) if groups.max_groups == 2 else groups
+            return honest(rows, keys, values, measures, more, **options)
 
-        monkeypatch.setattr(exact_sums, "bounded_sums", planted)
+        monkeypatch.setattr(exact_sums, "weighted_sums", planted)
         tables = publication()
         plan = tables.plan(2, 1e-6, measure_left_out=False)
         seen = {
@@ -204,8 +227,8 @@ class TestPublications:
     def test_the_whole_budget_for_each_table(self):
         tables = publication()
         plans = [block.query.plan(2, 1e-6, measure_left_out=False) for block in tables.blocks]
-        assert spent_by(tables.plan(2, 1e-6, measure_left_out=False).blocks) <= 1e-6
-        assert spent_by(plans) > 0.01
+        assert spent_by(tables.plan(2, 1e-6, measure_left_out=False).blocks, None) <= 1e-6
+        assert spent_by(plans, None) > 0.01
         worst = WorstCase.of(plans, 1e-6)
         check = curve(worst.outputs, 0, 1, Claim.of(2, 1e-6), Budget(40_000, false_alarm=1e-9), loss=worst.loss())
         assert not check.passed

@@ -151,7 +151,12 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
         ),
         (("weight = 2", "wait = 2"), [], "table 1 (towns) has no 'wait' (did you mean 'weight'?)"),
         (("weight = 2", "weight = 0"), [], "weight of towns must be"),
-        (("max_groups = 3\n", ""), [], "table 'months': groups.max_groups must be given"),
+        (
+            ("max_groups = 3\n", "max_rows = 5\n"),
+            [],
+            "table 'months': groups.max_rows and groups.max_rows_per_group both",
+        ),
+        (("max_groups = 3\n", ""), ["--units", 50], "max_groups: with about 50 units, ε = 2 is too little"),
     ],
 )
 def test_refused(folder, change, options, message):
@@ -165,4 +170,3 @@ def test_refused(folder, change, options, message):
 
 def test_one_table_alone(folder):
     assert "--error is for one table" in run("plan", "--query", folder / "query.toml", "--error", 3).stderr
-    assert "this is for one table" in run("bounds", "--query", folder / "query.toml", "--epsilon", 0.1).stderr

@@ -317,7 +317,9 @@ class TestRelease:
         ("change", "message"),
         [
             (["--sum", "fare:100:0"], "bounds of 'fare'"),
-            (["--sum", "fare"], "bounds must be given for column 'fare'"),
+            (["--sum", "fare", "--units", 50], "max_total of fare: with about 50 units"),
+            (["--sum", "fare:0"], "max_total of 'fare' must be above 0"),
+            (["--max-rows", 5], "both limit the rows of a unit"),
             (["--sum", "fare:0:ten"], "'ten' is not a number"),
             (["--sum", "fee:0:1"], "no column 'fee'"),
             (["--by", "town"], "no column 'town'"),
@@ -341,7 +343,7 @@ class TestRelease:
         assert message in result.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
 
-    @pytest.mark.parametrize("left_out", ["--unit", "--max-groups", "--max-rows-per-group", "--epsilon", "--delta"])
+    @pytest.mark.parametrize("left_out", ["--unit", "--epsilon", "--delta"])
     def test_what_is_left_out_is_named(self, run, rows, left_out):
         given = ["--unit", "user", "--by", "city", *BOUNDS, *BUDGET]
         place = given.index(left_out)
@@ -420,7 +422,7 @@ class TestQueryFile:
         assert result.exit_code == 0, result.stderr
         assert result.stdout.startswith("NOT PRIVATE")
         assert "400 in the table" in result.stdout
-        assert "lost to max_groups = " in result.stdout
+        assert "cut off by max_groups = 3" in result.stdout
         # One word of a command is exchanged: what a release takes is no error here.
         more = ["--epsilon", 1, "--out", "never.parquet", "--no-measure-left-out", "--nonnegative"]
         assert run("preview", "--query", query, *more).stdout == result.stdout
@@ -432,7 +434,6 @@ class TestQueryFile:
             ("max_groups = 3", "max_groups = '3'", "groups.max_groups must be a whole number, got '3'"),
             ("[budget]", "[bugdet]", "the query file has no 'bugdet' (did you mean 'budget'?)"),
             ('kind = "mean"', 'kind = "mode"', "kind of aggregate 2 must be one of count, count_units, sum, mean"),
-            ("bounds = [0, 100]", "", "bounds must be given for column 'fare'"),
             ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
             ('column = "fare"', "", "column of aggregate 2 (mean) must be given: the column of numbers"),
             ("epsilon = 5", "epsilon = 'much'", "budget.epsilon must be a number, got 'much'"),
@@ -468,8 +469,8 @@ class TestQueryFile:
         assert (plan["max_groups"], from_file["max_groups"]) == (3, 2)
         previews = [json.loads(run("preview", *given, "--json").stdout) for given in (typed, ["--query", query])]
         for each in previews:
-            assert [cut["lost"] for cut in each["bounds"]["fare"] if cut["given"]] == [0]
-            assert [cut["limit"] for cut in each["max_groups"] if cut["given"]] == [3]
+            assert [cut["units"] for cut in each["limits"]["bounds of fare"] if cut["given"]] == [0]
+            assert [cut["limit"] for cut in each["limits"]["max_groups"] if cut["given"]] == [3]
 
 
 def test_a_ledger_is_charged_and_refuses(run, query, tmp_path):

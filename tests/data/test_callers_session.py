@@ -44,7 +44,7 @@ def test_a_spark_session_is_left_as_it_was(berlin):
         # 23 o'clock in UTC is midnight in Berlin.
         night = data.where("hour(moment) = 0")
         query = night.group_by("moment", max_groups=1, max_rows_per_group=1, public_keys=INSTANTS)
-        assert sums(query, [Units(), Rows()], order=None) == {(0,): [[1], [1]]}
+        assert sums(query, [Units(), Rows()]) == {(0,): [[1], [1]]}
         released = night.group_by("moment", max_groups=1, max_rows_per_group=1, public_keys=INSTANTS).count()
         assert released.release(1, 1e-6).to_arrow()["moment"].to_pylist() == INSTANTS
         del data, night, query, released
@@ -70,7 +70,7 @@ def test_times_without_a_zone_are_not_brought_into_that_of_a_spark_session(spark
         assert len(by_key) == 2
         assert all((moment in WITHOUT_ZONE, *numbers) == (True, [1], [1]) for (moment,), numbers in by_key.items())
     both = Dataset(frame, ("person", "moment")).group_by(max_rows_per_group=1)
-    assert sums(both, measures, order=None) == {(): [[3], [3]]}
+    assert sums(both, measures) == {(): [[3], [3]]}
 
 
 #: A clock in New York shows the same time at the first two of these instants.
@@ -92,7 +92,7 @@ def test_public_times_whatever_a_spark_session_takes_for_a_timestamp(spark, plai
         for column in (name, f"same_{name}"):
             for some in (keys, keys[1:]):
                 query = data.group_by(column, public_keys=some)
-                assert sums(query, [Rows()], order=None) == {(i,): [[1]] for i in range(len(some))}, column
+                assert sums(query, [Rows()]) == {(i,): [[1]] for i in range(len(some))}, column
 
 
 def test_files_are_read_in_a_spark_session_of_their_own(spark, engine_of, tmp_path):
@@ -102,7 +102,7 @@ def test_files_are_read_in_a_spark_session_of_their_own(spark, engine_of, tmp_pa
     before = state(spark)
     for name in ("x.csv", "x.parquet"):
         data = Dataset(tmp_path / name, "person", engine="spark")
-        assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[1]]}
+        assert sums(data.group_by(max_rows_per_group=1), [Units()]) == {(): [[1]]}
         assert state(spark) == before
 
 
@@ -118,7 +118,7 @@ def test_a_duckdb_connection_is_left_as_it_was():
     before = settings()
     data = Dataset(connection, "person", table="people")
     query = data.where("hour(moment) = 0").group_by("moment", max_groups=1, public_keys=INSTANTS)
-    assert sums(query, [Units()], order=None) == {(0,): [[1]]}
+    assert sums(query, [Units()]) == {(0,): [[1]]}
     assert settings() == before
 
 

@@ -244,7 +244,7 @@ def test_no_line_is_an_error(engine_of, tmp_path, engine_name):
         (tmp_path / "x.csv").write_bytes(b"person,town,whole\n" + line + b"\n" + usual)
         data = Dataset(tmp_path / "x.csv", "person", types={"whole": "int64"}, engine=engine_name)
         query = data.group_by(max_rows_per_group=9)
-        assert sums(query, [Rows(), Values("whole")], order=None) == {(): [[rows], [values]]}, name
+        assert sums(query, [Rows(), Values("whole")]) == {(): [[rows], [values]]}, name
 
 
 @pytest.mark.parametrize("engine_name", FILES)
@@ -264,7 +264,7 @@ def test_forms_of_files(engine_of, tmp_path, engine_name):
         options = {"other.csv": {"delimiter": ";"}, "tabs.tsv": {"quote": '"'}}.get(name, {})
         data = Dataset(tmp_path / name, "person", types={"whole": "int64"}, engine=engine_name, **options)
         query = data.group_by("town", max_groups=1, max_rows_per_group=1).sum("whole", (0, 9))
-        assert sums(query, [Units(), query.aggregates[0].measure], order=None) == found, name
+        assert sums(query, [Units(), query.aggregates[0].measure]) == found, name
     (tmp_path / "part 3.csv").write_text("person,whole,town\na,1,x\n")
     with pytest.raises(ValueError, match="must have the same columns in the same order"):
         Dataset(tmp_path / "part *.csv", "person", engine=engine_name)
@@ -343,14 +343,14 @@ class TestErrors:
             Dataset(frame, "person")
         if isinstance(odd, int | float | Decimal | dt.date):
             data = Dataset(frame, "person", types={"person": "string"})
-            assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[2]]}
+            assert sums(data.group_by(max_rows_per_group=1), [Units()]) == {(): [[2]]}
 
     @pytest.mark.parametrize("missing", [None, float("nan"), pd.NaT, pd.NA])
     def test_a_unit_of_objects_that_are_text(self, missing):
         frame = pd.DataFrame({"person": pd.Series(["a", "b", missing, "a"], dtype=object)})
         for each in (frame, frame.astype("category")):
             data = Dataset(each, "person")
-            assert sums(data.group_by(max_rows_per_group=1), [Units()], order=None) == {(): [[2]]}
+            assert sums(data.group_by(max_rows_per_group=1), [Units()]) == {(): [[2]]}
 
 
 def test_the_statement_says_what_was_declared(tmp_path):
@@ -378,6 +378,6 @@ def test_texts_and_categories_of_pandas():
         "number": {(5,): [[2]], (None,): [[1]]},
         "maybe": {(1,): [[1]], (None,): [[1]], (2**62 + 1,): [[1]]},
     }.items():
-        assert sums(data.group_by(by, max_groups=1), [Units()], order=None) == expected, by
+        assert sums(data.group_by(by, max_groups=1), [Units()]) == expected, by
     steps = ClippedSum("maybe", data.group_by(max_rows_per_group=1).sum("maybe", (0, 5)).aggregates[0].grid)
-    assert sums(data.group_by(max_rows_per_group=1), [steps], order=None) == {(): [[6]]}
+    assert sums(data.group_by(max_rows_per_group=1), [steps]) == {(): [[6]]}

@@ -17,7 +17,7 @@ LIKE = ["a", "A", "á", "Á", "a\u0301", "A\u0301"]
 def most_of_one_unit(dataset, by="key", max_groups=3, max_rows=2):
     """The largest numbers of units and of rows that a group has, and the number of groups."""
     query = dataset.group_by(by, max_groups=max_groups, max_rows_per_group=max_rows)
-    found = sums(query, [Units(), Rows(), Values("value")], order=None)
+    found = sums(query, [Units(), Rows(), Values("value")])
     assert sum(numbers[1][0] for numbers in found.values()) <= max_groups * max_rows
     return max(n[0][0] for n in found.values()), max(n[1][0] for n in found.values()), len(found)
 
@@ -38,7 +38,7 @@ def test_default_collation_of_duckdb():
     dataset = Dataset(connection, "person", table="t")
     assert most_of_one_unit(dataset) == (1, 2, 3)
     query = dataset.group_by("key", max_groups=3, max_rows_per_group=2, public_keys=["a", "A", "x"])
-    assert sums(query, [Units(), Rows()], order=None) == {(0,): [[1], [2]], (1,): [[1], [2]]}
+    assert sums(query, [Units(), Rows()]) == {(0,): [[1], [2]], (1,): [[1], [2]]}
 
 
 def test_collations_of_spark(spark, engine_of):
@@ -107,7 +107,7 @@ def test_no_number_is_too_large_for_a_sum(postgres_rows):
     dataset = postgres_rows("int", "int", [f"{i}, {i}, {value}" for i, value in enumerate(HUGE)], value="numeric")
     grid = grid_of("value", dataset.type_of("column", "value"), (-3, 5))
     query = dataset.group_by("key", max_groups=1, max_rows_per_group=1)
-    found = sums(query, [ClippedSum("value", grid), Values("value"), Bins("value", (0, 1, 2))], order=None)
+    found = sums(query, [ClippedSum("value", grid), Values("value"), Bins("value", (0, 1, 2))])
     assert [found[(i,)] for i in range(len(HUGE))] == [
         [[grid.high], [1], [0, 0]],
         [[grid.low], [1], [0, 0]],
@@ -127,7 +127,7 @@ def test_a_view_that_is_different_each_time_it_is_read(engine):
     for small groups and once for large ones, three or four rows would be kept in some of the groups.
     """
     query = engine.flickering(200).group_by("key", max_groups=200, max_rows_per_group=2)
-    found = sums(query, [Units(), Rows(), Values("value")], order=None)
+    found = sums(query, [Units(), Rows(), Values("value")])
     assert max(numbers[0][0] for numbers in found.values()) == 1
     assert max(numbers[1][0] for numbers in found.values()) <= 2
 

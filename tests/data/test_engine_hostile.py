@@ -42,7 +42,7 @@ def test_one_hostile_key(engine_of, engine_name, column):
     found = {}
     for name, dataset in (("less", less), ("whole", whole)):
         query = dataset.group_by("key", max_groups=1, max_rows_per_group=1)
-        found[name] = sums(query, [Units(), Rows()], order=None)
+        found[name] = sums(query, [Units(), Rows()])
     (usual,) = found["less"]
     assert found["less"][usual] == [[300], [300]]
     assert list(found["whole"].values()).count([[300], [300]]) == 1
@@ -102,11 +102,11 @@ def test_hostile_numbers(engine_of, engine_name, column, bounds):
         Bins("key", (-1, 0, 5)),
     ]  # fmt: skip
     values = engine.hostile_numbers[column][: 2 if engine.slow else None]
-    (before,) = sums(less.group_by(max_rows_per_group=1), measures, order=None).values()
+    (before,) = sums(less.group_by(max_rows_per_group=1), measures).values()
     for value in values:
         dataset = units_and(engine, column, [*common, (1000, value)])
         query = dataset.group_by(max_rows_per_group=1)
-        (after,) = sums(query, measures, order=None).values()
+        (after,) = sums(query, measures).values()
         assert beyond_part({(): before}, {(): after}, query.groups, measures, "add_remove") == [], value
         assert (after[0][0] == before[0][0]) == ("NaN" in value), value
 
@@ -120,7 +120,7 @@ def test_sums_beyond_64_bits_are_saturated(engine):
         for rows in (0, 1, 2, 3, size):
             table = pa.table({UNIT: range(rows + 1), "v": pa.array([0] + [sign * most] * rows, pa.int64())})
             query = engine.put(table).group_by(max_rows_per_group=1)
-            (numbers,) = sums(query, [ClippedSum("v", grid), Rows()], order=None).values()
+            (numbers,) = sums(query, [ClippedSum("v", grid), Rows()]).values()
             found.append(numbers)
         assert [numbers[0][0] for numbers in found] == [
             sign * min(rows * most, LARGEST_SUM) for rows in (0, 1, 2, 3, size)

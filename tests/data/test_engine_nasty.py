@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from osgt.limits.bounding import fresh_salt
 
 from engines import ROW, UNIT, fetched_queries, sums
 from osgt import Dataset
 from osgt.data.reading import split_tables
+from osgt.limits.worth import fresh_salt
 from osgt.query.measures import ClippedSum, Rows, Units, Values
 from osgt.query.values import ValueGrid
 
@@ -16,7 +16,7 @@ GRID = ValueGrid("integer", 1, 0, 10)
 
 def answer(dataset, by=("key",), max_groups=2, max_rows=2, column="value"):
     query = dataset.group_by(*by, max_groups=max_groups, max_rows_per_group=max_rows)
-    return sums(query, [Units(), Rows(), Values(column), ClippedSum(column, GRID)], fresh_salt(), order=None)
+    return sums(query, [Units(), Rows(), Values(column), ClippedSum(column, GRID)], fresh_salt())
 
 
 def test_one_unit_in_every_group_and_one_group_with_every_unit(engine):
@@ -39,7 +39,7 @@ def test_nothing_there(engine, rows):
     assert answer(dataset) == {}
     if not engine.slow:
         query = dataset.group_by(max_rows_per_group=2)
-        assert sums(query, [Units(), Rows(), ClippedSum("value", GRID)], order=None) == {(): [[0], [0], [0]]}
+        assert sums(query, [Units(), Rows(), ClippedSum("value", GRID)]) == {(): [[0], [0], [0]]}
         release = dataset.group_by("key", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6)
         assert release.to_arrow().num_rows == 0
         assert len(dataset.group_by(max_rows_per_group=2).count().release(1, 1e-6)) == 1

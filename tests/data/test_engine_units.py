@@ -29,7 +29,7 @@ def row_sums(engine, rows, **keys):
     dataset = Dataset(engine.store(of_rows(rows)), "row")
     query = dataset.group_by(*BY, **keys)
     measures = made_tables.made_measures(dataset)
-    return query, measures, sums(query, measures, order=None)
+    return query, measures, sums(query, measures)
 
 
 def test_every_row_is_a_unit(engine):
@@ -65,7 +65,7 @@ def test_a_row_is_in_one_group_also_where_two_public_keys_are_one_to_the_engine(
     name = "00000000-0000-0000-0000-00000000000a"
     connection.execute(f"CREATE TABLE people AS SELECT '{name}'::UUID AS key, 1 AS v")
     query = Dataset(connection, "row", table="people").group_by("key", public_keys=[name, name.upper()])
-    assert sums(query, [Rows()], order=None) == {(0,): [[1]]}
+    assert sums(query, [Rows()]) == {(0,): [[1]]}
 
 
 def named_rows(seed, people=NAMES):
@@ -155,4 +155,4 @@ def test_numbers_that_are_equal_are_one_unit_on_postgres(engine_of):
     engine = engine_of("postgres")
     data = engine.made({"person": "text", "house": "numeric"}, "('a', 1.0), ('a', 1.00), ('a', 1), ('a', 'NaN')")
     query = Dataset(data.table, ["person", "house"]).group_by(max_rows_per_group=9)
-    assert sums(query, [Units(), Rows()], order=None) == {(): [[2], [4]]}
+    assert sums(query, [Units(), Rows()]) == {(): [[2], [4]]}

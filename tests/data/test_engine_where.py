@@ -21,7 +21,7 @@ TABLE = pa.table(
 
 
 def rows_left(dataset):
-    return sums(dataset.group_by(max_rows_per_group=10), [Rows(), Units()], order=None)[()]
+    return sums(dataset.group_by(max_rows_per_group=10), [Rows(), Units()])[()]
 
 
 #: Conditions in SQL, the same as expressions, and the rows and units that they leave.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from engines import ROW, UNIT, fetched_queries, sums
+from engines import UNIT, fetched_queries, sums
 from osgt import Dataset, Ledger
 from osgt.data.engines.spark import sessions
 from osgt.query.measures import Rows, Units
@@ -148,7 +148,7 @@ def same_sums(cluster):
     path, answers = cluster.folder / "people.parquet", []
     for source in (path, cluster.session.read.parquet(str(path))):
         query = Dataset(source, UNIT).group_by("town", max_groups=100, max_rows_per_group=2)
-        answers.append(sums(query, [Rows(), Units()], order=ROW))
+        answers.append(sums(query, [Rows(), Units()]))
     return {"same": answers[0] == answers[1], "groups": len(answers[0])}
 
 

@@ -1,4 +1,4 @@
-"""Which groups and rows of a unit are kept: by chance, each as likely as the other, for every unit anew.
+"""Which groups of a unit count: by chance, each as likely as the other, for every unit anew.
 
 Every p-value must stay above `FALSE_ALARM`; beside each test stands its power check: numbers that favour a group a
 little, or units that follow one order of groups, are rejected.
@@ -9,10 +9,10 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from osgt.limits.bounding import fresh_salt
 
 from engines import ROW, UNIT, sums
 from goodness import FALSE_ALARM, equal_cells
+from osgt.limits.worth import fresh_salt
 from osgt.query.measures import ClippedSum, Units
 from osgt.query.values import ValueGrid
 
@@ -43,21 +43,6 @@ def test_no_group_is_favoured_and_salts_differ(engine, everywhere):
         assert equal_cells(counts) > FALSE_ALARM
         assert equal_cells(favouring(np.full(TOWNS, PEOPLE / TOWNS))) < FALSE_ALARM
     assert answers[0] != answers[1]  # equal by chance in fewer than one of 10¹⁰ runs
-
-
-def test_no_row_is_favoured(engine, everywhere):
-    """All rows of a unit are in one group and one is kept: which one is drawn anew in every run."""
-    dataset = engine.put(everywhere)
-    query = dataset.group_by("country", max_groups=1, max_rows_per_group=1)
-    marks = [ClippedSum(f"row_{i}", ValueGrid("integer", 1, 0, 1)) for i in range(TOWNS)]
-    counts, again = (np.array(sums(query, marks, salt=1, order=None)[("x",)])[:, 0] for _ in range(2))
-    assert counts.sum() == again.sum() == PEOPLE
-    assert equal_cells(counts) > FALSE_ALARM
-    assert list(counts) != list(again)  # equal by chance in fewer than one of 10¹⁰ runs
-    # Power: rows that are kept by a fixed order, and rows of which some are favoured a little, are rejected.
-    fixed = np.array(sums(query, marks, salt=1)[("x",)])[:, 0]
-    assert equal_cells(fixed) < FALSE_ALARM
-    assert equal_cells(favouring(np.full(TOWNS, PEOPLE / TOWNS))) < FALSE_ALARM
 
 
 COLUMNS, BITS = 24, 30  # so many people can be told apart by powers of two

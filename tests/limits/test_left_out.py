@@ -112,7 +112,7 @@ def test_the_numbers_are_those_of_the_rows(engine):
     shares = {name: share.value for name, share in told(noiseless(measured, numbers)).items()}
     assert shares == pytest.approx(plain(rows, towns), abs=1e-5)
     # The same with rows in random order, as in a release: which rows are kept makes no difference to how many.
-    _, again = exact(query, order=None)
+    _, again = exact(query)
     assert all(np.array_equal(again[name], each) for name, each in numbers.items())
 
 
@@ -141,7 +141,7 @@ def test_rows_without_groups(engine):
 def test_a_unit_with_more_rows_than_any_place_is_one_unit():
     size = PLACES[-1] + 500_000
     table = pa.table({"person": np.zeros(size, int), "town": np.arange(size) % 4, "fare": np.full(size, 500.0)})
-    _, numbers = exact(asked(Dataset(table, "person")), order=None)
+    _, numbers = exact(asked(Dataset(table, "person")))
     assert numbers["units"].tolist() == [0, 0, 0, 1]
     for name in ("rows", "values of fare"):
         assert 0.9 * SCALE < numbers[name][-1].sum() <= SCALE

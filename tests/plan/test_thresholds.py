@@ -12,8 +12,8 @@ from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT
-from osgt.plan.selection import shown_size, threshold
-from osgt.query.measures import Rows, Units
+from osgt.plan.selection import select, shown_size
+from osgt.query.measures import Units
 from osgt.release.measuring import noisy_numbers
 
 LAWS = [DiscreteOSGT(3, 5), DiscreteOSGT(40, 20), DiscreteOSGT.laplace(6), DiscreteOSGT.gaussian(4.5)]
@@ -40,11 +40,11 @@ def chance_alone(law, tau):
 class TestSizes:
     def test_the_threshold_is_the_least_for_a_chance(self, law):
         for chance in (1e-2, 1e-9, 1e-15):
-            tau = threshold(law, 1, chance)
+            tau = select(law, 1, 1, chance, in_all=False).threshold
             assert chance_alone(law, tau) <= chance < chance_alone(law, tau - 1)
 
     def test_the_size_that_is_nearly_always_shown(self, law):
-        tau = threshold(law, 1, 1e-8)
+        tau = select(law, 1, 1, 1e-8, in_all=False).threshold
         size = shown_size(law, tau, 0.99)
         # P[size + Y ≥ τ], and the same for one unit less
         assert law.sf(tau - size - 1) >= 0.99 > law.sf(tau - size)
@@ -166,27 +166,6 @@ class TestPromise:
             largest = max(largest, leak(one, other, epsilon), leak(other, one, epsilon))
         assert largest <= delta
         assert largest >= 0.3 * delta  # the bound is not idle: most of δ is for the noise, and it is used
-
-    @pytest.mark.parametrize("rows", [2, 3])
-    def test_groups_chosen_by_their_rows(self, rows):
-        """A person brings up to so many rows into a group; one that is theirs alone must stay hidden all the same."""
-        table = pa.table({"unit": [0], "city": [0]})
-        plan = Dataset(table, "unit").group_by("city", max_groups=2, max_rows_per_group=rows).count().plan(2.0, 0.1)
-        law, tau = plan.laws[Rows()], plan.threshold
-        assert plan.selector == Rows()
-        largest = 0.0
-        for without, brought in (
-            ((0, 0), (rows, rows)),
-            ((0, 0), (1, rows)),
-            ((0, 4), (rows, 4 + rows)),
-            ((5, 5), (5 + rows, 5 + rows)),
-            ((0, tau), (rows, tau + rows)),
-        ):
-            one, other = (outputs(law, counts, tau, self.VALUES) for counts in (without, brought))
-            largest = max(largest, leak(one, other, 2.0), leak(other, one, 2.0))
-        assert 0.1 * plan.delta <= largest <= plan.delta
-        one, other = (outputs(law, counts, 1, self.VALUES) for counts in ((0, 0), (rows, rows)))
-        assert leak(other, one, 2.0) > plan.delta  # a lower threshold would not do
 
     def test_exchanging_a_person(self):
         """One leaves a group that they were alone in, another comes into one that did not exist."""

@@ -102,19 +102,22 @@ def test_bands_of_pandas():
 
 
 def test_aggregates_of_all_rows():
-    """Every aggregate that there is; what is missing is named."""
-    asked = DATA.count(max_rows_per_group=2, name="rows").sum("fare", bounds=(0, 5))
+    """Every aggregate that there is; limits that are left out are chosen."""
+    asked = DATA.count(max_rows=2, name="rows").sum("fare", bounds=(0, 5))
     assert asked.groups.by == ()
-    assert asked.to_dict()["groups"] == {"by": [], "max_rows_per_group": 2, "public_keys": None}
+    assert asked.to_dict()["groups"] == {"by": [], "max_rows": 2, "public_keys": None}
     assert asked.release(50, 0).to_arrow().column_names[0] == "rows"
     assert DATA.count_units().plan(1, 0).columns[0].name == "count_units"
-    assert DATA.mean("fare", bounds=(0, 5), max_rows_per_group=1).plan(1, 1e-6)
-    with pytest.raises(ValueError, match="max_rows_per_group must be given"):
-        DATA.count().plan(1, 0)
-    with pytest.raises(ValueError, match="max_rows_per_group must be given"):
-        DATA.sum("fare", bounds=(0, 5)).release(1, 0)
-    with pytest.raises(ValueError, match="bounds must be given for column 'fare'"):
-        DATA.mean("fare", max_rows_per_group=1).plan(1, 0)
+    assert DATA.mean("fare", bounds=(0, 5), max_rows=1).plan(1, 1e-6)
+    for query, open_limits in (
+        (DATA.count(), ["max_rows"]),
+        (DATA.sum("fare", bounds=(0, 5)), ["max_rows"]),
+        (DATA.sum("fare"), ["max_total of fare"]),
+        (DATA.mean("fare", max_rows=1), ["bounds of fare"]),
+        (DATA.count_units(), []),
+    ):
+        assert [limit.words for limit in query.open_limits] == open_limits
+        assert (query.plan(1, 0).choice is None) == (open_limits == [])
     survey = Dataset(TABLE, "row")
     assert survey.count().plan(1, 0).columns[0].name == "count"
     for name in AGGREGATES:
@@ -122,12 +125,12 @@ def test_aggregates_of_all_rows():
 
 
 def test_bins_are_named_by_their_edges():
-    histogram = DATA.histogram("fare", [-5, 0, 0.5, 10, 1e20], max_rows_per_group=1)
+    histogram = DATA.histogram("fare", [-5, 0, 0.5, 10, 1e20], max_rows=1)
     names = histogram.aggregates[0].names
     assert names == ["fare_-5_to_0", "fare_0_to_0.5", "fare_0.5_to_10", "fare_10_to_1e+20"]
-    close = DATA.histogram("fare", [0.1, np.nextafter(0.1, 1), 0.2], max_rows_per_group=1).aggregates[0].names
+    close = DATA.histogram("fare", [0.1, np.nextafter(0.1, 1), 0.2], max_rows=1).aggregates[0].names
     assert len(set(close)) == 2
-    assert DATA.histogram("fare", [0, 1], name="x", max_rows_per_group=1).aggregates[0].names == ["x_0_to_1"]
+    assert DATA.histogram("fare", [0, 1], name="x", max_rows=1).aggregates[0].names == ["x_0_to_1"]
 
 
 def test_the_path_of_a_ledger(tmp_path):

@@ -116,10 +116,14 @@ class TestBounds:
         with pytest.raises(ValueError, match="bounds of 'fare' are too close to each other"):
             getattr(groups, method)("fare", bounds=(1e18, 1e18 + 256))
 
-    def test_rows_and_bounds_too_large_for_64_bits(self, data):
-        query = data.group_by("city", max_groups=3, max_rows_per_group=10**9)
-        with pytest.raises(ValueError, match="bounds or max_rows_per_group are too large"):
-            query.sum("rides", bounds=(0, 2**31))
+    @pytest.mark.parametrize("total", [0, -5, math.nan, math.inf, "5", True])
+    def test_total(self, groups, total):
+        with pytest.raises((ValueError, TypeError), match="max_total of 'fare' must be"):
+            groups.sum("fare", max_total=total)
+
+    def test_bounds_and_a_total(self, groups):
+        with pytest.raises(ValueError, match="bounds and max_total both limit a sum"):
+            groups.sum("fare", bounds=(0, 1), max_total=5)
 
 
 class TestEdges:
@@ -171,16 +175,23 @@ class TestGroups:
         with pytest.raises(error, match=message):
             data.group_by(*columns, max_groups=3, max_rows_per_group=2)
 
-    def test_max_groups_has_no_default(self, data):
-        with pytest.raises(ValueError, match="max_groups must be given"):
-            data.group_by("city", max_rows_per_group=2).count().release(epsilon=1, delta=1e-6)
-
     @pytest.mark.parametrize("bad", [0, -1, True, 2.0, "2", math.nan])
     def test_bounds_are_whole_numbers_from_1(self, data, bad):
         with pytest.raises((ValueError, TypeError), match="max_groups must be an integer ≥ 1"):
             data.group_by("city", max_groups=bad, max_rows_per_group=2)
         with pytest.raises((ValueError, TypeError), match="max_rows_per_group must be an integer ≥ 1"):
             data.group_by("city", max_groups=2, max_rows_per_group=bad)
+        with pytest.raises((ValueError, TypeError), match="max_rows must be an integer ≥ 1"):
+            data.group_by("city", max_rows=bad)
+
+    def test_limits_are_at_most_a_million(self, data):
+        for name in ("max_rows", "max_groups", "max_rows_per_group"):
+            with pytest.raises(ValueError, match=f"{name} must be at most 1,048,576"):
+                data.group_by("city", **{name: 10**9})
+
+    def test_rows_are_limited_once(self, data):
+        with pytest.raises(ValueError, match="max_rows and max_rows_per_group both limit the rows of a unit"):
+            data.group_by("city", max_rows=3, max_rows_per_group=2)
 
     @pytest.mark.parametrize(
         "ask",
@@ -190,12 +201,35 @@ class TestGroups:
             lambda q: q.mean("fare", bounds=(0, 1)),
             lambda q: q.variance("fare", bounds=(0, 1)),
             lambda q: q.histogram("fare", edges=[0, 1]),
+            lambda q: q.sum("fare"),
+            lambda q: q.mean("fare"),
         ],
     )
-    def test_max_rows_has_no_default_where_rows_count(self, data, ask):
+    def test_too_few_units_to_choose_limits(self, ledger, ask):
+        data = people(ledger=ledger, dataset="people", units=20)
         for columns in (("city",), ()):
-            with pytest.raises(ValueError, match="max_rows_per_group must be given"):
-                ask(data.group_by(*columns, max_groups=1).count_units()).release(epsilon=1, delta=1e-6)
+            query = ask(data.group_by(*columns, max_groups=1).count_units())
+            for act in (query.plan, query.release):
+                with pytest.raises(ValueError, match=r"with about 20 units, ε = 1 is too little .*; give max_"):
+                    act(epsilon=1, delta=1e-6)
+            with pytest.raises(ValueError, match=r"epsilon = 1 is too little to choose .* with about 20 units"):
+                query.choose_limits(1)
+
+    def test_nothing_to_choose(self, groups):
+        with pytest.raises(ValueError, match="all limits that the query needs are given"):
+            groups.count().choose_limits(1)
+
+    @pytest.mark.parametrize("bad", [0, -1, math.nan, "1", True])
+    def test_the_budget_of_a_choice(self, data, bad):
+        query = data.group_by("city").count()
+        with pytest.raises((ValueError, TypeError), match="epsilon must be"):
+            query.choose_limits(bad)
+        with pytest.raises((ValueError, TypeError), match="release_epsilon must be"):
+            query.choose_limits(1, release_epsilon=bad)
+
+    def test_an_interval_with_open_limits(self, data):
+        with pytest.raises(ValueError, match="interval: how wide it is depends on limits that are open"):
+            data.group_by("city").count().plan(interval=5, delta=1e-6)
 
     def test_without_groups_there_is_nothing_to_bound(self, data):
         with pytest.raises(ValueError, match="max_groups must be left out"):

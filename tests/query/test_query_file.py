@@ -23,7 +23,7 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
         ({"data": {}}, "data.source must be given: a Parquet, CSV or database file"),
         ({"data": 3}, "[data] must be a table of keys and values, got 3"),
         ({"data": DATA | {"soruce": "x"}}, "[data] has no 'soruce' (did you mean 'source'?)"),
-        ({"data": DATA | {"zzz": 1}}, "[data] has no 'zzz'; it may have 'source', 'privacy_unit', 'table',"),
+        ({"data": DATA | {"zzz": 1}}, "[data] has no 'zzz'; it may have 'source', 'privacy_unit', 'units',"),
         ({"data": DATA | {"where": ["a", 1]}}, "data.where must be text in quotes, or a list of texts, got ['a', 1]"),
         ({"data": DATA | {"types": {"a": 1}}}, "data.types must be a table of columns and their types"),
         ({"data": DATA | {"neighbours": "x"}}, 'data.neighbours must be "add_remove" or "change_one", got \'x\''),

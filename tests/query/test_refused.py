@@ -46,8 +46,6 @@ def rows(tmp_path_factory):
 
 #: Arguments of `group_by`, the aggregates with theirs, the budget, and a part of the message.
 IMPOSSIBLE = {
-    "one row moves a sum too far": (
-        {"max_rows_per_group": 10**6}, [("sum", "rides", (0, 2**31 - 1))], PRICE, "bounds or max_rows_per_group"),
     "one unit has too many rows": (
         {"max_rows_per_group": LARGEST_SHIFT + 1}, [("count",)], PRICE, "max_rows_per_group"),
     "noise that cannot be drawn": ({}, [("sum", "rides", (0, 2**31 - 1))], SMALL, "more noise than can be drawn"),

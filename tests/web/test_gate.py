@@ -103,7 +103,7 @@ class TestRefused:
         "origin",
         [None, "null", "http://evil.example", "http://127.0.0.1:1", f"https://{HOST}", f"http://localhost:{PORT}"],
     )
-    @pytest.mark.parametrize("path", ["/", "/publish", "/suggest", "/ledger", "/query.toml"])
+    @pytest.mark.parametrize("path", ["/", "/publish", "/ledger", "/query.toml"])
     def test_a_form_of_another_origin(self, browser, path, origin):
         assert browser.post(path, {}, Origin=origin).status == 403
 
@@ -120,7 +120,7 @@ class TestRefused:
         assert request(web.gate, method, f"{web.gate.root}/", headers=headers).status == 405
 
     def test_changes_by_get(self, browser):
-        for path in ("/publish", "/suggest", "/ledger"):
+        for path in ("/publish", "/ledger"):
             assert browser.get(path).status == 405
 
 

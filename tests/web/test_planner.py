@@ -13,7 +13,7 @@ import pytest
 from asgi import Browser
 
 from osgt import Dataset, Ledger
-from osgt.api.query_file import build_single_query
+from osgt.api.query_file import build_query
 from osgt.query.file.model import query_file_of
 from osgt.web import jobs
 from osgt.web.app import Web
@@ -123,7 +123,7 @@ class TestPlan:
             .count()
             .sum("fare", bounds=(0, 20))
         )
-        plan = query.plan(epsilon, 1e-7, charged=True)
+        plan = query.plan(epsilon, 1e-7)
         for columns in (plan.columns, *plan.alternatives.values()):
             for column in columns:
                 assert f"±{float(UP.create_decimal_from_float(column.half_width)):,g}" in page
@@ -141,8 +141,8 @@ class TestPlan:
         page = browser.post("/", fields)
         [found] = re.findall(r"This error needs <strong>ε = ([\d.]+)</strong>", page.text)
         file = query_file_of(PLAIN)
-        query = build_single_query(file)
-        here, below = (query.plan(epsilon, 1e-7, charged=True).columns[0].half_width for epsilon in near(float(found)))
+        query = build_query(file)
+        here, below = (query.plan(epsilon, 1e-7).columns[0].half_width for epsilon in near(float(found)))
         assert here <= 10 < below
         assert f"epsilon = {float(found):g}" in page.text
         query.dataset.close()
@@ -284,7 +284,7 @@ class TestPublish:
             ({"output.out": ["release.txt"]}, "output.out", "This must end in"),
             ({"output.out": ["nowhere/release.csv"]}, "output.out", "There is no folder"),
             ({"output.report": ["there.html"]}, "output.report", "exists"),
-            ({"groups.max_groups": [""]}, "publish.confirm", ""),
+            ({"groups.max_groups": [""], "data.units": ["20"]}, "groups.max_groups", "about 20 units"),
             ({"budget.epsilon": ["50"]}, "publish.confirm", ""),
             ({"report.labels.nothing": ["x"]}, "publish.confirm", ""),
         ],
@@ -322,61 +322,34 @@ class TestGroups:
         assert [words for words in said if words not in page] == []
 
 
-class TestSuggest:
-    def test_is_charged_and_fills_in_what_is_open(self, browser):
-        fields = asked(
-            **{
-                "once": [KEY],
-                "suggest.epsilon": ["0.5"],
-                "suggest.confirm": ["yes"],
-                "groups.max_groups": [""],
-                "aggregates.1.bounds.low": [""],
-                "aggregates.1.bounds.high": [""],
-            }
-        )
-        page = finished(browser, browser.post("/suggest", fields))
-        assert "Use these bounds" in page.text
-        sent = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
+class TestOpenLimits:
+    OPEN = {"groups.max_groups": [""], "groups.max_rows_per_group": [""], "aggregates.1.bounds.low": [""]}
+    OPEN |= {"aggregates.1.bounds.high": [""], "budget.epsilon": ["2"], "data.units": ["600"]}
+
+    def test_are_chosen_by_the_release_and_can_be_used_again(self, browser):
+        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"], **self.OPEN})
+        page = finished(browser, browser.post("/publish", fields))
+        assert "with the limits that were chosen" in text_of(page)
+        sent = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text.split("Back to the plan<")[1])
         filled = {html.unescape(name): html.unescape(value) for name, value in sent}
-        assert int(filled["groups.max_groups"]) >= 1
-        assert float(filled["aggregates.1.bounds.high"]) > 0
+        assert int(filled["groups.max_rows"]) >= 1
+        assert float(filled["aggregates.1.max_total"]) > 0
         with Ledger("budget.db") as ledger:
             [entry] = ledger.history("rides")
-        assert entry.epsilon == 0.5
+        assert entry.epsilon == 2
 
-    def test_of_noise_alone_is_not_applied(self, browser):
-        """As for a group that nobody is in, because its name is two names."""
-        fields = asked(
-            **{
-                "once": [KEY],
-                "suggest.epsilon": ["0.5"],
-                "suggest.confirm": ["yes"],
-                "groups.max_rows_per_group": [""],
-                "aggregates.1.bounds.low": [""],
-                "aggregates.1.bounds.high": [""],
-                "keys.list.city": ['"Bern, Rome"'],
-            }
-        )
-        page = finished(browser, browser.post("/suggest", fields))
-        assert "Use these bounds" not in page.text
-        assert "clear" not in text_of(page)
-        assert "about max_rows_per_group and the bounds of fare, so no number is filled in" in text_of(page)
-        sent = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
-        filled = {html.unescape(name): html.unescape(value) for name, value in sent}
-        assert filled["groups.max_groups"] == "2"
-        assert filled["groups.max_rows_per_group"] == filled["aggregates.1.bounds.high"] == ""
+    def test_the_plan_says_what_they_would_mean(self, browser):
+        page = text_of(browser.post("/", asked(**self.OPEN)))
+        assert "max_rows and max_total of fare are not given: the release chooses them privately" in page
+        assert "max_rows 30" in page
 
-    @pytest.mark.parametrize(
-        ("changed", "at"),
-        [({"suggest.epsilon": [""]}, "suggest.epsilon"), ({"suggest.confirm": [""]}, "suggest.confirm")],
-    )
-    def test_needs_a_budget_and_a_word(self, browser, changed, at):
-        fields = asked(**{"once": [KEY], "suggest.epsilon": ["0.5"], "suggest.confirm": ["yes"], **changed})
-        answer = browser.post("/suggest", fields)
-        assert answer.status == 422
-        assert problem_at(answer, at)
-        with Ledger("budget.db") as ledger:
-            assert ledger.history("rides") == []
+    def test_with_too_few_people_they_must_be_given(self, browser):
+        page = browser.post("/", asked(**self.OPEN | {"data.units": ["20"]}))
+        assert "with about 20 units" in problem_at(page, "groups.max_rows")
+
+    def test_an_error_needs_limits(self, browser):
+        fields = asked(**self.OPEN, **{"budget.by": ["interval"], "budget.interval": ["5"]})
+        assert "depends on max_rows and max_total of fare" in problem_at(browser.post("/", fields), "budget.interval")
 
 
 class TestPreview:

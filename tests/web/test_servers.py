@@ -114,7 +114,6 @@ class TestNothingIsSent:
         assert "Connect</button>" in page
         browser.post("/ledger", {"data.ledger": [place(fake)]})
         browser.post("/publish", {"data.source": [source], "publish.confirm": ["yes"], "once": ["x"]})
-        browser.post("/suggest", {"data.source": [source]})
         assert fake.received == []
         fields = {"data.source": [place(fake)], "data.table": ["rides"]}
         browser.post("/", {**fields, "do": ["connect"]})

@@ -52,7 +52,7 @@ class TestLeftovers:
     @pytest.mark.parametrize(
         ("changed", "gone"),
         [
-            ({"unit.kind": ["row"]}, ["max_groups", "max_rows_per_group"]),
+            ({"unit.kind": ["row"]}, ["max_rows", "max_groups", "max_rows_per_group", "units"]),
             ({"groups.by": [""]}, ["max_groups ="]),
             ({"groups.by": [""], "keys.kind": ["all"], "totals": ["cube"]}, ["max_groups", "public_keys", "totals"]),
         ],

@@ -79,7 +79,7 @@ def query(server):
 
 def planned(query, epsilon):
     """The rows of the table that the page must show: each column with each noise."""
-    plan = query.plan(epsilon, 1e-7, charged=True)
+    plan = query.plan(epsilon, 1e-7)
     return [
         [column.name, width(column), *(width(others[i]) for others in plan.alternatives.values())]
         for i, column in enumerate(plan.columns)
@@ -115,7 +115,7 @@ class TestBudget:
         step = 10.0 ** (len(str(int(told))) - 2) if told >= 1 else 0.01
         assert round(told / step) == pytest.approx(told / step)
         half = [
-            next(each.half_width for each in query.plan(at, 1e-7, charged=True).columns if each.name == column)
+            next(each.half_width for each in query.plan(at, 1e-7).columns if each.name == column)
             for at in (told, round(told - step, 3))
         ]
         assert half[0] <= target < half[1]
@@ -344,18 +344,9 @@ def states(planner):
         planner.page.click("button[value=preview]")
     assert planner.page.locator(".alarm").count() == 1
     yield "with exact figures"
-    planner.load(QUERY.replace("max_groups = 2\n", "").replace('ledger = "budget.db"\ndataset = "rides"\n', ""))
-    planner.unfold()
-    planner.page.fill("[name='suggest.epsilon']", "0.5")
-    planner.page.fill("[name='suggest.delta']", "1e-8")
-    planner.page.check("[name='suggest.confirm']")
-    planner.page.click("button[formaction$='/suggest']")
-    planner.page.wait_for_selector("text=Use these bounds")
-    yield "suggestion"
-    planner.page.click("text=Use these bounds")
-    planner.page.wait_for_selector("#planner")
-    assert planner.field("groups.max_groups").input_value() != ""
-    yield "with a suggestion"
+    planner.load(QUERY.replace("max_groups = 2\nmax_rows_per_group = 3\n", ""))
+    assert "chooses it privately" in planner.page.inner_text("#numbers")
+    yield "with open limits"
     planner.page.goto(f"{planner.root}/help")
     yield "help"
 

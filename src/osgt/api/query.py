@@ -226,6 +226,8 @@ class Query(Methods):
 
         Limits need not be given: there is a line for each of many choices.
         """
+        if not self.aggregates:
+            raise ValueError("the query must ask for something, such as a count, a sum or a mean")
         return make_preview(self)
 
     @property
@@ -254,7 +256,7 @@ class Query(Methods):
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves, weighted as the noise is shared out, by a formula and no calibration."""
-        return JointPlanning((self.planning(),)).rough_parts(epsilon, delta)
+        return JointPlanning((with_any_limits(self).planning(),)).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
         return query_line(self)

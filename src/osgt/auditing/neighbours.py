@@ -335,11 +335,15 @@ class Maker:
         again = self.values.strange[0]
         keys = self.keys[:3]
         yield "one row again and again", [self._row(3, key | again) for key in keys for _ in range(self._rows(3))]
+        for more, name in enumerate(("as many rows as the limits", "one row more than the limits")):
+            yield f"{name} in one group", self.heavy(6, self.keys[:1], more=more)
         yield "groups of its own", [self._row(5, key) for key in self.keys[-3:]]
 
     def _crowded(self, number: int, *, low: bool, first_key: int = 0) -> list[Row]:
         """A unit with more groups and more rows than may count."""
-        wanted = min((self.stage.query.groups.max_groups or 2) + 2, MOST_GROUPS)
+        groups = self.stage.query.groups
+        few = groups.max_groups_per_unit if groups.limits_groups else 2
+        wanted = min(few + 2, MOST_GROUPS)
         keys = self.keys[first_key : first_key + wanted] or self.keys[:wanted]
         values = self.values.low if low else self.values.high
         return [self._row(number, key | values[i % len(values)]) for key in keys for i in range(self._rows(len(keys)))]
@@ -355,10 +359,10 @@ class Maker:
     def _rows(self, groups: int) -> int:
         return max(1, min(self.stage.query.groups.most_rows + 2, _MOST_ROWS // max(groups, 1)))
 
-    def heavy(self, number: int, keys: Sequence[Row], *, low: bool = False) -> list[Row]:
-        """A unit with as many rows in each of these groups as may count, and values at the upper or lower ends."""
+    def heavy(self, number: int, keys: Sequence[Row], *, low: bool = False, more: int = 0) -> list[Row]:
+        """A unit with as many rows in each of these groups as may count, or more; values at the upper or lower ends."""
         values = (self.values.low if low else self.values.high)[0]
-        rows = self.stage.query.groups.most_rows
+        rows = min(self.stage.query.groups.most_rows + more, _MOST_ROWS)
         return [self._row(number, key | values) for key in keys for _ in range(rows)]
 
     def ordinary(self, number: int, key: Row) -> Row:

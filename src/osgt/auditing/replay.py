@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import ibis
 import ibis.expr.types as ir
@@ -38,6 +38,14 @@ def compute_moves(before: ByGroup, after: ByGroup) -> dict[Any, list[int]]:
         if olds != news:
             result[key] = [b - a for a, b in zip(olds, news, strict=True)]
     return result
+
+
+def together(steps: Mapping[Any, Sequence[int]], norm: Literal[1, 2]) -> dict[Any, list[int]]:
+    """Gather the moves of all groups in one place: all of them, or the root of the sum of their squares, rounded up."""
+    every = [step for own in steps.values() for step in own]
+    if norm == 2 and every:
+        every = [math.isqrt(sum(step * step for step in every) - 1) + 1]
+    return {(): every} if every else {}
 
 
 def pieces(steps: Mapping[Any, Sequence[int]], *, exchanged: bool) -> list[int]:
@@ -223,12 +231,10 @@ def _compare(stage: Stage, play: Play, pair: Pair, before: Played, after: Played
     told = []
     for name, allowed in play.allowed.items():
         steps, part = compute_moves(before.numbers[name], after.numbers[name]), allowed.part
-        if allowed.in_all:
-            steps = {(): [step for own in steps.values() for step in own]} if steps else {}
-        result = pieces(steps, exchanged=exchanged)
+        places |= steps.keys() if allowed.in_groups else set()
+        result = pieces(steps if allowed.norm is None else together(steps, allowed.norm), exchanged=exchanged)
         wrong = beyond(result, None if pair.of_nobody else part, exchanged=exchanged)
         findings += [Finding(pair.name, f"{name} {wrong}")] if wrong else []
-        places |= steps.keys() if allowed.in_groups else set()
         told.append(
             {
                 "measure": name,

@@ -6,7 +6,7 @@ Plays are repeated on neighbouring tables: the release of a query, and the histo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
@@ -163,12 +163,13 @@ class Played:
 class Allowed:
     """The most by which one unit may move some numbers.
 
-    `in_groups` if only in its own groups, of which it has few; `in_all` if the numbers of all groups together.
+    `in_groups` if only in its own groups, of which it has few. `norm` is 1 or 2 if the numbers of all groups together
+    may move by so much: the sum of their moves, or the root of the sum of squares.
     """
 
     part: Part
     in_groups: bool = False
-    in_all: bool = False
+    norm: Literal[1, 2] | None = None
 
 
 class Play(Protocol):
@@ -191,15 +192,17 @@ class ReleasePlay:
     @property
     def allowed(self) -> Mapping[str, Allowed]:
         """The most by which one unit may move the numbers."""
-        result = {
-            measure.words: Allowed(
-                part,
-                in_groups=not (part.also or measure.for_table or self.plan.groups.limits_in_all(measure)),
-                in_all=self.plan.groups.limits_in_all(measure),
-            )
-            for measure, part in self.plan.parts.items()
-        }
+        result = {measure.words: self._allowed(measure, part) for measure, part in self.plan.parts.items()}
         return result | {_left_out(name): Allowed(part) for name, (_, part) in self.plan.noise.extra_noise.items()}
+
+    def _allowed(self, measure: Measure, part: Part) -> Allowed:
+        groups = self.plan.groups
+        norm: Literal[1, 2] | None = (
+            1 if groups.limits_in_all(measure) else 2 if groups.limits_length(measure) else None
+        )
+        # Rows count in all public groups, unless a box limits them; of groups chosen by their size, always in few.
+        in_few = norm is None or not groups.shows_all
+        return Allowed(part, in_groups=in_few and not (part.also or measure.for_table), norm=norm)
 
     def played(self, query: Any, salt: int) -> Played:
         """Play the release, and return the numbers and the form that come out."""

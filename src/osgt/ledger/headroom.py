@@ -170,7 +170,7 @@ class Plannable(Protocol):
 
     @property
     def plan(self) -> Callable[..., Any]:
-        """Plan it with `epsilon`, `delta` and `charged`: a plan has a `charge`."""
+        """Plan it with `epsilon` and `delta`: a plan has a `charge`."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Shape:
         selection_delta = 0.0 if query.shows_all else CHOICE_SHARE * delta
 
         def charge_at(epsilon: float) -> Charge:
-            charge: Charge = query.plan(epsilon=epsilon, delta=delta, charged=True).charge
+            charge: Charge = query.plan(epsilon=epsilon, delta=delta).charge
             return charge
 
         noise_delta = delta - selection_delta

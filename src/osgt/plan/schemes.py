@@ -181,17 +181,19 @@ def _fraction(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) ->
     A number that is a·q + b, 0 ≤ b < q, times p/q is a·p + b·p/q: both fit into 64 bits where the result does.
     """
     whole, rest = np.zeros((1, 1), np.int64), np.zeros((1, 1))
-    largest = 0.0
+    largest, most = 0.0, LARGEST_VALUE // len(parts)
     for measure, part in parts.items():
         p, q = part.numerator, part.denominator
         numbers = measured[measure]
-        if q * abs(p) >= LARGEST_VALUE:
-            numbers = numbers.astype(object)
-        above, below = np.divmod(numbers, q)
-        largest += float(np.abs(above).max(initial=0)) * abs(p) + abs(p)
-        more, left = np.divmod(below * p, q)
-        whole = whole + np.clip(above * p + more, -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64)
-        rest = rest + left.astype(np.float64) / q
+        reach = float(np.abs(numbers).max(initial=0)) / q * abs(p) + abs(p)
+        if max(q * abs(p), reach) >= most:
+            numbers = numbers.astype(object)  # integers of any size: slow, and as good as never
+        above = numbers // q
+        below = (numbers - above * q) * p
+        more = below // q
+        whole = whole + np.clip(above * p + more, -most, most).astype(np.int64)
+        rest = rest + (below - more * q).astype(np.float64) / q
+        largest += reach
     of = PARTS_OF_ONE
     while of > 1 and of * largest >= LARGEST_VALUE:
         of //= 2

@@ -16,8 +16,9 @@ Q = TypeVar("Q", bound=QuerySpec)
 #: A limit: a number, or two where it is bounds.
 Limit = Fraction | tuple[Fraction, Fraction]
 
-#: What stands for limits that are still open: what is planned does not depend on it.
-_ANY_LIMIT = 16
+#: What stands for limits that are still open. The noise in steps is the same for every limit on rows; that of groups
+#: which a unit counts in is made for so many, and none beyond it may be chosen.
+ANY_LIMIT = 16
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,6 @@ def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
 
 
 def with_any_limits(query: Q) -> Q:
-    """Give a query some limits on rows and groups where they are open: its plan in steps is the same with all."""
-    limits: dict[str, Any] = {each.argument: _ANY_LIMIT for each in open_limits(query) if each.column is None}
+    """Give a query some limits on rows and groups where they are open: its plan in steps serves all candidates."""
+    limits: dict[str, Any] = {each.argument: ANY_LIMIT for each in open_limits(query) if each.column is None}
     return replace(query, groups=replace(query.groups, **limits)) if limits else query

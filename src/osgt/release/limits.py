@@ -105,20 +105,19 @@ def choose_limits(
     `noises` is the noise at a limit of one, `max_rows` the limit of rows if that is given.
     """
     result: dict[OpenLimit, Any] = {}
-    too_few = False
+    needed = choice.units_needed if units is None else 0  # a plan has refused too few of them, if they are known
     for prepared in draws:
         draw = prepared.draw
         histograms = histograms_of(prepared)
         if units is None:
             law = Mechanism.of(choice.counting_noise, 1, 1)
             units = int(law.release([sum(histograms[0])])[0])
-            too_few = units < choice.units_needed
         noise = noises[draw.limit]
         if draw.limit.argument == "bounds":
             # A value beyond its bounds is one row, and the noise is that of as many rows as a unit may have.
             noise *= float(max(result.get(OpenLimit("max_rows"), max_rows), 1))
         rule = choice.rule(draw, max(units, 1), noise)
-        if rule is None or too_few:
+        if rule is None or units < needed:
             raise TooFewUnitsError(
                 f"Nothing was released: there are too few units to choose limits privately (about {max(units, 0):,}). "
                 f"Give {' and '.join(each.draw.limit.words for each in draws)}. The charge stands."

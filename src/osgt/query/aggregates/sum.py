@@ -116,4 +116,4 @@ def _parse_sum(text: str) -> dict[str, Any]:
     return column_and_bounds(text)
 
 
-SUM = Kind(SumMethod.sum, SumArguments, Option("COLUMN[:TOTAL|:LOW:HIGH]", _parse_sum))
+SUM = Kind(SumMethod.sum, SumArguments, Option("COLUMN[:TOTAL/:LOW:HIGH]", _parse_sum))
