@@ -81,8 +81,8 @@ def test_the_choice_of_groups(plan):
     assert check.details["delta_spent"] <= plan.delta
 
 
-def test_a_threshold_one_too_low(plan):
-    check = judged_choice(with_lower_threshold(plan, rows=1), false_alarm=FALSE_ALARM)
+def test_a_threshold_two_rows_too_low(plan):
+    check = judged_choice(with_lower_threshold(plan, rows=2), false_alarm=FALSE_ALARM)
     assert "noise and choice take" in str(check)
 
 
