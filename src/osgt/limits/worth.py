@@ -197,7 +197,8 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
     rows = ranked.rows
     if what == "units":
         pair, full = rows["position"] == 0, STEPS // groups.max_groups_per_unit
-        number = rows["group_rank"].max().over(group_by=UNIT) + 1
+        # Of the groups of a unit, those that it does not count in.
+        number = ibis.greatest(rows["group_rank"].max().over(group_by=UNIT) + 1 - groups.max_groups_per_unit, 1)
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
     elif UNIT_ROWS in rows.columns:
