@@ -1,11 +1,6 @@
 """Replay of all that a query can be made of: derived columns, conditions, units of several columns, quantiles,
-<<<<<<< .merge_file_8QbaWe
 the choice of limits, and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left to
 chance.
-=======
-limits that are chosen, and publications. Honest ones pass, and each has a planted fault that is found. Nothing is left
-to chance.
->>>>>>> .merge_file_PQ09OM
 """
 
 from dataclasses import replace
