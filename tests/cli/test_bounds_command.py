@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from osgt import Ledger
 from osgt.cli import app
 
-PATIENTS = 6000  # so many that noise changes no limit
+PATIENTS = 1500
+
+#: What is recommended follows from noisy histograms.
+pytestmark = pytest.mark.usefixtures("quiet_noise")
 
 
 def run(*arguments):
@@ -53,9 +56,8 @@ def test_a_query_file_with_open_bounds_is_completed_and_released(folder):
     assert found["data"]["source"] == "v.parquet"
     assert found["report"] == {"title": "Days in bed", "labels": {"days_sum": "Days"}}
     low, high = found["aggregates"][1]["bounds"]
-    assert low <= 0
-    assert high >= 20
-    assert f" to {high:g}." in " ".join(result.stdout.split())
+    assert low == 0
+    assert 20 <= high <= 40
     assert (folder / "c.svg").stat().st_size > 1000
     assert run("release", "--query", saved).exit_code == 0
 
