@@ -111,6 +111,7 @@ def test_rows_that_are_units(put):
     )
 
 
+@pytest.mark.usefixtures("quiet_noise")
 def test_they_alone_are_measured_where_limits_leave_nothing_out(put):
     data = put(made(3000))
     query = data.where("fare > 1").count_units()
@@ -152,6 +153,7 @@ def test_intervals_hold_as_often_as_they_say(tmp_path, claimed):
         assert enough == (claimed == 5.0), (name, hits[name])
 
 
+@pytest.mark.usefixtures("quiet_noise")
 class TestRelease:
     def test_many_are_told_loudly_and_everywhere(self, put, tmp_path):
         query = asked(put(made(8000)))
