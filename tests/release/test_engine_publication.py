@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from engines import ROW, UNIT, fetched_queries
 from osgt import Publication
-from osgt.release.measuring import exact_numbers, prepared
+from osgt.release.measuring import exact_numbers, prepare
 
 TOWNS, MONTHS = ["a", "b", "c"], [1, 2, 3, 4]
 
@@ -56,12 +56,12 @@ def test_exact_numbers(engine):
 
 
 def numbers(data, plan_of):
-    """For each block the exact numbers of each measure, by group, with the same salt and order of rows."""
+    """For each block the exact numbers of each measure, by group, with the same salt."""
     asked = publication(data, rows=2, groups=2)
     plan = plan_of(asked)
     found = []
     for block, one in zip(asked.blocks, plan.blocks, strict=True):
-        exact = exact_numbers(block.query, one, prepared(block.query, one, 7, ROW))
+        exact = exact_numbers(block.query, one, prepare(block.query, one, 7))
         groups = [tuple(row.values()) for row in exact.keys.to_pylist()] or [()]
         found.append({m: dict(zip(groups, each.tolist(), strict=False)) for m, each in exact.numbers.items()})
     return plan, found

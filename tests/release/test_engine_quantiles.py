@@ -22,7 +22,7 @@ def test_a_release(engine, visits):
     bins = 16 if engine.slow else 256
     query = query.quantile("bill", [0.1, 0.5], (0, 500), bins=bins).median("stay", (0, 100), bins=bins)
     query = query.proportion("stay > 30 AND bill < 100")
-    table = query.release(epsilon=1000, delta=1e-6).to_pandas()
+    table = query.release(epsilon=1000, delta=1e-6, confidence=1 - 1e-9).to_pandas()
     frame = visits.to_pandas()
     for town in ("a", "b"):
         values, row = frame[frame["town"] == town], table[table["town"] == town].iloc[0]

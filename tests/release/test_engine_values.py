@@ -86,7 +86,7 @@ def test_value_columns_of_every_type(engine):
             low, high = bounds
             measures.append(Bins(name, (float(low), 0.5 * low + 0.5 * high, float(high))))
     query = dataset.group_by("key", max_groups=1, max_rows_per_group=1)
-    expected = plain_tables.sums({(row["key"],): [row] for row in table.to_pylist()}, UNIT, measures)
+    expected = plain_tables.row_sums({(row["key"],): [row] for row in table.to_pylist()}, UNIT, measures)
     assert plain_tables.differences(sums(query, measures), expected, measures) == []
 
 
