@@ -4,7 +4,7 @@ import math
 
 import made_tables
 import plain_tables
-from engines import ROW, UNIT, sums
+from engines import UNIT, steps
 from osgt import Dataset
 
 
@@ -22,5 +22,10 @@ def test_every_source_gives_the_same(source):
     measures = made_tables.made_measures(dataset)
     by = ("table", "town")
     query = dataset.group_by(*by, max_groups=20, max_rows_per_group=2)
-    kept = plain_tables.bounded(rows, UNIT, by, ROW, 20, 2)
-    assert plain_tables.differences(sums(query, measures), plain_tables.sums(kept, UNIT, measures), measures) == []
+    limits = plain_tables.Limits(max_groups=20, max_rows_per_group=2)
+    assert (
+        plain_tables.differences(
+            steps(query, measures), plain_tables.weighted_sums(rows, UNIT, by, limits, measures), measures
+        )
+        == []
+    )

@@ -6,7 +6,7 @@ from test_engine_sensitivity import beyond_part
 
 import made_tables
 import plain_tables
-from engines import ROW, sums
+from engines import ROW, steps, sums
 from osgt import Dataset
 from osgt.query.groups import Groups
 from osgt.query.measures import Rows, Units
@@ -29,7 +29,7 @@ def row_sums(engine, rows, **keys):
     dataset = Dataset(engine.store(of_rows(rows)), "row")
     query = dataset.group_by(*BY, **keys)
     measures = made_tables.made_measures(dataset)
-    return query, measures, sums(query, measures)
+    return query, measures, steps(query, measures)
 
 
 def test_every_row_is_a_unit(engine):
@@ -37,8 +37,8 @@ def test_every_row_is_a_unit(engine):
     rng = made_tables.same_every_time(21)
     rows = made_tables.made_rows(rng, people=20)
     _, measures, found = row_sums(engine, rows)
-    kept = plain_tables.bounded([row | {"each": i} for i, row in enumerate(rows)], "each", BY, ROW, 1, 1)
-    assert plain_tables.differences(found, plain_tables.sums(kept, "each", measures), measures) == []
+    groups = plain_tables.by_group([row | {"each": i} for i, row in enumerate(rows)], BY)
+    assert plain_tables.differences(found, plain_tables.row_sums(groups, "each", measures), measures) == []
     assert sum(numbers[0][0] for numbers in found.values()) == len(rows)
 
 
@@ -97,19 +97,21 @@ def test_units_of_two_columns(engine, max_rows):
     rows = named_rows(31)
     dataset = Dataset(engine.store(table_of(rows)), ["household", "person"])
     measures = [Units(), Rows()]
-    found = sums(dataset.group_by("town", max_groups=3, max_rows_per_group=max_rows), measures)
-    kept = plain_tables.bounded(pairs(rows), "unit", ("town",), ROW, 3, max_rows)
-    assert plain_tables.differences(found, plain_tables.sums(kept, "unit", measures), measures) == []
+    found = steps(dataset.group_by("town", max_rows=max_rows, public_keys=["x", "y", "z"]), measures)
+    limits = plain_tables.Limits(max_rows=max_rows, public=(("x",), ("y",), ("z",)))
+    expected = plain_tables.weighted_sums(pairs(rows), "unit", ("town",), limits, measures)
+    expected = {(limits.public.index(key),): numbers for key, numbers in expected.items()}
+    assert plain_tables.differences(found, expected, measures) == []
 
 
 def test_one_unit_of_two_columns_moves_no_more_than_its_part(engine):
     rows = named_rows(32)
-    groups = Groups(("town",), 2, 2)
+    groups = Groups(("town",), max_rows=2)
     measures = [Units(), Rows()]
 
     def answer(rows):
         dataset = Dataset(engine.store(table_of(rows)), ["person", "household"])
-        return sums(dataset.group_by("town", max_groups=2, max_rows_per_group=2), measures, salt=3)
+        return steps(dataset.group_by("town", max_rows=2), measures, salt=3)
 
     whole = answer(rows)
     for unit in NAMES[: 1 if engine.slow else 4]:
@@ -128,7 +130,7 @@ def test_units_of_a_number_and_a_date(engine):
 
 
 def test_the_rest_of_a_query_knows_such_units(engine):
-    """Preview, suggestion, what was left out, and the release itself."""
+    """Preview, what was left out, and the release itself."""
     rows = named_rows(33) * 3
     named = Dataset(engine.store(table_of(rows)), ["household", "person"])
     query = named.group_by("town", max_groups=2, max_rows_per_group=1, public_keys=["x", "y", "z"]).count()
@@ -146,8 +148,6 @@ def test_the_rest_of_a_query_knows_such_units(engine):
         release = asked.release(epsilon=50, delta=1e-6)
         assert len(release) == 3
     assert sum(survey.release(50, 1e-6).to_arrow()["count"].to_pylist()) == pytest.approx(len(rows), abs=5)
-    suggestion = each.group_by("town", public_keys=["x", "y", "z"]).sum("place").suggest_bounds(5)
-    assert suggestion.apply().groups.each_row
 
 
 def test_numbers_that_are_equal_are_one_unit_on_postgres(engine_of):

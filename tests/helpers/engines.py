@@ -8,9 +8,11 @@ import uuid
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from osgt.data.reading import compile_query, fetch
+from osgt.limits.worth import COUNTED_ROWS
 from osgt.limits.worth import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
 from osgt.query.measures import Values
@@ -31,14 +33,17 @@ def steps(query, measures, salt=1):
 
 
 def sums(query, measures, salt=1):
-    """The numbers of each group in place of their steps, to the nearest whole number.
+    """The numbers of each group in place of their steps, to the nearest whole number; of groups that there are.
 
     Those of units that keep to the limits are exact, since what is rounded off is far below one half.
     """
     sizes = [query.groups.step(measure) for measure in measures]
+    answer = fetch(compile_query(exact_sums(query, list(measures), salt)))
+    if not query.groups.shows_all:
+        answer = answer.filter(pc.greater(answer[COUNTED_ROWS], 0))
     return {
         key: [[round(number * size) for number in each] for each, size in zip(numbers, sizes, strict=True)]
-        for key, numbers in steps(query, measures, salt).items()
+        for key, numbers in numbers_by_key(query, measures, answer).items()
     }
 
 

@@ -56,7 +56,7 @@ def test_exact_numbers(engine):
 
 
 def numbers(data, plan_of):
-    """For each block the exact numbers of each measure, by group, with the same salt and order of rows."""
+    """For each block the exact numbers of each measure, by group, with the same salt."""
     asked = publication(data, rows=2, groups=2)
     plan = plan_of(asked)
     found = []

@@ -22,7 +22,7 @@ def test_a_release(engine, visits):
     bins = 16 if engine.slow else 256
     query = query.quantile("bill", [0.1, 0.5], (0, 500), bins=bins).median("stay", (0, 100), bins=bins)
     query = query.proportion("stay > 30 AND bill < 100")
-    table = query.release(epsilon=1000, delta=1e-6).to_pandas()
+    table = query.release(epsilon=1000, delta=1e-6, confidence=1 - 1e-9).to_pandas()
     frame = visits.to_pandas()
     for town in ("a", "b"):
         values, row = frame[frame["town"] == town], table[table["town"] == town].iloc[0]
@@ -32,4 +32,4 @@ def test_a_release(engine, visits):
             assert largest - 1e-4 <= row[f"{name}_high"]
             assert row[f"{name}_high"] - row[f"{name}_low"] <= largest - least + 2 * 500 / bins
         expected = ((values["stay"] > 30) & (values["bill"] < 100)).mean()
-        assert row["proportion"] == pytest.approx(expected, abs=1e-9)
+        assert row["proportion"] == pytest.approx(expected, abs=1e-2)

@@ -129,7 +129,12 @@ class Planning:
 
     @cached_property
     def errors(self) -> tuple[Error, ...]:
-        """The errors that are to be small. A count that groups are chosen by alone counts like a column."""
+        """The errors that are to be small. A count that groups are chosen by alone counts like a column.
+
+        Where units count in each of several groups and rows in all groups together, one step of a count of units takes
+        as much of the budget as several of the rows: errors of rows weigh more, so that neither has to pay for the
+        other. (Between the square, which is right for Laplace noise, and the number itself, for Gaussian noise.)
+        """
         found = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
         asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
         if self.selector is not None and self.selector not in asked:
