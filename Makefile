@@ -29,9 +29,8 @@ $(VENV)/demo: pyproject.toml
 
 demo: $(VENV)/demo  ## the main job: a private table of real flights, and its report
 	@$(BIN)/python examples/flights.py
-	@$(BIN)/osgt bounds --query examples/flights.toml --epsilon 0.4 --aim coverage --save build/demo/bounded.toml --overwrite
-	@$(BIN)/osgt plan --query build/demo/bounded.toml
-	@$(BIN)/osgt release --query build/demo/bounded.toml --overwrite
+	@$(BIN)/osgt plan --query examples/flights.toml
+	@$(BIN)/osgt release --query examples/flights.toml --overwrite
 	@$(BIN)/python examples/flights_truth.py
 
 system:

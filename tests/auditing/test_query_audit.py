@@ -58,6 +58,12 @@ def noise_of(plan, used):
     )
 
 
+def with_lower_threshold(plan, rows):
+    """The plan with a threshold that is lower by so many rows."""
+    threshold = plan.selection.threshold - rows * plan.groups.full_worth
+    return dataclasses.replace(plan, selection=dataclasses.replace(plan.selection, threshold=threshold))
+
+
 def judged_choice(plan, **options):
     return choice([Chosen.of(plan)], spent_by([plan], plan.choice), plan.delta, **options)
 
@@ -75,21 +81,17 @@ def test_the_choice_of_groups(plan):
     assert check.details["delta_spent"] <= plan.delta
 
 
-def test_a_threshold_one_too_low(plan):
-    lower = dataclasses.replace(plan.selection, threshold=plan.threshold - 1)
-    check = judged_choice(dataclasses.replace(plan, selection=lower), false_alarm=FALSE_ALARM)
+def test_a_threshold_two_rows_too_low(plan):
+    check = judged_choice(with_lower_threshold(plan, rows=2), false_alarm=FALSE_ALARM)
     assert "noise and choice take" in str(check)
 
 
 def test_a_release_that_shows_more_than_its_threshold(plan, monkeypatch):
     """The plan is right, the software is not."""
     honest = measuring.noisy_numbers
-
-    def planted(given, exact):
-        lower = dataclasses.replace(given.selection, threshold=given.threshold - 5)
-        return honest(dataclasses.replace(given, selection=lower), exact)
-
-    monkeypatch.setattr(measuring, "noisy_numbers", planted)
+    monkeypatch.setattr(
+        measuring, "noisy_numbers", lambda given, exact: honest(with_lower_threshold(given, rows=5), exact)
+    )
     assert "groups of one unit were shown" in str(judged_choice(plan, false_alarm=FALSE_ALARM))
 
 
@@ -104,7 +106,7 @@ def two_draws(published=lambda counts, threshold: counts):
     def planted(plan, exact):
         shown, noisy = honest(plan, exact)
         law, counts = plan.laws[plan.selector], exact[plan.selector][shown]
-        noisy[plan.selector] = published(counts + np.asarray(law.sample(counts.shape)), plan.threshold)
+        noisy[plan.selector] = published(counts + np.asarray(law.sample(counts.shape)), plan.selection.threshold)
         return shown, noisy
 
     return planted
@@ -139,9 +141,8 @@ class TestAtTheThreshold:
         honest = measuring.noisy_numbers
 
         def planted(given, exact):
-            kept = exact[given.selector][:, 0] > given.threshold
-            lower = dataclasses.replace(given.selection, threshold=-(10**9))
-            shown, noisy = honest(dataclasses.replace(given, selection=lower), exact)
+            kept = exact[given.selector][:, 0] > given.selection.threshold
+            shown, noisy = honest(with_lower_threshold(given, rows=10**6), exact)
             return shown & kept, {measure: numbers[kept] for measure, numbers in noisy.items()}
 
         monkeypatch.setattr(measuring, "noisy_numbers", planted)

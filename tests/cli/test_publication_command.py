@@ -156,7 +156,9 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
             [],
             "table 'months': groups.max_rows and groups.max_rows_per_group both",
         ),
-        (("max_groups = 3\n", ""), ["--units", 50], "max_groups: with about 50 units, ε = 2 is too little"),
+        (("max_groups = 3\n", ""), [], "table 'months': groups.max_groups must be given with groups.max_rows_per"),
+        (("max_groups = 3\nmax_rows_per_group = 1\n", ""), [], "groups.max_groups must be given for count_units"),
+        (("max_groups = 2\nmax_rows_per_group = 2\n", ""), ["--units", 30], "with about 30 units, ε = 2 is too"),
     ],
 )
 def test_refused(folder, change, options, message):

@@ -66,7 +66,7 @@ COMMANDS = [
     ["plan"],
     ["release"],
     ["preview"],
-    ["bounds"],
+    ["limits"],
     ["statement"],
     ["audit"],
     ["web"],
@@ -164,6 +164,20 @@ def from_a_query_file(folder):
     yield "export", run("ledger", "export", "budget.db")
     yield "ledger-report", run("ledger", "report", "budget.db", "--out", "ledger.html") + page_text("ledger.html")
     yield "schema", run("schema")
+
+
+def with_open_limits(folder):
+    pa.csv.write_csv(visits(), "visits.csv")
+    query = re.sub(r"(?m)^(max_.*|ledger.*|dataset.*)\n", "", QUERY).replace("epsilon = 1", "epsilon = 5")
+    Path("query.toml").write_text(query.replace("[groups]", "units = 500\n\n[groups]", 1), encoding="utf-8")
+    yield "plan", run("plan", "--query", "query.toml")
+    yield "plan-json", run("plan", "--query", "query.toml", "--json")
+    yield "limits", run("limits", "--query", "query.toml", "--epsilon", 1, "--save", "limited.toml")
+    yield "query-file", Path("limited.toml").read_text(encoding="utf-8")
+    yield "release", run("release", "--query", "query.toml", "--save-query", "chosen.toml")
+    yield "chosen", Path("chosen.toml").read_text(encoding="utf-8")
+    yield "reopened", run("limits", "--query", "chosen.toml", "--reopen", "--save", "reopened.toml")
+    yield "too-few", run("release", "--query", "query.toml", "--units", 20, "--overwrite")
 
 
 def refusals(folder):
@@ -277,7 +291,7 @@ def vars_of(item):
     return {name for kind in item.__mro__ if kind is not object for name in vars(kind) if not name.startswith("_")}
 
 
-RUNS = [helps, from_a_query_file, refusals, in_python, publication, other_files, ledger, public_api]
+RUNS = [helps, from_a_query_file, with_open_limits, refusals, in_python, publication, other_files, ledger, public_api]
 
 
 def steady(text, folder):

@@ -10,7 +10,7 @@ from osgt.data.expressions.expression import check_condition
 from osgt.query.aggregates.proportion import Balance
 from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, LimitedSum, Rows, Squares, Units, Values
 from osgt.query.quantiles import Leaves
-from osgt.query.values import grid_of, grid_up_to
+from osgt.query.values import grid_of
 
 SCHEMA = pa.schema(
     [
@@ -119,7 +119,7 @@ def made_measures(dataset):
 
 def limited_sum(dataset, column, limit):
     """The sum of a column of which a unit adds at most a limit."""
-    return LimitedSum(column, grid_up_to(column, dataset.type_of("column", column), limit))
+    return LimitedSum(column, grid_of(column, dataset.type_of("column", column), (-limit, limit)))
 
 
 def batch_of(tables):

@@ -204,7 +204,7 @@ class TestWarnings:
         assert plan.to_dict()["warnings"] == [warning]
         statement = query.release(*budget).statement
         assert f"Warning: {warning}" in str(statement)
-        assert statement.to_dict()["warnings"][0] == warning  # others, about the noise, may follow
+        assert statement.to_dict()["warnings"][0] == warning  # another one, about the noise, may follow
         toml = tmp_path / "query.toml"
         toml.write_text(
             f'[data]\nsource = "{rows}"\nprivacy_unit = "user"\n[groups]\nby = ["city"]\nmax_groups = 1\n'

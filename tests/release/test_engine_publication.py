@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from engines import ROW, UNIT, fetched_queries
 from osgt import Publication
-from osgt.release.measuring import exact_numbers, prepared
+from osgt.release.measuring import exact_numbers, prepare
 
 TOWNS, MONTHS = ["a", "b", "c"], [1, 2, 3, 4]
 
@@ -61,7 +61,7 @@ def numbers(data, plan_of):
     plan = plan_of(asked)
     found = []
     for block, one in zip(asked.blocks, plan.blocks, strict=True):
-        exact = exact_numbers(block.query, one, prepared(block.query, one, 7, ROW))
+        exact = exact_numbers(block.query, one, prepare(block.query, one, 7))
         groups = [tuple(row.values()) for row in exact.keys.to_pylist()] or [()]
         found.append({m: dict(zip(groups, each.tolist(), strict=False)) for m, each in exact.numbers.items()})
     return plan, found

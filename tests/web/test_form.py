@@ -53,6 +53,7 @@ def aggregates(draw):
             "numbers": st.lists(numbers, min_size=2, max_size=4),
             "whole": st.integers(2, 1000),
             "number": st.integers(1, 9),
+            "total": numbers | st.lists(numbers, min_size=2, max_size=2),
             "text": names,
             "choice": st.sampled_from(argument.choices or ("",)),
         }
@@ -149,6 +150,7 @@ EXAMPLES = {
     ("groups", "max_groups"): 3,
     ("groups", "max_rows_per_group"): 3,
     ("groups", "max_rows"): 24,
+    ("groups", "max_length"): 24,
     ("data", "units"): 4000,
     ("groups", "public_keys"): "keys.csv",
     ("groups", "totals"): [["a"]],

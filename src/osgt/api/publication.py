@@ -189,7 +189,13 @@ class Publication:
             for block in self.blocks
             for name in block.names
         }
-        return Publication({name: own[name] for name in self.tables}).weighted(self.weights)
+        closed = Publication({name: own[name] for name in self.tables}).weighted(self.weights)
+        blocks = [
+            replace(block, query=block.query.with_limits({limit: limits[limit] for limit in block.query.open_limits}))
+            for block in self.blocks
+        ]
+        closed.__dict__["blocks"] = tuple(blocks)  # two blocks may have come to the same limits, and stay two
+        return closed
 
     def renew(self, plan: AnyPlan) -> PublicationPlan:
         """Make the plan of these tables out of that of the tables whose limits were open."""

@@ -26,7 +26,7 @@ from osgt.support.errors import ArgumentTypeError
 from osgt.support.files import Target
 
 #: The limits of [groups], and those of an aggregate: one of the two.
-_GROUP_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
+_GROUP_LIMITS = ("max_rows", "max_length", "max_groups", "max_rows_per_group")
 _VALUE_LIMITS = ("bounds", "max_total")
 
 #: Keys of [data] that are no arguments of `Dataset`.
@@ -62,8 +62,8 @@ def fill_limits(file: QueryFile, queries: Mapping[str, QuerySpec]) -> QueryFile:
 
 def _filled(groups: GroupsTable, aggregates: list[Arguments], query: QuerySpec) -> dict[str, Any]:
     given, filled = groups.given(), []
-    rows = () if "max_rows_per_group" in given else ("max_rows",)
-    limits = {name: size for name, size in query.groups.limits.items() if name in (*rows, "max_groups")}
+    is_open = not any(name in given for name in _GROUP_LIMITS if name != "max_groups")
+    limits = query.groups.limits if is_open else {}
     for arguments, aggregate in zip(aggregates, query.aggregates, strict=True):
         is_given = any(name in arguments.given() for name in _VALUE_LIMITS)
         values = {name: value for name, value in aggregate.arguments().items() if name in _VALUE_LIMITS}
@@ -72,14 +72,23 @@ def _filled(groups: GroupsTable, aggregates: list[Arguments], query: QuerySpec) 
 
 
 def reopen_limits(file: QueryFile) -> QueryFile:
-    """Leave the limits on rows and groups out of a file, so that its release chooses them."""
+    """Leave the limits on rows and groups out of a file, so that its release chooses them.
 
-    def reopened(groups: GroupsTable) -> GroupsTable:
-        given = {name: value for name, value in groups.given().items() if name not in _GROUP_LIMITS}
-        return GroupsTable.model_validate(given)
+    Counts of units keep their limit on groups that are chosen by their size: nothing else limits them.
+    """
+    if not file.table:
+        return file.model_copy(update={"groups": _reopened(file.groups, file.aggregates)})
+    tables = [table.model_copy(update={"groups": _reopened(table.groups, table.aggregates)}) for table in file.table]
+    return file.model_copy(update={"table": tables})
 
-    tables = [table.model_copy(update={"groups": reopened(table.groups)}) for table in file.table]
-    return file.model_copy(update={"table": tables} if tables else {"groups": reopened(file.groups)})
+
+def _reopened(groups: GroupsTable, aggregates: list[Arguments]) -> GroupsTable:
+    counts_units = any(aggregate.kind == "count_units" for aggregate in aggregates)
+    stays = ("max_groups",) if counts_units and groups.public_keys is None else ()
+    given = groups.given().items()
+    return GroupsTable.model_validate(
+        {name: value for name, value in given if name in stays or name not in _GROUP_LIMITS}
+    )
 
 
 def add_conditions(dataset: Dataset, conditions: str | list[str] | None) -> Dataset:

@@ -101,7 +101,8 @@ def _release(target: Any, plan: AnyPlan) -> Audited:
     }
     for draw in () if plan.choice is None else plan.choice.draws:
         query = next(query for query in target.computed if draw.limit in open_limits(query))
-        plays[f"replay of the choice of {draw.limit.words}"] = query, DrawPlay(draw, query.dataset.neighbours)
+        play = DrawPlay(draw, query.dataset.neighbours)
+        plays[f"replay of the choice of {draw.limit.words}"] = with_any_limits(query), play
     plans = plan.blocks
     tables = [(with_any_limits(query), one) for query, one in zip(target.computed, plans, strict=True)]
     chosen = [selection for one in plans if (selection := Chosen.of(one)) is not None]

@@ -62,7 +62,8 @@ def limits(
         typer.Option(
             "--reopen",
             help="Choose nothing, read nothing and charge nothing: write the query file (--save) without max_rows, "
-            "max_groups and max_rows_per_group, so that its release chooses limits.",
+            "max_groups and max_rows_per_group, so that its release chooses limits. Counts of units keep max_groups "
+            "where groups are chosen by their size.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,

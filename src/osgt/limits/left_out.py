@@ -1,4 +1,4 @@
-"""The shares that the limits of a release cut off, measured in the release itself: with intervals, in words and figures.
+"""The shares that the limits of a release cut off, measured in the release itself, with intervals and in words.
 
 The engine adds up, in steps, what the limits cut off and what they keep. Of a unit with N rows, of which each is worth
 w steps less than it would be without the limit, N·w steps were cut off, or 3K if that is less: each row counts at most
@@ -26,7 +26,7 @@ from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import ClippedSum, ColumnMeasure, LimitedSum, Measure, Place
 from osgt.query.values import as_float, one_if, present
-from osgt.support.arrays import Integers
+from osgt.support.arrays import LARGEST_SUM, Integers
 from osgt.support.numbers import counted, with_article
 
 #: Intervals as wide as this say nothing.
@@ -101,9 +101,12 @@ class LeftOutMeasures:
         """The most that a unit's rows are worth in all groups together, in parts of its steps."""
         if self.groups.each_row or self.groups.max_rows is not None:
             return 1
-        most = self.groups.max_groups_per_unit
-        # In Euclidean norm they are worth one part; spread over so many groups, at most its root times as much.
-        return most if self.groups.max_length is None else math.isqrt(most - 1) + 1
+        if self.groups.max_length is None:
+            return self.groups.max_groups_per_unit
+        # In Euclidean norm they are worth one part; spread over so many groups, at most its root times as much. A limit
+        # on groups is for units alone where all groups are shown.
+        known = self.groups.public_group_count
+        return math.isqrt((self.groups.max_groups_per_unit if known is None else known) - 1) + 1
 
     def exact(
         self, sums: pa.Table, outside: Mapping[Measure, Integers], values: Mapping[Any, str]
@@ -114,7 +117,10 @@ class LeftOutMeasures:
             for thing in self.things
         }
         result = {thing: np.array([[_total(sums[name]) for name in names]]) for thing, names in columns.items()}
-        return result | {name: outside[measure].sum(axis=0, keepdims=True) for name, measure in self.outside.items()}
+        for name, measure in self.outside.items():
+            totals = [min(sum(column.tolist()), LARGEST_SUM) for column in outside[measure].T]
+            result[name] = np.array([totals])
+        return result
 
     def fitting(self, rows: ir.Table) -> ir.Table:
         """Count the values that do not fit, and those that do: a unit has the same number of steps for each column.
@@ -138,7 +144,7 @@ class LeftOutMeasures:
 
 
 def _total(column: pa.ChunkedArray) -> int:
-    return int(sum(column.cast(pa.int64()).to_pylist()))
+    return min(int(sum(column.cast(pa.int64()).to_pylist())), LARGEST_SUM)
 
 
 def left_out_measures(

@@ -59,6 +59,11 @@ def saturated(total: Any) -> Any:
     return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
 
 
+def _at_most(total: Any) -> Any:
+    """A total of a unit as an integer of 64 bits; one beyond 2⁶¹ is so large that its rows are worth nothing."""
+    return ibis.least(total.fill_null(0), LARGEST_SUM + 1).cast("int64")
+
+
 #: A total of all rows of a unit, given rows, and its limit.
 UnitTotal = tuple[Callable[[ir.Table], Any], int]
 
@@ -76,11 +81,11 @@ def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Tabl
     limits = {name: ibis.literal(limit, type="int64") for name, (_, limit) in totals.items()}
     if not engine.computes_once:
         rows = rows.mutate(
-            **{name: ibis.greatest(saturated(total.over(group_by=UNIT)), limits[name]) for name, total in sums.items()}
+            **{name: ibis.greatest(_at_most(total.over(group_by=UNIT)), limits[name]) for name, total in sums.items()}
         )
         return rows.mutate(**{WORTH: _worth(rows[UNIT_ROWS])}) if UNIT_ROWS in totals else rows
     # Few units exceed a limit: only these are looked up.
-    units = rows.group_by(UNIT).agg(**{name: saturated(total) for name, total in sums.items()})
+    units = rows.group_by(UNIT).agg(**{name: _at_most(total) for name, total in sums.items()})
     heavy = units.filter(reduce(or_, (units[name] > limit for name, limit in limits.items())))
     known = {name: ibis.greatest(heavy[name], limit) for name, limit in limits.items()}
     known |= {WORTH: _worth(known[UNIT_ROWS])} if UNIT_ROWS in totals else {}
@@ -166,7 +171,8 @@ def weighted_sums(
         groups,
         salt,
         per_unit="units" in cut_off or any(measure.per_unit for measure in measures),
-        by_group=groups.max_rows is None and ("rows" in cut_off or any(groups.is_weighted(m) for m in measures)),
+        by_group=groups.max_rows is None
+        and ("rows" in cut_off or any(groups.is_weighted(m) and m.own_limit is None for m in measures)),
         levels=levels or {},
     )
     rows = ranked.rows
@@ -191,7 +197,8 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
     rows = ranked.rows
     if what == "units":
         pair, full = rows["position"] == 0, STEPS // groups.max_groups_per_unit
-        number = rows["group_rank"].max().over(group_by=UNIT) + 1
+        # Of the groups of a unit, those that it does not count in.
+        number = ibis.greatest(rows["group_rank"].max().over(group_by=UNIT) + 1 - groups.max_groups_per_unit, 1)
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
     elif UNIT_ROWS in rows.columns:
@@ -268,9 +275,8 @@ def _rank(
         rows = rows.mutate(group_rank=nothing, position=ibis.row_number().over(group_by=UNIT))
     place = _place(rows, counts, keys, levels) if per_unit else Place(yes, {})
     if by_group and groups.max_length is not None:
-        square = (
-            rows["group_rows"].sum().over(group_by=UNIT).cast("int64") if keys else rows[UNIT_ROWS] * rows[UNIT_ROWS]
-        )
+        total = engine_on(rows.get_backend()).total
+        square = _at_most(total(rows["group_rows"].cast("int64")).over(group_by=UNIT))
         worth = _worth_of_length(ibis.greatest(square, ibis.literal(groups.max_length**2, type="int64")))
         counts = yes if groups.shows_all else counts
         return Ranked(rows, place, ibis.ifelse(counts, worth, nothing), counts)

@@ -149,6 +149,23 @@ def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> Lim
     return LimitChoice(draws, epsilon, share * epsilon / len(draws))
 
 
+def _possible(limit: OpenLimit, ladder: Ladder, query: QuerySpec) -> Ladder:
+    """The candidates that the type of a column has room for: no limit that is drawn may be refused after the charge."""
+    if limit.column is None:
+        return ladder
+    dtype = query.dataset.number_type_of(limit.column)
+    own = [a for a in query.aggregates if a.open_limit == limit.argument and a.arguments()["column"] == limit.column]
+    rungs = []
+    for candidate in ladder:
+        try:
+            for aggregate in own:
+                aggregate.with_limit(limit_of(limit, candidate), dtype)
+        except ValueError:
+            continue
+        rungs.append(candidate)
+    return Ladder(ladder.kind, tuple(rung.limit for rung in rungs), tuple(rung.noise for rung in rungs))
+
+
 def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
     """The draws of open limits; one of several tables is drawn once, for that with the fewest groups."""
     tables: dict[OpenLimit, QuerySpec] = {}
@@ -157,7 +174,7 @@ def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
     return tuple(
         Draw(
             limit,
-            ladders_of(limit),
+            tuple(_possible(limit, ladder, query) for ladder in ladders_of(limit)),
             query.groups.public_group_count or USUAL_GROUPS,
             moves_intervals=all(a.kind in ("count", "count_units", "sum", "histogram") for a in query.aggregates),
         )

@@ -121,7 +121,7 @@ class Planning:
         return min(
             counts,
             key=lambda measure: (self.groups.max_contribution(measure), isinstance(measure, Values)),
-            default=Rows() if self.groups.max_groups is None else Units(),
+            default=self.groups.canonical(Rows()) if self.groups.max_groups is None else Units(),
         )
 
     def _same(self, measure: Measure) -> Measure:

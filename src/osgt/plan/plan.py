@@ -161,6 +161,7 @@ class Plan(Displayed):
             return noise.with_limits(planning.groups, self.groups, measures)
 
         noise = limited(self.noise)
+        _check_parts(noise, planning, asked.left_out)
         selection = None if self.selection is None else _selection(planning, noise, self.selection.delta)
         return replace(
             self,
@@ -479,6 +480,17 @@ def _noises(tables: Sequence[Asked], epsilon: float, delta: float) -> tuple[Nois
             f"narrower bounds{without}"
         )
     return noises, ends
+
+
+def _check_parts(noise: Noise, planning: Planning, left_out: LeftOutMeasures | None) -> None:
+    """Raise if a unit could move anything further under chosen limits than the noise was made and charged for."""
+    pairs = [(planning.part(measure), most) for measure, most in noise.parts.items()]
+    beside = {} if left_out is None else left_out.parts(planning.neighbours)
+    pairs += [(part, noise.extra_noise[name][1]) for name, part in beside.items()]
+    for part, most in pairs:
+        within = part.shift <= most.shift and part.coordinates <= most.coordinates and part.euclidean == most.euclidean
+        if not within or part.also != most.also:
+            raise ValueError("a limit that was chosen lets a unit count for more than the noise was made for")
 
 
 def _selection(planning: Planning, noise: Noise, delta: float) -> Selection | None:

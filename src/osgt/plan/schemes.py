@@ -295,7 +295,7 @@ class Alternatives:
         if asked in self.direct:
             return
         if type(asked) in (Values, ClippedSum):
-            yield self._centred(asked, self.groups.canonical(Rows()), asked.low, asked.high)
+            yield self._centred_on_rows(asked)
         if type(asked) is ClippedSum:
             ends = asked.grid.low + asked.grid.high
             yield Option(CentredSum(asked.column, asked.grid), Values(asked.column), 2, ends)
@@ -323,10 +323,12 @@ class Alternatives:
             and 1 < known <= _MANY * self.groups.max_groups_per_unit
         )
 
-    @staticmethod
-    def _centred(asked: Measure, on: Measure, low: int, high: int) -> Option:
-        times, by = centre(low, high)
-        return Option(Centred(asked, on, times, by), on, times, by)
+    def _centred_on_rows(self, asked: Measure) -> Option:
+        """Centre what each row adds; where rows count by their worth, on the rows themselves, not on their unit."""
+        times, by = centre(asked.low, asked.high)
+        same = self.groups.canonical(Rows())
+        own = Rows() if self.groups.is_weighted(asked) else same
+        return Option(Centred(asked, own, times, by), same, times, by)
 
     def _scheme(self, chosen: Mapping[Measure, Option]) -> Scheme:
         made: dict[Measure, Combined] = {}

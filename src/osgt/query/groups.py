@@ -305,8 +305,8 @@ class Groups:
         """
         if self.each_row:
             return 1
-        limits = (self.max_groups, self.public_group_count, None if self.shows_all else self.max_rows)
-        return min(limit for limit in limits if limit is not None)
+        limit = self.max_rows if self.max_groups is None and not self.shows_all else self.max_groups
+        return min(each for each in (limit, self.public_group_count) if each is not None)
 
     def chooses_groups(self, measures: Iterable[Measure]) -> bool:
         """Whether a unit counts in some of its groups alone, so that a salted hash has to choose these."""

@@ -53,7 +53,9 @@ def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
 def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
     """Give a query the limits that were chosen for it."""
     of_groups: dict[str, Any] = {
-        limit.argument: int(size) for limit, size in limits.items() if isinstance(size, Fraction) and not limit.column
+        limit.argument: int(size)
+        for limit, size in limits.items()
+        if isinstance(size, Fraction) and limit.column is None and getattr(query.groups, limit.argument) is None
     }
 
     def closed(aggregate: Aggregate) -> Aggregate:

@@ -28,8 +28,8 @@ _FLOAT_STEPS = 1 << 21
 #: Most steps between the bounds where squares are summed.
 _SQUARED_STEPS = 1 << 13
 
-#: What stands for a limit that is still open.
-_ANY_LIMIT = 1 << 10
+#: What stands for a limit that is still open: one that nobody gives.
+_ANY_LIMIT = 1013
 
 #: Steps from zero that floats tell apart, with room for rounding.
 _TOLD_APART = 1 << 50

@@ -154,7 +154,9 @@ def _before(values: Mapping[str, Any], unit: str) -> str:
     told = wording.limits(groups, unit, counts_units=counts_units)
     for aggregate in values["query"]["aggregates"]:
         if "max_total" in aggregate:
-            told.append(wording.total_limit(unit, aggregate["column"], f"{aggregate['max_total']:,}"))
+            total = aggregate["max_total"]
+            most = total[-1] if isinstance(total, list) else total
+            told.append(wording.total_limit(unit, aggregate["column"], f"{most:,}"))
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
             told.append(

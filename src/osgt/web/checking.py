@@ -118,6 +118,7 @@ _FIELDS = {
         "max_rows": "groups.max_rows",
         "max_groups": "groups.max_groups",
         "max_rows_per_group": "groups.max_rows_per_group",
+        "max_length": "groups.max_length",
         "public_keys": "keys.kind",
         "totals": "totals",
     },

@@ -113,7 +113,7 @@ def number(entries: Entries, name: str, problems: Problems) -> int | float | Non
 
 
 #: How arguments are entered.
-Widget = Literal["column", "bounds", "numbers", "whole", "number", "choice", "text"]
+Widget = Literal["column", "bounds", "total", "numbers", "whole", "number", "choice", "text"]
 
 #: Arguments that most people leave alone.
 _RARE = ("name", "weight", "bins", "missing")
@@ -146,6 +146,8 @@ class Argument:
             return ends
         if self.widget == "numbers":
             return _numbers(entries, place, problems)
+        if self.widget == "total":  # one number, or two with a blank between them
+            return (_numbers if " " in entries.one(place) else number)(entries, place, problems)
         if self.widget == "column":
             return entries.raw(place) or None  # names may begin or end with blanks
         reads = {"whole": whole, "number": number}
@@ -156,8 +158,9 @@ class Argument:
         place = f"{prefix}.{self.name}"
         if self.widget == "bounds":
             return {f"{place}.{end}": [as_text(each)] for end, each in zip(("low", "high"), value, strict=True)}
-        if self.widget == "numbers":
-            return {place: [", ".join(as_text(each) for each in value)]}
+        if self.widget in ("numbers", "total"):
+            listed = value if isinstance(value, Sequence) else [value]
+            return {place: [", ".join(as_text(each) for each in listed)]}
         return {place: [as_text(value)]}
 
 
@@ -204,6 +207,8 @@ def _argument(name: str, field: FieldInfo) -> Argument:
     widget: Widget = "text"
     if name in ("column", "bounds"):
         widget = name  # type: ignore[assignment]
+    elif name == "max_total":
+        widget = "total"
     elif get_origin(kind) is Literal:
         widget, choices = "choice", tuple(get_args(kind))
     elif get_origin(kind) is list:

@@ -97,7 +97,7 @@ def without_leftovers(entries: Entries) -> Entries:
     """Drop fields that the page had for an earlier choice, and has no more for this one."""
     left = [] if entries.all("groups.by") else ["groups.max_groups", "keys", "totals"]
     if entries.one("unit.kind") == BY_ROW:
-        left += ["data.units", "groups.max_rows", "groups.max_groups", "groups.max_rows_per_group"]
+        left += ["data.units", *(f"groups.{name}" for name in NUMBERS["groups"])]
     return entries.without(*left)
 
 

@@ -165,12 +165,17 @@ class GroupsTable(FileTable):
     )
     max_groups: WholeNumber | None = Field(
         default=None,
-        description="The most groups in which one unit is counted, for counts of units. Chosen privately if left out "
-        "and needed.",
+        description="The most groups in which one unit is counted. Counts of units take all public groups if left out, "
+        "and need it where groups are chosen by their size.",
     )
     max_rows_per_group: WholeNumber | None = Field(
         default=None,
         description="In place of max_rows: the most rows that one unit counts as in each of max_groups groups.",
+    )
+    max_length: WholeNumber | None = Field(
+        default=None,
+        description="In place of max_rows, for tables of many groups: the most rows that one unit counts as if all are "
+        "in one group, and √g times as many if they are spread evenly over g groups.",
     )
     public_keys: (
         Annotated[
