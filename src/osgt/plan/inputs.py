@@ -139,7 +139,14 @@ class Planning:
         asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
         if self.selector is not None and self.selector not in asked:
             found.append(Error({self.selector: 1.0}, float(self.groups.max_contribution(self.selector)), 1.0))
-        return tuple(found)
+        in_all = [any(self.groups.limits_in_all(measure) for measure in error.coefficients) for error in found]
+        if all(in_all) or not any(in_all):
+            return tuple(found)
+        factor = self.groups.max_groups_per_unit**1.5
+        return tuple(
+            replace(error, weight=error.weight * factor) if is_in_all else error
+            for error, is_in_all in zip(found, in_all, strict=True)
+        )
 
     @cached_property
     def alternatives(self) -> Alternatives:
