@@ -300,7 +300,11 @@ class TestSecrets:
 
     def test_the_switch_shows_exact_figures(self, planner):
         """Power: what the test above would find."""
-        planner.load(COMPLETE.replace('public_keys = ["Bern", "Rome"]\n', "").replace("max_groups = 1", ""))
+        planner.load(
+            COMPLETE.replace('public_keys = ["Bern", "Rome"]\n', "").replace(
+                "max_groups = 1\nmax_rows_per_group = 1\n", ""
+            )
+        )
         planner.unfold()
         planner.tick("[name='preview.confirm']")
         with planner.updating():

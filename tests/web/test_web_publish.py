@@ -102,7 +102,7 @@ def check_published(planner, folder, dataset, name):
 
 def test_from_a_csv_file(planner, server):
     """Nothing but the data and the ledger is chosen at first; the last step charges and publishes."""
-    for name in ("budget.epsilon", "budget.delta", "groups.max_rows_per_group", "data.dataset"):
+    for name in ("budget.epsilon", "budget.delta", "groups.max_rows", "data.dataset"):
         assert planner.field(name).input_value() == ""
     assert planner.page.locator("input[type=radio][name='unit.kind']:checked").count() == 0
     planner.choose("data.types.fare", "float64")

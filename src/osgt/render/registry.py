@@ -76,7 +76,7 @@ def entry(statement: Statement, about: About) -> dict[str, Any]:
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": _before(values, unit),
             "mechanisms": _mechanisms(values),
-            "justification": f"{BLANK}: how ε, δ, the unit and the bounds were chosen, and why.",
+            "justification": f"{BLANK}: how ε, δ, the unit and the limits were chosen, and why.",
         },
         "administrative": {
             "sources": about.source or f"{BLANK}: links to the table and to what was written about it",
