@@ -3,15 +3,17 @@
 import gc
 import os
 
+import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import ways
+from osgt.noise.integer import IntegerDistribution
 from stands import STANDS
 from stands.spark import spark_session
 
 # No test depends on how fast the machine is.
-settings.register_profile("any speed", deadline=None)
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same every time", settings.get_profile("any speed"), derandomize=True)
 settings.load_profile("same every time" if os.environ.get("CI") else "any speed")
 
@@ -27,6 +29,21 @@ def pytest_collection_modifyitems(items):
         named = [] if parameters is None else [value for value in parameters.params.values() if isinstance(value, str)]
         if STARTED & set(item.fixturenames) or any(name.startswith(("postgres", "spark")) for name in named):
             item.add_marker(pytest.mark.server)
+    # The longest first, so that workers end at about the same time.
+    items.sort(key=lambda item: item.get_closest_marker("server") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give workers whole files, and what has Spark in its name to one of them: fixtures are made once, and one JVM."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - only where there are workers
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if "spark" in nodeid else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False  # it would put first what has many tests, which are the quick ones
+    return ByFile(config, log)
 
 
 def pytest_collection_finish():
@@ -42,6 +59,17 @@ def state_of_the_tests(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture
+def quiet_noise(monkeypatch):
+    """Noise of a twentieth of what is planned and claimed: what is said about it is not left to chance."""
+    sample = IntegerDistribution.sample
+
+    def quiet(law, size=None):
+        return np.trunc(np.asarray(sample(law, size)) / 20).astype(np.int64)[()]
+
+    monkeypatch.setattr(IntegerDistribution, "sample", quiet)
 
 
 @pytest.fixture(scope="session")

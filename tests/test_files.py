@@ -20,7 +20,7 @@ from osgt.support.files import Target, written
 with written(Target(sys.argv[1], overwrite=True)) as place:
     place.write_text("half")
     print("half", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

@@ -14,6 +14,9 @@ from osgt.cli import app
 
 PATIENTS = 1500
 
+#: What is recommended follows from noisy histograms.
+pytestmark = pytest.mark.usefixtures("quiet_noise")
+
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])

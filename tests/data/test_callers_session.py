@@ -95,7 +95,7 @@ def test_public_times_whatever_a_spark_session_takes_for_a_timestamp(spark, plai
                 assert sums(query, [Rows()], order=None) == {(i,): [[1]] for i in range(len(some))}, column
 
 
-def test_files_are_read_in_a_session_of_their_own(spark, engine_of, tmp_path):
+def test_files_are_read_in_a_spark_session_of_their_own(spark, engine_of, tmp_path):
     engine_of("spark")
     pa.csv.write_csv(pa.table({"person": ["a"], "value": [1]}), tmp_path / "x.csv")
     pa.parquet.write_table(pa.table({"person": ["a"], "value": [1]}), tmp_path / "x.parquet")

@@ -314,7 +314,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="delimiter is for CSV files"):
             Dataset(table, "person", delimiter=";")
 
-    def test_names_that_are_one_to_the_engine(self, tmp_path, engine_of):
+    def test_names_that_are_one_to_the_engine_or_to_spark(self, tmp_path, engine_of):
         session = engine_of("spark") and __import__("pyspark").sql.SparkSession.getActiveSession()
         twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
         sources = [twice, pa.table([[1], [2]], names=["a", "a"]), pa.table({"a": [1], "A": [2]})]

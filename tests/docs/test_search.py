@@ -51,7 +51,7 @@ def test_a_search_finds_a_page(site):
         page.goto((site / "index.html").as_uri())
         page.click("[data-md-component=search-query]")
         page.keyboard.type("threshold")
-        page.wait_for_selector(".md-search-result__item a", timeout=60_000)
+        page.wait_for_selector(".md-search-result__item a", timeout=360_000)
         found = page.eval_on_selector_all(".md-search-result__item a", "all => all.map(each => each.href)")
         assert any("glossary.html" in address for address in found), found
         page.goto(next(address for address in found if "glossary.html" in address))

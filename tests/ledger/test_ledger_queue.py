@@ -80,7 +80,7 @@ def run(program, *arguments, count):
         for worker in workers:
             worker.stdin.write("go\n")
             worker.stdin.flush()
-        assert [worker.wait(60) for worker in workers] == [0] * WORKERS
+        assert [worker.wait(600) for worker in workers] == [0] * WORKERS
     finally:
         for worker in workers:
             worker.kill()

@@ -189,10 +189,10 @@ class TestDeclaredTypes:
 
     @pytest.mark.parametrize("order", [("fare", "minutes"), ("minutes", "fare")])
     def test_of_other_columns_are_no_change(self, mean, sqlite_ledger, order):
-        for column in (*order, *order):
+        for column in (*order, order[0]):
             mean(column, **{column: "float64"})
         mean("fare", fare="float64", minutes="float64")
-        assert sqlite_ledger.spent("flights").releases == 5
+        assert sqlite_ledger.spent("flights").releases == 4
         with Ledger(sqlite_ledger.name) as again:
             assert again.verify().ok
             assert again.overview("flights").spending == again.spent("flights")
@@ -233,10 +233,10 @@ class TestDeclaredTypes:
             (tmp_path / "q.toml").write_text(text, encoding="utf-8")
             return CliRunner().invoke(app, ["release", "--query", "q.toml", "--out", "out.csv", "--overwrite"])
 
-        for column in (*order, *order):
+        for column in (*order, order[0]):
             result = run(column, "float64")
             assert result.exit_code == 0, result.output
         refused = run(order[0], "int64")
         assert refused.exit_code != 0
         assert f"column '{order[0]}' of 'rides' is int64 here" in " ".join(refused.output.split())
-        assert sqlite_ledger.spent("flights").releases == 4
+        assert sqlite_ledger.spent("flights").releases == 3

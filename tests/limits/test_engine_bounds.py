@@ -1,6 +1,7 @@
 """The histograms of a suggestion on every engine: as plain Python has them, and moved by one unit at most."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from osgt.query.measures import Values
 from osgt.release.exact_sums import prepared_rows
 
 LAYOUT = Layout(count_edges(20), (count_edges(20, factor=4), count_edges(100)), {"fare": value_edges()}, sizes=True)
+#: With fewer edges: a slow engine takes seconds to read a query with all of them, so that it does so once.
+FEWER_EDGES = replace(LAYOUT, values={"fare": value_edges(1.0, 1e3)})
 TOWNS = ["Rome", "Bern", "Oslo", "Wien", None]
 
 
@@ -34,19 +37,20 @@ def table_of(rows):
     return pa.table([person, town, fare, range(len(rows))], schema=schema)
 
 
-def exact(engine, rows, *, public=None, salt=7):
+def exact(engine, rows, *, public=None, salt=7, layout=None):
     dataset = engine.put(table_of(rows))
     query = dataset.group_by("town", public_keys=public).count().sum("fare")
     prepared, keys, values = prepared_rows(query, [Values("fare")])
     assert UNIT in prepared.columns
-    answer = fetch(compile_query(histograms(prepared, keys, values, LAYOUT, salt)))
-    return exact_numbers(answer, LAYOUT, None if public is None else len(public))
+    layout = layout or (FEWER_EDGES if engine.slow else LAYOUT)
+    answer = fetch(compile_query(histograms(prepared, keys, values, layout, salt)))
+    return exact_numbers(answer, layout, None if public is None else len(public))
 
 
 @pytest.mark.parametrize("public", [None, ["Rome", "Bern", "Oslo", "nowhere"]])
 def test_histograms_are_those_of_the_units(engine, public):
     rows = made(1)
-    found = exact(engine, rows, public=public)
+    found = exact(engine, rows, public=public, layout=None if public else LAYOUT)
     kept = [row for row in rows if public is None or row[1] in public]
     towns = {}
     for person, town, _ in kept:

@@ -1,6 +1,7 @@
 """Values that do not fit their declared types: what a release tells of them, with noise, on every engine with such."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ TYPES = {"person": "int64", "fare": "float64", "day": "date", "rides": "int64", 
 TOWNS = ["a", "b", "c"]
 
 
+@cache
 def made(people, seed=3):
     """Rows of text (person, town, fare, day, rides); some of the fares have a comma, and some of the days a point."""
     rng = np.random.default_rng(seed)
@@ -27,7 +29,7 @@ def made(people, seed=3):
             fare = str(rng.choice(["12.5", "12,5", "n/a", "", "  "], p=[0.5, 0.2, 0.1, 0.1, 0.1]))
             day = str(rng.choice(["2024-12-31", "31.12.2024"], p=[0.6, 0.4]))
             rows.append((str(i), str(rng.choice(TOWNS)), fare, day, "1"))
-    return rows
+    return tuple(rows)
 
 
 def shares(rows, places):
@@ -84,11 +86,11 @@ def test_the_numbers_are_those_of_the_rows(put):
 
 
 def test_one_unit_moves_each_histogram_by_one_at_most(put):
-    rows = made(15) + [("99", "a", "12,5", "31.12.2024", "x")] * 700
+    rows = [*made(15), *[("99", "a", "12,5", "31.12.2024", "x")] * 700]
     measured, whole = exact(asked(put(rows)))
     parts = measured.parts("add_remove")
     assert {parts[name].moves for name in measured.names_of_misfits} == {((SCALE, 1),)}
-    for person in ("99", "0", "7"):
+    for person in ("99", "7"):
         _, less = exact(asked(put([row for row in rows if row[0] != person], name="less.csv")))
         for name in measured.names_of_misfits:
             moved = whole[name] - less[name]
@@ -105,6 +107,7 @@ def test_rows_that_are_units(put):
     assert told(measured, numbers).misfits["fare"].value == pytest.approx(shares(rows, (2,))[0], abs=1e-5)
 
 
+@pytest.mark.usefixtures("quiet_noise")
 def test_they_alone_are_measured_where_limits_leave_nothing_out(put):
     data = put(made(3000))
     query = data.where("fare > 1").count_units()
@@ -148,6 +151,7 @@ def test_intervals_hold_as_often_as_they_say(tmp_path, claimed):
         assert enough == (claimed == 5.0), (name, hits[name])
 
 
+@pytest.mark.usefixtures("quiet_noise")
 class TestRelease:
     def test_many_are_told_loudly_and_everywhere(self, put, tmp_path):
         query = asked(put(made(8000)))

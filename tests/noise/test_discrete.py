@@ -214,7 +214,7 @@ class TestLikeScipy:
     @pytest.mark.parametrize("k", [2.0**63, 1e25, 1e200, np.finfo(float).max])
     def test_arguments_as_large_as_floats_go(self, rates, k, time_limit):
         law = law_of(rates)
-        with time_limit(0.5):
+        with time_limit(5):
             assert law.pmf(k) == law.sf(k) == law.cdf(-k) == 0.0
             assert law.cdf(k) == law.sf(-k) == 1.0
 

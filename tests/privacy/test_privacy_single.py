@@ -49,19 +49,17 @@ def test_very_small_delta():
     assert float(exact / mp.mpf(10) ** -200) == pytest.approx(1, abs=1e-10)
 
 
-def discrete_delta(noise, shift, epsilon):
-    """δ(ε) from sums of the pmf in mpmath, term by term."""
+def discrete_deltas(noise, shift, epsilons):
+    """δ at each ε from sums of the pmf in mpmath, term by term."""
     with mp.workdps(40):
         a, c = mp.mpf(noise.slope), mp.mpf(noise.curvature)
-
-        def potential(k):
-            return a * abs(k) + c * mp.mpf(k) * k / 2
-
         reach = int(60 * noise.std() + 10)
-        weights = {k: mp.exp(-potential(k)) for k in range(-reach, reach + 1)}
+        weights = {k: mp.exp(-a * abs(k) - c * mp.mpf(k) * k / 2) for k in range(-reach, reach + shift + 1)}
         norm = mp.fsum(weights.values())
-        terms = [w * (1 - mp.exp(epsilon - potential(k + shift) + potential(k))) for k, w in weights.items()]
-        return mp.fsum(t for t in terms if t > 0) / norm
+        for epsilon in epsilons:
+            factor = mp.exp(epsilon)
+            terms = (weights[k] - factor * weights[k + shift] for k in range(-reach, reach + 1))
+            yield mp.fsum(term for term in terms if term > 0) / norm
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.5, 3.0, math.inf])
@@ -69,10 +67,10 @@ def discrete_delta(noise, shift, epsilon):
 def test_the_integers_term_by_term(shape, scale, shift):
     noise = law_with(DiscreteOSGT, shape, scale)
     profile = PrivacyProfile(noise, shift)
-    for depth in (0.2, 3.0, 30.0):
-        k = float(noise.isf(math.exp(-depth)))
-        epsilon = 0.9 * abs(float(noise.potential(np.float64(abs(k + shift))) - noise.potential(np.float64(abs(k)))))
-        exact = discrete_delta(noise, shift, epsilon)
+    ends = [float(noise.isf(math.exp(-depth))) for depth in (0.2, 3.0, 30.0)]
+    losses = [noise.potential(np.float64(abs(k + shift))) - noise.potential(np.float64(abs(k))) for k in ends]
+    epsilons = [0.9 * abs(float(loss)) for loss in losses]
+    for epsilon, exact in zip(epsilons, discrete_deltas(noise, shift, epsilons), strict=True):
         if exact > mp.mpf(10) ** -290:
             assert 0 <= float(mp.mpf(float(profile.delta(epsilon))) / exact) - 1 < 1e-10
 

@@ -138,7 +138,7 @@ def test_keys_of_postgres(ledger, postgres_tables, column, message):
     data.close()
 
 
-def test_what_the_engine_does_not_understand(ledger, engine_of, postgres_tables):
+def test_what_duckdb_postgres_and_spark_do_not_understand(ledger, engine_of, postgres_tables):
     """A table that is gone, a permission that is missing: the engine says so before the charge."""
     connection = duckdb.connect()
     connection.execute("CREATE TABLE gone AS SELECT 1 AS person, 2 AS key")
@@ -206,7 +206,7 @@ class TestWarnings:
         assert plan.to_dict()["warnings"] == [warning]
         statement = query.release(*budget).statement
         assert f"Warning: {warning}" in str(statement)
-        assert statement.to_dict()["warnings"] == [warning]
+        assert statement.to_dict()["warnings"][0] == warning  # another one, about the noise, may follow
         toml = tmp_path / "query.toml"
         toml.write_text(
             f'[data]\nsource = "{rows}"\nprivacy_unit = "user"\n[groups]\nby = ["city"]\nmax_groups = 1\n'

@@ -77,6 +77,7 @@ class TestValues:
             values = np.floor(FARES[(city == CITY) & (np.arange(PEOPLE) % 9 != 0)])
             assert np.quantile(values, 0.5, method="lower") <= found[i] <= np.quantile(values, 0.5, method="higher")
 
+    @pytest.mark.usefixtures("quiet_noise")
     def test_values_beyond_the_bounds_count_as_the_bounds(self, rides):
         query = by_city(rides).quantile("fare", [0.01, 0.99], bounds=(30, 50), bins=20)
         assert "bounds of fare: values below 30 count as 30, values above 50 as 50" in str(query.plan(**EXACT))

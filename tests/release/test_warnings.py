@@ -33,11 +33,14 @@ def caught(call):
     return made, [each for each in found if each.category is OsgtWarning]
 
 
-#: Nothing in these tests is left to chance: an interval that is missed once in a billion times.
+#: Nothing in these tests is left to chance: an interval that is missed once in a billion times, and noise that is too
+#: small to look like rows that were left out.
 SURE = 1 - 1e-9
+quiet = pytest.mark.usefixtures("quiet_noise")
 
 
 class TestPython:
+    @quiet
     def test_plan_and_release_warn_at_the_line_of_the_caller(self, query):
         plan, found = caught(lambda: query.plan(11, 1e-6))
         assert [(each.category, each.filename) for each in found] == [(OsgtWarning, __file__)]
@@ -51,10 +54,12 @@ class TestPython:
         assert repr(plan).endswith("; 1 warning: see .warnings)")
         assert repr(release).endswith("; 2 warnings: see .warnings)")
 
+    @quiet
     def test_a_release_alone_tells_what_its_plan_would(self, query):
         _, found = caught(lambda: query.release(11, 1e-6))
         assert [str(each.message)[:6] for each in found] == ["ε = 11", "About "]
 
+    @quiet
     def test_nothing_is_told_where_there_is_nothing(self):
         query = Dataset(rides(towns=1), "person").group_by("town", max_groups=1, public_keys=["a"]).count_units()
         release, found = caught(lambda: query.release(1, 1e-6))
@@ -62,6 +67,7 @@ class TestPython:
         assert release.warnings == []
         assert "warning" not in repr(release)
 
+    @quiet
     def test_as_errors_they_come_before_the_charge_or_cost_no_table(self, query, tmp_path, capfd):
         with Ledger(tmp_path / "budget.db") as ledger:
             ledger.open("rides", epsilon=20, delta=1e-5, unit="person")
@@ -84,6 +90,7 @@ class TestPython:
         _, found = caught(lambda: audit(query, 11, 1e-6, minutes=0.02))
         assert found == []
 
+    @quiet
     def test_report_and_card_have_them(self, query, tmp_path):
         release, _ = caught(lambda: query.release(11, 1e-6))
         release.report(tmp_path / "r.html", labels={"person": "rider"})
@@ -93,6 +100,7 @@ class TestPython:
         assert "a rider appears in more than 2 groups" in box
         assert release._repr_html_().count("Warning: ") == 2
 
+    @quiet
     def test_so_do_those_of_several_tables(self, query, tmp_path):
         both = Publication(first=query, second=query.dataset.group_by(max_rows_per_group=1).count_units())
         release, found = caught(lambda: both.release(11, 1e-6))
@@ -180,6 +188,7 @@ class TestMostlyNoise:
         assert "Mostly noise, of 5 groups: Riders in 2" in (tmp_path / "r.html").read_text()
         assert "Mostly noise, of 5 groups: count in 2" in release._repr_html_()
 
+    @quiet
     def test_most_groups_are_worth_a_warning(self):
         query = Dataset(rides(20), "person").group_by("town", max_groups=4, max_rows_per_group=1, public_keys=TOWNS)
         release, found = caught(lambda: query.count().release(0.1, 1e-6, confidence=SURE))

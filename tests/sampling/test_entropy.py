@@ -106,7 +106,7 @@ print(*readers, repr(values), sep="\\n")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_forked_children_draw_on_their_own():
     """Parent and children continue from the same memory; none of their draws or bytes may agree."""
-    output = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=60)
+    output = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=600)
     rows = [ast.literal_eval(line) for line in output.stdout.splitlines()]
     assert len(rows) == 4
     draws = [value for row in rows for value in row[:10]]
@@ -214,7 +214,7 @@ leave.set()
 @pytest.mark.parametrize("script", [C_FORK, FORK_IN_A_HANDLER], ids=["fork by C code", "fork by a signal handler"])
 def test_other_forks(script):
     command = [sys.executable, "-W", "ignore", "-c", script]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     child, parent = [ast.literal_eval(line) for line in output.stdout.splitlines()]
     assert len(child) == len(parent) > 0
     assert not set(child) & set(parent)
@@ -223,5 +223,5 @@ def test_other_forks(script):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_lock_held_at_the_fork_does_not_block_the_child():
     command = [sys.executable, "-W", "ignore", "-c", FORK_UNDER_LOCK]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     assert output.stdout.strip() == "[0]"

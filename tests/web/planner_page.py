@@ -13,7 +13,7 @@ from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-_SECONDS = 60
+_SECONDS = 180
 
 
 class Server:
@@ -50,10 +50,11 @@ class Server:
         """Give a link back that nobody has used."""
         self._links.put(link)
 
-    def end(self, number=signal.SIGINT):
+    def end(self, number=signal.SIGINT, meanwhile=lambda: None):
         """Send it a signal and wait: what it returned."""
         if self.process.poll() is None:
             self.process.send_signal(number)
+        meanwhile()
         try:
             return self.process.wait(_SECONDS)
         finally:

@@ -78,7 +78,7 @@ def text_of(answer):
 def finished(browser, answer):
     """The page of a job, once it has ended."""
     assert answer.status == 303, text_of(answer)[:2000]
-    for _ in range(600):
+    for _ in range(12_000):  # ten minutes
         page = browser.get(answer.headers["location"].removeprefix(browser.web.gate.root))
         if "data-poll" not in page.text:
             return page

@@ -55,7 +55,7 @@ class FakeServer:
             except OSError:
                 return
             with connection:
-                connection.settimeout(5)
+                connection.settimeout(60)
                 self.received.append(b"")
                 try:
                     while data := connection.recv(4096):

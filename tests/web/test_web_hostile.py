@@ -105,7 +105,7 @@ class TestOthers:
         }
 
         def status(path=f"{parts.path}/publish", token=form_token, extra=0, **changed):
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=300)
             ours = [(name, value) for name, value in fields if name != "token"]
             body = urlencode([*ours, ("token", token), ("more", "x" * extra)])
             headers = {key.replace("_", "-"): value for key, value in {**right, **changed}.items() if value is not None}

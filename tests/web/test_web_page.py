@@ -350,7 +350,7 @@ def states(planner):
     planner.page.fill("[name='suggest.delta']", "1e-8")
     planner.page.check("[name='suggest.confirm']")
     planner.page.click("button[formaction$='/suggest']")
-    planner.page.wait_for_selector("text=Use these bounds", timeout=60_000)
+    planner.page.wait_for_selector("text=Use these bounds")
     yield "suggestion"
     planner.page.click("text=Use these bounds")
     planner.page.wait_for_selector("#planner")

@@ -307,40 +307,49 @@ def test_with_the_keyboard_alone(planner, server):
 
 
 @pytest.fixture
-def slow(postgres_url):
-    """A view that takes a while: in the middle of a release there is time to end the server."""
+def held(postgres_url):
+    """The URL of a view that nobody can read while a connection holds a lock, and that connection."""
     with new_schema(postgres_url) as url:
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE rides AS SELECT g AS person, 'Rome' AS city FROM generate_series(1, 99) g")
-            connection.execute("CREATE VIEW slow AS SELECT * FROM rides WHERE (SELECT pg_sleep(1.5)::text) = ''")
-        yield url
+            waits = "(SELECT pg_advisory_lock_shared(7)::text) = ''"
+            connection.execute(f"CREATE VIEW held AS SELECT * FROM rides WHERE {waits}")
+        with psycopg.connect(url, autocommit=True) as holder:
+            holder.execute("SELECT pg_advisory_lock(7)")
+            yield url, holder
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
-def test_the_server_is_ended_in_the_middle(chromium, tmp_path, slow, number):
+def test_the_server_is_ended_in_the_middle(chromium, tmp_path, held, number):
     """Killed, it leaves a charge that is reserved; told to end, it finishes what has begun."""
     with Ledger(tmp_path / "budget.db") as ledger:
         ledger.open("people", epsilon=2, delta=1e-6)
-    server = Server(tmp_path, slow, "--ledger", "budget.db")
-    text = QUERY.format(dataset="people", epsilon=1, name="slow").replace('"rides.csv"', f'"{slow}"\ntable = "slow"')
+    url, holder = held
+    finished = number != signal.SIGKILL
+    server = Server(tmp_path, url, "--ledger", "budget.db")
+    text = QUERY.format(dataset="people", epsilon=1, name="held").replace('"rides.csv"', f'"{url}"\ntable = "held"')
+
+    def let_it_finish():
+        until(lambda: "Finishing what has begun" in "".join(server.said) or server.process.poll() is not None)
+        holder.execute("SELECT pg_advisory_unlock(7)")
+
     try:
         planner = Planner(chromium, server.link())
         planner.load(text)
         with planner.updating():
             planner.page.get_by_role("button", name="Connect").click()
-        planner.publish("slow.parquet", "slow.html", finished=False)
+        planner.publish("held.parquet", "held.html", finished=False)
         planner.page.wait_for_selector("[data-poll]")
         with Ledger(tmp_path / "budget.db") as ledger:
             until(lambda: ledger.overview("people").releases)
     finally:
-        server.end(number)
+        server.end(number, let_it_finish if finished else lambda: None)
     planner.close()
     [(epsilon, status)] = charged(server, "people")
-    finished = number != signal.SIGKILL
     assert (epsilon, status) == (1, "settled" if finished else "reserved")
-    assert (tmp_path / "slow.parquet").exists() == finished
+    assert (tmp_path / "held.parquet").exists() == finished
     assert ("Finishing what has begun" in "".join(server.said)) == finished
     told = CliRunner().invoke(app, ["ledger", "verify", str(tmp_path / "budget.db")])
     assert told.exit_code == 0, told.output

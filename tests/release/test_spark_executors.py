@@ -143,20 +143,25 @@ def test_what_nobody_knows_may_have_been_computed_again(spark):
         assert found == [(3, 3), (3, 3)]
 
 
-def test_jobs_that_run_at_once_may_share_what_they_compute(spark):
+def test_jobs_that_run_at_once_may_share_what_they_compute(spark, tmp_path):
     """As the two sides of a join do, where the same frame is on both."""
-    runs = []
+    runs, both_run = [], tmp_path / "both run"
+    tracker = spark.sparkContext.statusTracker()
 
-    def slow(number):
-        time.sleep(0.2)
+    def waiting(number):
+        while not both_run.exists():
+            time.sleep(0.01)
         return number % 2, number
 
     def work():
         before = max(_known_jobs(spark.sparkContext._jsc.sc()), default=-1)
-        rows = spark.sparkContext.parallelize(range(4), 2).map(slow).groupByKey()
+        rows = spark.sparkContext.parallelize(range(4), 2).map(waiting).groupByKey()
         threads = [InheritableThread(target=each.count) for each in (rows.keys(), rows.values())]
         for thread in threads:
             thread.start()
+        while len(tracker.getActiveJobsIds()) < len(threads):
+            time.sleep(0.01)
+        both_run.touch()
         for thread in threads:
             thread.join()
         runs.append(_stages(spark.sparkContext, before))
