@@ -33,7 +33,7 @@ import sqlalchemy as sa
 from measure import print_table
 from osgt import OSGT, Dataset, DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.ledger import BudgetExceeded
-from osgt.ledger.accounts import follow
+from osgt.ledger.account import replay
 from osgt.ledger.store import chain, database
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import new_budget
@@ -71,7 +71,7 @@ def fill(ledger, first, last):
     def work(connection):
         head = chain.find(connection, "data", lock=True)
         fetched = chain.fetch(connection, head)
-        account = follow(None, fetched.entries, fetched.first_link, head)
+        account = replay(fetched)
 
         def add(kind, values, own=None, refers_to=None):
             nonlocal head

@@ -14,7 +14,7 @@ import numpy as np
 from measure import print_table
 from osgt import DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.privacy import Charge
-from osgt.privacy.filters import renyi, union
+from osgt.privacy.filters import costs
 from osgt.privacy.filters.budget import SELECTION_SHARE, shares_for
 from osgt.privacy.filters.union import FilterState
 
@@ -43,7 +43,7 @@ def counts(epsilon, delta, profile):
     found = [exact]
     for share in (0.0, SELECTION_SHARE):
         shares = shares_for(epsilon, delta, share)
-        found.append(union.how_many(FilterState.start(shares), shares, Charge(profile), most=10**6))
+        found.append(FilterState.start(shares).how_many(Charge(profile), most=10**6))
     return found
 
 
@@ -86,7 +86,9 @@ def laplace_on_one_number():
         profile = PrivacyProfile(DiscreteOSGT.from_rates(each, 0.0))
         exact, public, _ = counts(epsilon, delta, profile)
         orders = np.exp(np.arange(-1.0, 6.0, 0.02))
-        alone = max(renyi.limit(epsilon, delta, order) / renyi.divergence(profile.parts, order) for order in orders)
+        alone = max(
+            costs.renyi_limit(epsilon, delta, order) / costs.renyi_divergence(profile.parts, order) for order in orders
+        )
         cells = (f"ε = {epsilon}, δ = {delta:g}", f"{each}", f"{exact}", f"{public} ({public / exact:.1%})")
         rows.append((*cells, f"{math.floor(alone)} ({math.floor(alone) / exact:.1%})"))
     columns = ("budget", "ε of each", "exact", "adaptive, public keys", "Rényi alone, all of δ, best order")
@@ -110,7 +112,7 @@ def times():
         state, busy = FilterState.start(shares), []
         for charge in charges:
             start = time.process_time()
-            moved = union.charged(state, shares, charge)
+            moved = state.try_charge(charge)
             busy.append(time.process_time() - start)
             assert moved is not None
             state = moved
@@ -121,7 +123,7 @@ def times():
         )
     print_table("CPU time of one charge", ("releases", "median", "99 of 100 below", "all together"), rows)
     start = time.process_time()
-    allowed = [union.fits(state, shares, charge) for charge in different_releases(30)]
+    allowed = [state.fits(charge) for charge in different_releases(30)]
     print(f"{len(allowed)} questions whether a release fits, as for the largest ε: {time.process_time() - start:.2f} s")
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from charges import gaussian, laplace, osgt
 from osgt import Ledger
 from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError
-from osgt.ledger.charge import end_charge
+from osgt.ledger.reservation import end_charge
 from osgt.ledger.store import chain, schema
 from osgt.ledger.store.chain import canonical, hash_of
 from osgt.ledger.store.schema import datasets, entries

@@ -104,10 +104,8 @@ class TestRights:
     def test_a_user_cannot_charge_in_the_name_of_another(self, opened, as_role, monkeypatch):
         from osgt.ledger.store import chain  # noqa: PLC0415
 
-        entry_after = chain.entry_after
-        monkeypatch.setattr(
-            chain, "entry_after", lambda values, previous: entry_after({**values, "session_user": "postgres"}, previous)
-        )
+        canonical = chain.canonical
+        monkeypatch.setattr(chain, "canonical", lambda values: canonical({**values, "session_user": "postgres"}))
         with as_role(charge=True) as ledger, pytest.raises(LedgerError, match="names the user who adds it"):
             ledger.reserve("flights", laplace(0.1), query="q")
 

@@ -16,9 +16,9 @@ from osgt.cli import app
 from osgt.ledger import BudgetExceeded, OtherSubjectError, headroom
 from osgt.ledger.headroom import scale_noise
 from osgt.privacy import Charge
-from osgt.privacy.filters import basic
+from osgt.privacy.filters import costs
 from osgt.privacy.filters.budget import shares_for
-from osgt.privacy.filters.union import FilterState, charged, fits
+from osgt.privacy.filters.union import FilterState
 
 ROWS = pa.table(
     {"rider": [*range(40)] * 5, "driver": [*range(10)] * 20, "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200}
@@ -96,10 +96,10 @@ def test_the_quick_decision_is_the_decision():
             osgt(20, 40, i + 1),
             laplace(0.1, 3e-7 * (i % 2)),
         ):
-            fit = fits(state, shares, charge)
+            fit = state.fits(charge)
             seen.add(fit)
-            assert fit == (charged(state, shares, charge) is not None)
-        state = charged(state, shares, osgt(90, 100)) or state
+            assert fit == (state.try_charge(charge) is not None)
+        state = state.try_charge(osgt(90, 100)) or state
     assert seen == {True, False}
 
 
@@ -110,9 +110,8 @@ def test_the_first_few_are_decided_quickly_on_the_safe_side(shape, earlier):
     total, limits, seen = Fraction(earlier, 10), (1.0, 5e-8, 1e-24), set()
     for factor in np.geomspace(0.2, 40.0, 60):
         charge = scale_noise(shape, factor)
-        pure = charge.profile._pure_loss()
-        quick = basic.can_add(total, charge, pure, limits, earlier)
-        exact = basic.add_release(total, charge, pure, limits, earlier)
+        quick = costs.can_add(total, charge, limits, earlier)
+        exact = costs.add_release(total, charge, limits, earlier)
         assert not quick or exact is not None
         if exact is not None and exact < Fraction(99, 100):
             assert quick

@@ -21,6 +21,7 @@ from osgt import Ledger
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError, accounts
 from osgt.ledger.store import checkpoint
+from osgt.ledger.store.chain import Head
 
 GONE = "has forgotten charges"
 
@@ -324,14 +325,14 @@ class TestNoFalseAlarm:
         with Ledger(path) as ledger:
             head = ledger.verify().heads["flights"]
         assert head["sequence"] == 4 + 30 + 30
-        assert checkpoint.last_seen(*place(path)) == checkpoint.Seen("flights", head["sequence"], head["hash"])
+        assert checkpoint.last_seen(*place(path)) == Head(1, "flights", head["sequence"], head["hash"])
 
 
 class TestTheFile:
     def test_an_older_entry_does_not_replace_a_later_one(self, path):
         where = place(path)
         later = checkpoint.last_seen(*where)
-        checkpoint.see(*where, checkpoint.Seen("flights", 2, "x"))
+        checkpoint.see(where[0], Head(1, "flights", 2, "x"))
         assert checkpoint.last_seen(*where) == later
 
     def test_only_its_user_can_read_it(self, path, tmp_path):

@@ -18,11 +18,11 @@ from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, DamagedLedgerError
-from osgt.ledger.replay import moment
+from osgt.ledger.history import moment
 from osgt.ledger.store import chain, checkpoint
 from osgt.ledger.store.schema import OWNERS_KINDS
 from osgt.privacy import Charge
-from osgt.privacy.filters import renyi, residue
+from osgt.privacy.filters import costs, residue
 from osgt.web.pages import ledger_facts
 
 ROWS = pa.table({"rider": [i % 40 for i in range(200)], "city": ["Bern", "Rome"] * 100, "fare": [1.5] * 200})
@@ -309,7 +309,7 @@ def test_an_overview_computes_no_privacy_figure_again(sqlite_ledger, monkeypatch
 
     monkeypatch.setattr(residue, "after", fail)
     monkeypatch.setattr(residue, "is_valid", fail)
-    monkeypatch.setattr(renyi, "divergence", fail)
+    monkeypatch.setattr(costs, "renyi_divergence", fail)
     assert sqlite_ledger.overview("flights").spending == expected
     assert len(sqlite_ledger.history("flights")) == 40
 

@@ -10,7 +10,7 @@ from charges import laplace, osgt
 from osgt import DiscreteOSGT, Ledger, PrivacyProfile
 from osgt.ledger import DamagedLedgerError, account
 from osgt.privacy import Charge
-from osgt.privacy.filters import renyi, residue, union
+from osgt.privacy.filters import costs, residue, union
 from osgt.privacy.filters.budget import shares_for
 from osgt.privacy.filters.union import FilterState, plausible
 
@@ -34,13 +34,13 @@ def test_no_honest_state_is_rejected(charges):
     state, lengths, length = FilterState.start(SHARES), [], 0
     for _ in range(charges):
         charge = random_charge(generator)
-        moved = union.charged(state, SHARES, charge)
+        moved = state.try_charge(charge)
         if moved is None:
             lengths.append(length)
             state, length = FilterState.start(SHARES), 0
             continue
-        assert plausible(state, SHARES, charge, moved)
-        assert union.follows(state, SHARES, charge, moved)
+        assert plausible(state, charge, moved)
+        assert union.follows(state, charge, moved)
         state, length = moved, length + 1
     assert lengths, "budgets were used up, too"
 
@@ -53,7 +53,7 @@ def test_no_honest_state_is_rejected(charges):
 def test_what_the_bound_alone_would_leave_to_a_forger(charge, least, most):
     """docs/ledger.md tells these factors: how many times as many equal charges the bound would let through."""
     parts = charge.profile.parts
-    bound = 2 * renyi.divergence(parts, SHARES.order) / (1 + SHARES.order)
+    bound = 2 * costs.renyi_divergence(parts, SHARES.order) / (1 + SHARES.order)
     price = residue.price(parts, 3.0, SHARES.gaussian, residue.start(3.0, SHARES.gaussian))
     assert least <= price / bound <= most
 
@@ -62,7 +62,7 @@ def test_residues_within_the_bound_are_found_by_a_new_process(tmp_path):
     """Every residue is forged as far as the bound allows: each draw finds one."""
     charge = laplace(0.1)
     square = residue.start(3.0, SHARES.gaussian) ** 2
-    bound = 2 * renyi.divergence(charge.profile.parts, SHARES.order) / (1 + SHARES.order) * (1 + 1e-7)
+    bound = 2 * costs.renyi_divergence(charge.profile.parts, SHARES.order) / (1 + SHARES.order) * (1 + 1e-7)
     with Ledger(tmp_path / "budget.db") as ledger:
         ledger.open("flights", **BUDGET)
         for _ in range(account.SAMPLE + 2):
@@ -86,9 +86,9 @@ def test_the_draws_differ(tmp_path, monkeypatch):
             ledger.reserve("flights", osgt(3_000, 2_000), query="q")
     seen, follows = [], union.follows
 
-    def noted(before, shares, charge, after):
+    def noted(before, charge, after):
         seen[-1].append(before.mu)
-        return follows(before, shares, charge, after)
+        return follows(before, charge, after)
 
     monkeypatch.setattr(union, "follows", noted)
     for _ in range(3):

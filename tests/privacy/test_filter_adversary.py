@@ -15,7 +15,6 @@ from scipy.stats import binom
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.ledger.headroom import Headroom
 from osgt.privacy import Charge
-from osgt.privacy.filters import union
 from osgt.privacy.filters.budget import SELECTION_SHARE, new_budget, shares_for
 from osgt.privacy.filters.union import FilterState
 
@@ -60,7 +59,7 @@ def union_of_filters(shares, charges, stands=lambda state: True):
         for i, charge in enumerate(charges):
             if counts[i]:
                 before = state((*counts[:i], counts[i] - 1, *counts[i + 1 :]))
-                after = union.charged(before, shares, charge) if before is not None else None
+                after = before.try_charge(charge) if before is not None else None
                 if after is not None and stands(after) and (found is None or (after.mu or 0) > (found.mu or 0)):
                     found = after
         return found
@@ -120,7 +119,7 @@ def test_the_union_of_filters_holds_for_all_kinds_at_once():
         Charge(PrivacyProfile(middle)),
     ]
     allowed = union_of_filters(shares, charges)
-    selections = union.how_many(FilterState.start(shares), shares, tiny)
+    selections = FilterState.start(shares).how_many(tiny)
     assert selections == 2
     analyst = Analyst(epsilon, [atoms(laplace), gauss_atoms(0.08, "up"), atoms(middle)], 0.08 / 20, "up")
     reached = analyst.best(allowed, most(allowed, 3), tiny.selection_delta, selections)
@@ -148,8 +147,8 @@ class TestSelection:
     @pytest.mark.parametrize("share", [0.0, 0.1, SELECTION_SHARE, 0.5, 0.9, 0.99, 0.991, 0.999, 1.0])
     def test_not_both_paths_are_allowed(self, share):
         shares = shares_for(self.EPSILON, self.DELTA, share)
-        state = union.charged(FilterState.start(shares), shares, Charge(PrivacyProfile(self.FIRST)))
+        state = FilterState.start(shares).try_charge(Charge(PrivacyProfile(self.FIRST)))
         selected = Charge(PrivacyProfile(OSGT.gaussian(1e6)), self.SELECTION)
         more = Charge(PrivacyProfile(self.SECOND))
-        both = state is not None and all(union.fits(state, shares, charge) for charge in (selected, more))
+        both = state is not None and all(state.fits(charge) for charge in (selected, more))
         assert not both

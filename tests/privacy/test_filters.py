@@ -15,9 +15,9 @@ from scipy.special import logsumexp
 from charges import gaussian, laplace, osgt
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile, calibrate
 from osgt.privacy import Charge, NoisyPart
-from osgt.privacy.filters import basic, release_loss, renyi, residue, union
+from osgt.privacy.filters import costs, residue, union
 from osgt.privacy.filters.budget import SELECTION_SHARE, Shares, shares_for
-from osgt.privacy.filters.union import FilterState, charged
+from osgt.privacy.filters.union import FilterState
 
 BUDGETS = [(1.0, 1e-6), (3.0, 1e-6), (10.0, 1e-8), (0.1, 1e-9)]
 
@@ -30,7 +30,7 @@ def stands(shares, charges):
     """The state after these charges, all of which must be allowed."""
     state = FilterState.start(shares)
     for charge in charges:
-        state = charged(state, shares, charge)
+        state = state.try_charge(charge)
         assert state is not None
     return state
 
@@ -81,36 +81,36 @@ class TestBasic:
     @pytest.mark.parametrize("delta", [0.0, 1e-8])
     def test_largest_losses_fill_epsilon_to_the_last_bit(self, delta):
         shares = shares_for(3.0, delta, 0.0)
-        assert union.how_many(FilterState.start(shares), shares, laplace(0.5)) == 6
+        assert FilterState.start(shares).how_many(laplace(0.5)) == 6
 
     @pytest.mark.parametrize(("each", "count"), [(0.1, 10), (0.2, 5), (0.05, 20), (1 / 3, 3)])
     def test_sums_of_decimals(self, each, count):
         """Ten times 0.1 exceeds 1 as a sum of floats by 5.6e-17; a δ of no more than that is set aside for it."""
         shares = shares_for(1.0, 1e-9)
-        assert union.how_many(FilterState.start(shares), shares, laplace(each)) >= count
+        assert FilterState.start(shares).how_many(laplace(each)) >= count
         assert math.fsum([each] * count) - 1.0 <= shares.basic
 
     def test_a_pure_budget_takes_pure_noise_only(self):
         shares = shares_for(1.0, 0.0)
         state = stands(shares, [laplace(0.25)] * 4)
-        assert union.spent(state, shares).share == 1
+        assert state.share == 1
         for charge in (laplace(1e-9), gaussian(1e9), laplace(0.1, 1e-30)):
-            assert not union.fits(state, shares, charge)
-        assert not union.fits(FilterState.start(shares), shares, gaussian(1e9))
-        assert not union.fits(FilterState.start(shares), shares, laplace(0.1, 1e-30))
+            assert not state.fits(charge)
+        assert not FilterState.start(shares).fits(gaussian(1e9))
+        assert not FilterState.start(shares).fits(laplace(0.1, 1e-30))
 
     @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
     @pytest.mark.parametrize("parts", [1, 2, 5, 30])
     def test_never_beaten_by_the_sum_of_epsilons(self, epsilon, delta, parts):
         shares = shares_for(epsilon, delta)
-        assert union.how_many(FilterState.start(shares), shares, laplace(epsilon / parts)) >= parts
+        assert FilterState.start(shares).how_many(laplace(epsilon / parts)) >= parts
 
 
 class TestFew:
     @pytest.mark.parametrize("charge", [osgt(20, 25, 3), laplace(0.3), gaussian(3.0, 5), continuous(3.0), osgt(5, 5)])
     @pytest.mark.parametrize("earlier", [0, 3])
     def test_epsilons_are_those_of_the_profile_rounded_up(self, charge, earlier):
-        found = basic.release_epsilon(charge.profile.parts, 1e-7, 1e-24, earlier)
+        found = costs.release_epsilon(charge.profile.parts, 1e-7, 1e-24, earlier)
         exact = float(charge.profile.epsilon(1e-7 / 2 ** (1 + earlier), slack=1e-6))
         assert exact <= found * (1 + 1e-6)
         assert found <= exact * 1.03
@@ -118,7 +118,7 @@ class TestFew:
     def test_small_losses(self):
         """Where δ is a small difference of large masses."""
         profile = PrivacyProfile(OSGT.laplace(1e7), coordinates=4)
-        found = basic.release_epsilon(profile.parts, 1e-12, 1e-29, 0)
+        found = costs.release_epsilon(profile.parts, 1e-12, 1e-29, 0)
         assert float(profile.epsilon(5e-13)) <= found <= float(profile.epsilon(5e-13)) * 1.01 + 2e-13
 
     @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (3.0, 1e-6)])
@@ -129,28 +129,28 @@ class TestFew:
         noise = calibrate(epsilon / count, delta / 200, coordinates=coordinates)
         shares = shares_for(epsilon, delta)
         charge = Charge(PrivacyProfile(noise, coordinates=coordinates), delta / 1000)
-        assert union.how_many(FilterState.start(shares), shares, charge) >= count
+        assert FilterState.start(shares).how_many(charge) >= count
 
     def test_no_more_than_a_few(self):
         shares = shares_for(3.0, 1e-6)
         state = stands(shares, [laplace(0.001)] * 30)
         assert state.count == 30  # largest losses need no δ
         state = stands(shares, [gaussian(1000.0)] * 30)
-        assert (state.few, state.count) == (None, basic.MOST)
+        assert (state.few, state.count) == (None, costs.MOST_FEW)
 
 
 class TestRenyi:
     def test_the_limit_converts_to_delta(self):
         """By the formula of Canonne, Kamath and Steinke, written out."""
         shares = shares_for(3.0, 1e-6)
-        limit, alpha = renyi.limit(3.0, shares.renyi, shares.order), 1 + shares.order
+        limit, alpha = costs.renyi_limit(3.0, shares.renyi, shares.order), 1 + shares.order
         delta = math.exp((alpha - 1) * (limit - 3.0)) / (alpha - 1) * (1 - 1 / alpha) ** alpha
         assert shares.renyi * (1 - 1e-6) < delta <= shares.renyi
 
     @pytest.mark.parametrize("charge", [osgt(20, 25, 3), laplace(0.3), gaussian(2.0, 5), continuous(3.0)])
     def test_divergences_are_those_of_the_profile_rounded_up(self, charge):
         exact = float(charge.profile.renyi(5.5))
-        assert exact < renyi.divergence(charge.profile.parts, 4.5) <= exact * (1 + 1e-6)
+        assert exact < costs.renyi_divergence(charge.profile.parts, 4.5) <= exact * (1 + 1e-6)
 
     def test_the_discrete_gaussian_by_the_continuous_formula(self):
         """It bounds the sum over the integers from above, at a σ where they differ."""
@@ -158,13 +158,13 @@ class TestRenyi:
         y = np.arange(-60.0, 61.0)
         log_p, log_q = -(y**2) / 0.32, -((y + 1) ** 2) / 0.32
         exact = float(logsumexp(5.5 * log_p - 4.5 * log_q) - logsumexp(log_p)) / 4.5
-        assert exact < renyi.divergence((part,), 4.5)
+        assert exact < costs.renyi_divergence((part,), 4.5)
 
     @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
     def test_the_order_is_near_the_best_for_gaussian_noise(self, epsilon, delta):
-        order = renyi.best_order(epsilon, delta)
-        most = renyi.limit(epsilon, delta, order) / (1 + order)
-        assert all(renyi.limit(epsilon, delta, o) / (1 + o) <= most * (1 + 1e-3) for o in np.geomspace(0.01, 1e4))
+        order = costs.best_order(epsilon, delta)
+        most = costs.renyi_limit(epsilon, delta, order) / (1 + order)
+        assert all(costs.renyi_limit(epsilon, delta, o) / (1 + o) <= most * (1 + 1e-3) for o in np.geomspace(0.01, 1e4))
 
     def test_a_large_release_that_only_this_filter_allows(self):
         """What the residue will not take because its total variation is too large; then the residue stays dead."""
@@ -172,7 +172,7 @@ class TestRenyi:
         state = stands(shares, [osgt(12.0, 9.0)])
         assert state.mu is None
         assert state.unbounded == 1
-        later = charged(state, shares, osgt(1200.0, 900.0))
+        later = state.try_charge(osgt(1200.0, 900.0))
         assert later is not None
         assert later.mu is None
 
@@ -183,10 +183,10 @@ class TestSequences:
         shares = shares_for(epsilon, delta, 0.0)
         mu = brentq(lambda m: float(gauss_delta(m, epsilon)) - 0.76 * delta, 1e-3 * epsilon, 3 * epsilon, xtol=1e-12)
         sigma = 9.5 / mu
-        count = union.how_many(FilterState.start(shares), shares, continuous(sigma))
+        count = FilterState.start(shares).how_many(continuous(sigma))
         assert count == math.floor((mu * sigma) ** 2 * (1 - 1e-4)) == 90
         # On the integers: the last one or two, no more. The scale is large against the shift, or nearly so.
-        discrete = union.how_many(FilterState.start(shares), shares, gaussian(sigma))
+        discrete = FilterState.start(shares).how_many(gaussian(sigma))
         assert count - 2 <= discrete <= count
 
     @pytest.mark.parametrize("seed", range(8))
@@ -198,10 +198,10 @@ class TestSequences:
         state, stood, refused = FilterState.start(shares), [], 0
         while refused < 3 and len(stood) < 80:
             charge = some_charge(generator, epsilon, delta)
-            moved = charged(state, shares, charge)
+            moved = state.try_charge(charge)
             refused += moved is None
             if moved is not None:
-                assert union.follows(state, shares, charge, moved)
+                assert union.follows(state, charge, moved)
                 state, stood = moved, [*stood, charge]
         total = Charge.compose(stood)
         assert total.delta(epsilon, slack=1e-3) <= delta
@@ -210,37 +210,37 @@ class TestSequences:
     @pytest.mark.parametrize("charge", [osgt(133, 100, 8), gaussian(30, 4), laplace(0.1)])
     def test_nearly_as_many_as_exact_composition(self, charge):
         shares = shares_for(3.0, 1e-6, 0.0)
-        count = union.how_many(FilterState.start(shares), shares, charge)
+        count = FilterState.start(shares).how_many(charge)
         assert Charge.compose([charge] * count).delta(3.0) <= 1e-6
         enough = math.ceil(count / 0.84)
         assert Charge.compose([charge] * enough).delta(3.0) > 1e-6
 
     def test_how_many_stops_at_the_most(self):
         shares = shares_for(3.0, 1e-6)
-        assert union.how_many(FilterState.start(shares), shares, gaussian(1000), most=7) == 7
+        assert FilterState.start(shares).how_many(gaussian(1000), most=7) == 7
 
 
 class TestSelection:
     def test_the_quota_is_never_exceeded(self):
         shares = shares_for(3.0, 1e-6, 0.1)
         charge = laplace(0.01, 1e-8)
-        assert union.how_many(FilterState.start(shares), shares, charge) == 10
+        assert FilterState.start(shares).how_many(charge) == 10
         state = stands(shares, [charge] * 10)
-        assert union.spent(state, shares).selection >= 1e-7 * (1 - 1e-12)
-        assert not union.fits(state, shares, laplace(0.01, 1e-15))
-        assert union.fits(state, shares, laplace(0.01))
+        assert state.selection >= 1e-7 * (1 - 1e-12)
+        assert not state.fits(laplace(0.01, 1e-15))
+        assert state.fits(laplace(0.01))
 
     def test_no_quota_no_selection(self):
         shares = shares_for(3.0, 1e-6, 0.0)
-        assert not union.fits(FilterState.start(shares), shares, laplace(0.01, 1e-20))
+        assert not FilterState.start(shares).fits(laplace(0.01, 1e-20))
 
     def test_a_release_with_the_share_of_the_whole_delta_fits(self):
         """Of a release at the whole δ, a share of `selection_share` is the whole quota; so are ten of a tenth."""
         for delta in (1e-6, 3e-7, 1e-9):
             shares = shares_for(1.0, delta, 0.1)
             start = FilterState.start(shares)
-            assert union.how_many(start, shares, laplace(0.1, 0.1 * delta)) == 1
-            assert union.how_many(start, shares, laplace(0.01, 0.1 * (delta / 10))) == 10
+            assert start.how_many(laplace(0.1, 0.1 * delta)) == 1
+            assert start.how_many(laplace(0.01, 0.1 * (delta / 10))) == 10
 
 
 class TestCancellation:
@@ -249,14 +249,14 @@ class TestCancellation:
     def test_the_last_charge_is_taken_back_entirely(self):
         shares = shares_for(3.0, 1e-6)
         before = stands(shares, self.CHARGES)
-        after = charged(before, shares, osgt(9, 9))
-        assert union.cancelled(after, shares, osgt(9, 9), before) == before
+        after = before.try_charge(osgt(9, 9))
+        assert after.without_charge(osgt(9, 9), before) == before
 
     def test_one_in_between_leaves_the_sums_but_not_the_residue(self):
         shares = shares_for(3.0, 1e-6)
         whole = stands(shares, self.CHARGES)
         without = stands(shares, [self.CHARGES[0], self.CHARGES[2]])
-        state = union.cancelled(whole, shares, self.CHARGES[1], None)
+        state = whole.without_charge(self.CHARGES[1], None)
         assert (state.mu, state.few, state.count) == (whole.mu, whole.few, whole.count)
         sums = ("pure", "unbounded", "renyi", "selection")
         assert all(getattr(state, name) == getattr(without, name) for name in sums)
@@ -264,21 +264,21 @@ class TestCancellation:
     def test_a_filter_that_died_of_it_lives_again(self):
         shares = shares_for(1.0, 0.0)
         before = stands(shares, [laplace(0.5)])
-        assert charged(before, shares, gaussian(1e9)) is None
+        assert before.try_charge(gaussian(1e9)) is None
         shares = shares_for(1.0, 1e-6)
         before = FilterState.start(shares)
-        after = charged(before, shares, osgt(12.0, 9.0))
+        after = before.try_charge(osgt(12.0, 9.0))
         assert after.mu is None
-        assert union.cancelled(after, shares, osgt(12.0, 9.0), before) == before
+        assert after.without_charge(osgt(12.0, 9.0), before) == before
 
     def test_replay(self):
         shares = shares_for(3.0, 1e-6)
-        assert union.replay(shares, self.CHARGES) == stands(shares, self.CHARGES)
-        assert union.replay(shares, []) == FilterState.start(shares)
+        assert union.add_all(shares, self.CHARGES) == stands(shares, self.CHARGES)
+        assert union.add_all(shares, []) == FilterState.start(shares)
         # Whether or not they would be allowed: a budget may have been lowered.
-        over = union.replay(shares, [*self.CHARGES, gaussian(0.5), laplace(9.0)])
-        assert not union.fits(over, shares, laplace(1e-6))
-        assert union.spent(over, shares).share == 1
+        over = union.add_all(shares, [*self.CHARGES, gaussian(0.5), laplace(9.0)])
+        assert not over.fits(laplace(1e-6))
+        assert over.share == 1
 
 
 class TestProvedAgain:
@@ -286,16 +286,16 @@ class TestProvedAgain:
 
     def test_beginnings(self):
         start = FilterState.start(self.SHARES)
-        assert union.begins(self.SHARES, start)
-        assert union.begins(self.SHARES, FilterState.from_dict({**start.to_dict(), "mu": start.mu * (1 + 1e-14)}))
-        assert not union.begins(self.SHARES, FilterState.from_dict({**start.to_dict(), "mu": start.mu * (1 + 1e-6)}))
-        assert not union.begins(self.SHARES, FilterState.from_dict({**start.to_dict(), "renyi": "-1"}))
+        assert union.begins(start)
+        assert union.begins(FilterState.from_dict({**start.to_dict(), "mu": start.mu * (1 + 1e-14)}, self.SHARES))
+        assert not union.begins(FilterState.from_dict({**start.to_dict(), "mu": start.mu * (1 + 1e-6)}, self.SHARES))
+        assert not union.begins(FilterState.from_dict({**start.to_dict(), "renyi": "-1"}, self.SHARES))
 
     @pytest.mark.parametrize("charge", [laplace(0.2, 1e-9), gaussian(20, 2), osgt(50, 40, 3), continuous(9)])
     def test_forgeries(self, charge):
         before = stands(self.SHARES, [osgt(50, 40, 2)])
-        after = charged(before, self.SHARES, charge)
-        assert union.follows(before, self.SHARES, charge, after)
+        after = before.try_charge(charge)
+        assert union.follows(before, charge, after)
         plain = after.to_dict()
         price = before.mu**2 - after.mu**2
         forged = [
@@ -311,37 +311,37 @@ class TestProvedAgain:
             {"selection": str(after.selection - Fraction(1, 10**15))},
         ]
         for values in forged:
-            assert not union.follows(before, self.SHARES, charge, FilterState.from_dict({**plain, **values})), values
+            assert not union.follows(before, charge, FilterState.from_dict({**plain, **values}, self.SHARES)), values
         # Other machines' last digits.
         for values in ({"mu": after.mu * (1 - 1e-13)}, {"renyi": str(after.renyi + Fraction(1, 10**16))}):
-            assert union.follows(before, self.SHARES, charge, FilterState.from_dict({**plain, **values}))
+            assert union.follows(before, charge, FilterState.from_dict({**plain, **values}, self.SHARES))
 
     def test_forged_cancellations(self):
         charge = osgt(50, 40, 2)
         before = FilterState.start(self.SHARES)
-        state = charged(before, self.SHARES, charge)
+        state = before.try_charge(charge)
         for known in (before, None):
-            after = union.cancelled(state, self.SHARES, charge, known)
-            assert union.follows_cancellation(state, self.SHARES, charge, known, after)
+            after = state.without_charge(charge, known)
+            assert union.follows_cancellation(state, charge, known, after)
             for values in ({"renyi": "-1/1000"}, {"mu": before.mu * 1.01}, {"unbounded": -1}, {"pure": "-1"}):
-                forged = FilterState.from_dict({**after.to_dict(), **values})
-                assert not union.follows_cancellation(state, self.SHARES, charge, known, forged)
+                forged = FilterState.from_dict({**after.to_dict(), **values}, self.SHARES)
+                assert not union.follows_cancellation(state, charge, known, forged)
 
     def test_a_charge_beyond_the_budget_does_not_follow(self):
         before = FilterState.start(self.SHARES)
         charge = gaussian(0.5)
-        assert not union.fits(before, self.SHARES, charge)
-        after = union.replay(self.SHARES, [charge])
-        assert not union.follows(before, self.SHARES, charge, after)
+        assert not before.fits(charge)
+        after = union.add_all(self.SHARES, [charge])
+        assert not union.follows(before, charge, after)
         selected = laplace(0.01, 9e-7)
-        assert not union.follows(before, self.SHARES, selected, union.replay(self.SHARES, [selected]))
+        assert not union.follows(before, selected, union.add_all(self.SHARES, [selected]))
 
     def test_a_dead_residue_stays_dead(self):
         before = stands(self.SHARES, [osgt(50, 40, 2)])
-        after = charged(before, self.SHARES, gaussian(20))
+        after = before.try_charge(gaussian(20))
         for name in ("mu", "few"):
-            dead = FilterState.from_dict({**before.to_dict(), name: None})
-            assert not union.follows(dead, self.SHARES, gaussian(20), after)
+            dead = FilterState.from_dict({**before.to_dict(), name: None}, self.SHARES)
+            assert not union.follows(dead, gaussian(20), after)
 
 
 class TestStates:
@@ -355,8 +355,9 @@ class TestStates:
         selection=st.floats(0, 0.9).map(Fraction),
     )
     def test_json_and_back(self, pure, unbounded, few, renyi, mu, selection):
-        state = FilterState(pure, unbounded, few, unbounded, renyi, mu, selection)
-        assert FilterState.from_dict(json.loads(json.dumps(state.to_dict(), allow_nan=False))) == state
+        shares = shares_for(3.0, 1e-6)
+        state = FilterState(shares, pure, unbounded, few, unbounded, renyi, mu, selection)
+        assert FilterState.from_dict(json.loads(json.dumps(state.to_dict(), allow_nan=False)), shares) == state
 
     def test_the_size_does_not_grow(self):
         shares = shares_for(3.0, 1e-6)
@@ -368,9 +369,9 @@ class TestStates:
             for cached in (
                 residue.price,
                 residue._comparison,
-                release_loss.loss_of,
-                renyi.divergence,
-                basic.release_epsilon,
+                costs.loss_of,
+                costs.renyi_divergence,
+                costs.release_epsilon,
             ):
                 cached.cache_clear()
 
@@ -378,7 +379,7 @@ class TestStates:
         charges = [osgt(50, 40, 3), laplace(0.1), gaussian(15, 2), osgt(50, 40, 3), laplace(0.1)]
         clear()
         first = stands(shares, charges)
-        union.how_many(first, shares, laplace(0.1))
+        first.how_many(laplace(0.1))
         second = stands(shares, charges)
         clear()
         assert first == second == stands(shares, charges)
@@ -397,9 +398,9 @@ class TestStates:
         noise = DiscreteOSGT(shape * scale, scale)
         larger = DiscreteOSGT.from_rates(noise.slope / factor, noise.curvature / factor**2)
         less, more = (Charge(PrivacyProfile(n, coordinates=coordinates)) for n in (noise, larger))
-        allowed = charged(state, shares, less)
+        allowed = state.try_charge(less)
         if allowed is not None:
-            with_more = charged(state, shares, more)
+            with_more = state.try_charge(more)
             assert with_more is not None
             assert (with_more.mu or 0) >= (allowed.mu or 0)
             assert with_more.renyi <= allowed.renyi
@@ -423,24 +424,23 @@ class TestStates:
         """No budget and no release ends in an error, and what is allowed is within the budget."""
         shares = shares_for(epsilon, delta)
         charge = Charge(PrivacyProfile(noise, coordinates=3))
-        state = charged(FilterState.start(shares), shares, charge)
+        state = FilterState.start(shares).try_charge(charge)
         if state is not None:
-            assert union.follows(FilterState.start(shares), shares, charge, state)
+            assert union.follows(FilterState.start(shares), charge, state)
             assert charge.delta(epsilon) <= delta
-        told = union.spent(state or FilterState.start(shares), shares)
-        assert 0 <= told.share <= 1
-        assert 0 <= told.epsilon <= epsilon
+        state = state or FilterState.start(shares)
+        assert 0 <= state.share <= 1
+        assert 0 <= state.figures()[0] <= epsilon
 
 
 def test_what_is_told():
     shares = shares_for(3.0, 1e-6)
     start = FilterState.start(shares)
-    assert union.spent(start, shares) == union.Spent(0.0, 0.0, 0.0)
+    assert (start.share, start.figures()) == (0.0, (0.0, 0.0))
     state = stands(shares, [continuous(10.0)] * 20)
-    told = union.spent(state, shares)
-    assert told.share == pytest.approx(0.2 / residue.start(3.0, shares.gaussian) ** 2, rel=1e-6)
-    assert Charge.compose([continuous(10.0)] * 20).epsilon(1e-6) < told.epsilon < 3
-    assert union.spent(stands(shares, [laplace(0.25)] * 4), shares).epsilon == pytest.approx(1, rel=1e-6)
+    assert state.share == pytest.approx(0.2 / residue.start(3.0, shares.gaussian) ** 2, rel=1e-6)
+    assert Charge.compose([continuous(10.0)] * 20).epsilon(1e-6) < state.figures()[0] < 3
+    assert stands(shares, [laplace(0.25)] * 4).figures()[0] == pytest.approx(1, rel=1e-6)
 
 
 def test_the_curve_of_the_oracle():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.privacy import NoisyPart
-from osgt.privacy.filters import release_loss, residue
+from osgt.privacy.filters import costs, residue
 
 EPSILON, DELTA = 3.0, 8e-7
 
@@ -72,7 +72,7 @@ class TestReleaseLoss:
     def test_it_dominates_and_hardly_exceeds(self, name):
         """As a distribution of the loss of its own: δ at every ε is not below that of the exact composition."""
         release = RELEASES[name]
-        loss = release_loss.loss_of(profile_parts(release), 1e-22)
+        loss = costs.loss_of(profile_parts(release), 1e-22)
         profile = PrivacyProfile.of(profile_parts(release))
         assert loss.beyond < 1e-20
         spread = math.sqrt(float(np.sum(loss.masses * loss.losses**2)))
@@ -86,7 +86,7 @@ class TestReleaseLoss:
 
     def test_masses_are_right_far_out(self):
         """Relative to themselves: 64 coordinates, at masses of 1e-25, against a sum of logarithms."""
-        loss = release_loss.loss_of((NoisyPart(DiscreteOSGT.from_rates(0.05, 0.0), 1, 64),), 1e-40)
+        loss = costs.loss_of((NoisyPart(DiscreteOSGT.from_rates(0.05, 0.0), 1, 64),), 1e-40)
         # Two-valued losses: binomial. All are ±0.05, and the sum is 0.05·(2·ups - 64).
         for ups in (60, 62, 64):
             log_tail = [
@@ -98,11 +98,11 @@ class TestReleaseLoss:
             assert exact * 0.99 < above < exact * 3.0
 
     def test_none_for_more_coordinates_than_the_rounding_allows(self):
-        assert release_loss.loss_of((NoisyPart(DiscreteOSGT(30, 40), 1, 2**53),), 1e-12) is None
+        assert costs.loss_of((NoisyPart(DiscreteOSGT(30, 40), 1, 2**53),), 1e-12) is None
 
     def test_none_for_losses_beyond_any_budget(self):
-        assert release_loss.loss_of((NoisyPart(DiscreteOSGT.gaussian(0.02), 1, 1),), 1e-22) is None
-        assert release_loss.loss_of((NoisyPart(DiscreteOSGT.from_rates(1.0, 0.0), 1, 400),), 1e-22) is None
+        assert costs.loss_of((NoisyPart(DiscreteOSGT.gaussian(0.02), 1, 1),), 1e-22) is None
+        assert costs.loss_of((NoisyPart(DiscreteOSGT.from_rates(1.0, 0.0), 1, 400),), 1e-22) is None
 
 
 class TestStart:

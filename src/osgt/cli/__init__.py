@@ -21,12 +21,12 @@ _COMMANDS = {
 }
 _LEDGER_COMMANDS = {
     "open": "ledger:open_",
-    "show": "ledger_show:show",
-    "remaining": "ledger_remaining:remaining",
-    "report": "ledger_show:report",
-    "settle": "ledger_upkeep:settle",
-    "note": "ledger_upkeep:note",
-    "void": "ledger:void",
+    "show": "ledger_upkeep:show",
+    "remaining": "plan:remaining",
+    "report": "ledger_upkeep:report",
+    "settle": "ledger:settle",
+    "note": "ledger:note",
+    "void": "ledger_upkeep:void",
     "budget": "ledger:budget",
     "table": "ledger:table",
     "verify": "ledger_upkeep:verify",
@@ -34,7 +34,7 @@ _LEDGER_COMMANDS = {
     "backup": "ledger_upkeep:backup",
     "restore": "ledger_upkeep:restore",
     "lost": "ledger_upkeep:lost",
-    "grants": "ledger:grants",
+    "grants": "ledger_upkeep:grants",
 }
 
 

@@ -1,10 +1,13 @@
-"""`osgt ledger`: budgets, and whose they are."""
+"""`osgt ledger`: budgets and whose they are, and what became of a release whose own process could not say."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osgt.cli.shared import clear_errors
+from osgt.cli.shared import Overwrite, clear_errors, command_target
+from osgt.support.files import written_together
 from osgt.support.text import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ BudgetDelta = Annotated[
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why: recorded for ever.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+EntryNumber = Annotated[int, typer.Argument(metavar="ENTRY", help="Number of the release: see `osgt ledger show`.")]
+Actor = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever (user and machine, if not given).")
+]
 
 
 def ledger_at(location: str) -> "Ledger":
@@ -27,6 +34,16 @@ def ledger_at(location: str) -> "Ledger":
     from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
 
     return Ledger(location)
+
+
+def read_json(option: str, path: Path) -> Any:
+    """The content of a file, or an error that says what is wrong with it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{option}: there is no file {str(path)!r}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise ValueError(f"{option}: {str(path)!r} is not JSON") from None
 
 
 def open_(
@@ -103,34 +120,8 @@ def budget(
     Example: osgt ledger budget budget.db flights --epsilon 4 --delta 1e-6 --reason "agreed on 3 May"
     """
     with clear_errors(), ledger_at(location) as book:
-        told = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
-        typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {told}.")
-
-
-def void(
-    location: Location,
-    dataset: DatasetName,
-    entries: Annotated[list[int], typer.Argument(metavar="ENTRY…", help="Numbers of the entries.")],
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="How it is known that nothing was released: recorded for ever.")
-    ],
-    although_settled: Annotated[
-        bool,
-        typer.Option("--although-settled", help="Also a charge whose release is said to be out, if that is not true."),
-    ] = False,
-) -> None:
-    """Declare, as the owner, that entries released nothing, and add up what stands without them.
-
-    The way out where somebody has charged a budget for nothing, or added entries that nobody can read. Never for a
-    release that is out or still under way. The entries stay, and that they are void is recorded for ever.
-
-    Example: osgt ledger void postgresql://owner@server/budgets flights 57 58 --reason "ann's program went wrong"
-    """
-    with clear_errors(), ledger_at(location) as book:
-        book.void(dataset, entries, reason=reason, although_settled=although_settled)
-        share = book.spent(dataset).share
-        numbers = ", ".join(map(str, sorted(set(entries))))
-        typer.echo(f"{dataset}: void from now on: {numbers}. {share:.0%} of the budget is used.")
+        meaning = book.change_budget(dataset, epsilon=epsilon, delta=delta, reason=reason)
+        typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}. {meaning}.")
 
 
 def table(
@@ -158,15 +149,138 @@ def table(
         typer.echo(f"{dataset}: {names}")
 
 
-def grants(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="A user (role) of the PostgreSQL server.")],
-    read: Annotated[bool, typer.Option("--read", help="Only to read: show, verify, export.")] = False,
+def settle(
+    location: Location,
+    dataset: DatasetName,
+    entry: EntryNumber,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File of the release: its name and SHA-256 are recorded. May be repeated."),
+    ] = None,
+    statement: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The statement as JSON, as `osgt release --json` printed it.")
+    ] = None,
+    statement_hash: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The hash of the statement, if it is known.")
+    ] = None,
+    kept: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Table that `osgt release` kept: it is put in place as --out, and removed here. May be repeated, with "
+            "as many --out in the same order.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    actor: Actor = None,
 ) -> None:
-    """Print the SQL that gives a user the least rights it needs in a ledger on PostgreSQL: to charge, or only to read.
+    """Record that a release is out, and where, when its own process could not. Changes no budget.
 
-    Example: osgt ledger grants ann
+    Everybody who may charge the budget may do this; who did is recorded. A release is settled once: what comes later
+    is a note.
+
+    Example: osgt ledger settle budget.db flights 7 --out release.parquet
     """
-    with clear_errors():
-        from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
+    with clear_errors(), ledger_at(location) as book:
+        files, moved = out or [], kept or []
+        if moved and len(files) != len(moved):
+            raise ValueError("each --kept needs one --out: the file that it becomes")
+        _check_entry(book, dataset, entry)
+        told = _statement(statement, moved or files)
+        digest = statement_hash if told is None else _hash(told, dataset, entry, statement_hash)
+        if moved:
+            files = _put_in_place(dict(zip(moved, files, strict=True)), location, overwrite=overwrite)
+        text = _settle(book, dataset, entry, digest, files, actor)
+        for file in moved:
+            file.unlink()
+        typer.echo(f"{dataset}: entry {entry} {text}")
 
-        typer.echo(Ledger.grants(role, charge=not read))
+
+def _settle(book: "Ledger", dataset: str, entry: int, digest: str | None, files: list[Path], actor: str | None) -> str:
+    """Record the files of a release, and say whether that was done before."""
+    from osgt.api.charge import file_hash, places  # noqa: PLC0415 - the extra "tables"
+
+    hashes, output = [file_hash(file) for file in files], places(files)
+    if book.settle(dataset, entry, statement_hash=digest, output=output or None, output_hashes=hashes, actor=actor):
+        return f"is settled{': ' * bool(files)}{output}"
+    return "was settled before, and nothing was recorded now. To say where else it went, use `osgt ledger note`"
+
+
+def note(
+    location: Location,
+    dataset: DatasetName,
+    entry: EntryNumber,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is worth knowing: recorded for ever.")],
+    actor: Actor = None,
+) -> None:
+    """Record a remark about a release for ever, with who made it: where else it went, that it was withdrawn.
+
+    Example: osgt ledger note budget.db flights 7 "sent to the press office"
+    """
+    with clear_errors(), ledger_at(location) as book:
+        book.note(dataset, entry, text, actor=actor)
+        typer.echo(f"{dataset}: noted at entry {entry}")
+
+
+def _check_entry(book: "Ledger", dataset: str, entry: int) -> None:
+    """Before a file is written: there must be such a release, and it must stand."""
+    status = {release.sequence: release.status for release in book.history(dataset)}
+    if entry not in status:
+        known = ", ".join(map(str, list(status)[-8:])) or "it has none"
+        raise ValueError(f"entry {entry} of {dataset!r} is not a release; the latest ones: {known}")
+    if status[entry] == "void":
+        raise ValueError(f"entry {entry} of {dataset!r} was declared void by the owner. If it is out, tell the owner")
+    if status[entry] == "cancelled":
+        raise ValueError(f"entry {entry} of {dataset!r} was cancelled before data were read: nothing can be out")
+
+
+def _statement(file: Path | None, tables: list[Path]) -> dict[str, Any] | None:
+    """The statement in a file of its own, or in the first Parquet file that has one."""
+    if file is not None:
+        plain = read_json("--statement", file)
+        if not isinstance(plain, dict) or "statement" not in plain:
+            raise ValueError(f"--statement: {str(file)!r} holds no statement of a release")
+        return {name: value for name, value in plain.items() if name != "table"}
+    import pyarrow.parquet as pq  # noqa: PLC0415 - the extra "tables"
+
+    for table in tables:
+        if table.suffix.lower() == ".parquet":
+            text = (pq.read_schema(table).metadata or {}).get(b"osgt")
+            if text is not None:
+                statement: dict[str, Any] = json.loads(text)
+                return statement
+    return None
+
+
+def _hash(told: dict[str, Any], dataset: str, entry: int, expected: str | None) -> str:
+    """The hash of a statement, if it is that of this entry."""
+    from osgt.api.charge import statement_hash  # noqa: PLC0415 - the extra "tables"
+
+    charged = told.get("ledger")
+    if charged != {"dataset": dataset, "reservation": str(entry)}:
+        raise ValueError(f"the statement is that of another release, and not of entry {entry} of {dataset!r}")
+    result = statement_hash(told)
+    if expected not in (None, result):
+        raise ValueError("--statement-hash is not the hash of the statement that was given")
+    return result
+
+
+def _put_in_place(moved: dict[Path, Path], ledger: str, *, overwrite: bool) -> list[Path]:
+    """Write the files that were wanted, and what belongs beside them, from those that were kept, all or none."""
+    from osgt.render.files.published import (  # noqa: PLC0415 - the extra "tables"
+        SUFFIXES,
+        read_published,
+        with_descriptions,
+    )
+
+    apart = [ledger, *map(str, moved)]
+    targets = with_descriptions(
+        {
+            str(kept): command_target("--out", out, overwrite=overwrite, suffixes=SUFFIXES["out"], apart=apart)
+            for kept, out in moved.items()
+        }
+    )
+    with written_together(targets) as places:
+        for kept in moved:
+            read_published(kept).write(str(kept), targets, places)
+    return [Path(target.path) for target in targets.values()]

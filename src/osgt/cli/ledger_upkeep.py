@@ -1,169 +1,186 @@
-"""`osgt ledger settle` and `note` record what became of a release, after its own process could not.
-
-`verify`, `export`, `backup`, `restore` and `lost`: is the ledger what was written, and copies of it.
-"""
+"""`osgt ledger` for owners and auditors: what happened, is the ledger what was written, and copies of it."""
 
 import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from osgt.cli.ledger import AsJson, DatasetName, Location, Reason, ledger_at
-from osgt.cli.shared import Overwrite, clear_errors, command_target, terminal
-from osgt.support.files import written, written_together
+from osgt.cli.ledger import AsJson, DatasetName, Location, Reason, ledger_at, read_json
+from osgt.cli.shared import PICTURES, Overwrite, check_matplotlib, clear_errors, command_target, terminal
+from osgt.support.files import written
 from osgt.support.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from osgt.ledger import Ledger
-
-EntryNumber = Annotated[int, typer.Argument(metavar="ENTRY", help="Number of the release: see `osgt ledger show`.")]
-Actor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever (user and machine, if not given).")
-]
+    from osgt.ledger import Event, Overview, ReleaseRecord
+    from osgt.support.files import Target
 
 
-def settle(
+#: Releases that a terminal shows, unless told otherwise.
+_PRINTED = 20
+
+
+def show(
     location: Location,
-    dataset: DatasetName,
-    entry: EntryNumber,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="File of the release: its name and SHA-256 are recorded. May be repeated."),
-    ] = None,
-    statement: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The statement as JSON, as `osgt release --json` printed it.")
-    ] = None,
-    statement_hash: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The hash of the statement, if it is known.")
-    ] = None,
-    kept: Annotated[
-        list[Path] | None,
+    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help="Only this data set.")] = None,
+    last: Annotated[
+        int | None,
         typer.Option(
-            metavar="FILE",
-            help="Table that `osgt release` kept: it is put in place as --out, and removed here. May be repeated, with "
-            "as many --out in the same order.",
+            metavar="NUMBER",
+            help="How many of the latest releases to show (20 if not given; all with --json or --csv).",
         ),
     ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From this day or time (UTC) on, as in 2026-05-03.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Up to and including this day or time (UTC).")
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what this person or database user did.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a picture of the spending: .png, .svg or .pdf.")
+    ] = None,
     overwrite: Overwrite = False,
-    actor: Actor = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a row for each release and event.")] = False,
 ) -> None:
-    """Record that a release is out, and where, when its own process could not. Changes no budget.
+    """Show what was published about a data set, what is left of its budget, and who did it.
 
-    Everybody who may charge the budget may do this; who did is recorded. A release is settled once: what comes later
-    is a note.
-
-    Example: osgt ledger settle budget.db flights 7 --out release.parquet
+    Example: osgt ledger show budget.db flights --since 2026-05-01 --actor ann
     """
     with clear_errors(), ledger_at(location) as book:
-        files, moved = out or [], kept or []
-        if moved and len(files) != len(moved):
-            raise ValueError("each --kept needs one --out: the file that it becomes")
-        _check_entry(book, dataset, entry)
-        told = _statement(statement, moved or files)
-        digest = statement_hash if told is None else _hash(told, dataset, entry, statement_hash)
-        if moved:
-            files = _put_in_place(dict(zip(moved, files, strict=True)), location, overwrite=overwrite)
-        text = _settle(book, dataset, entry, digest, files, actor)
-        for file in moved:
-            file.unlink()
-        typer.echo(f"{dataset}: entry {entry} {text}")
+        from osgt.render import ledger as views  # noqa: PLC0415 - SQLAlchemy is an extra
+
+        if as_json and as_csv:
+            raise ValueError("give one of --json and --csv")
+        chosen = Choice.of(since, until, actor, last)
+        target = None if plot is None else _picture_target(plot, location, overwrite=overwrite)
+        overviews = [book.overview(name) for name in ([dataset] if dataset is not None else book.datasets())]
+        if target is not None and plot is not None:
+            with written(target) as place:
+                _draw_spending(place, plot.suffix, overviews)
+        parts = [chosen.of_overview(one, None if as_json or as_csv else _PRINTED) for one in overviews]
+        if as_json:
+            typer.echo(views.as_json(parts))
+        elif as_csv:
+            typer.echo(views.as_csv(parts), nl=False)
+        else:
+            for view in views.terminal_lists(overviews, parts):
+                terminal().print(view, soft_wrap=isinstance(view, str))
+            if plot is not None:
+                typer.echo(f"Picture: {plot}")
 
 
-def _settle(book: "Ledger", dataset: str, entry: int, digest: str | None, files: list[Path], actor: str | None) -> str:
-    """Record the files of a release, and say whether that was done before."""
-    from osgt.api.charge import file_hash, places  # noqa: PLC0415 - the extra "tables"
-
-    hashes, output = [file_hash(file) for file in files], places(files)
-    if book.settle(dataset, entry, statement_hash=digest, output=output or None, output_hashes=hashes, actor=actor):
-        return f"is settled{': ' * bool(files)}{output}"
-    return "was settled before, and nothing was recorded now. To say where else it went, use `osgt ledger note`"
+def _picture_target(plot: Path, location: str, *, overwrite: bool) -> "Target":
+    """The checked place of the picture, before anything is read."""
+    target = command_target("--plot", plot, overwrite=overwrite, suffixes=PICTURES, apart=[location])
+    target.checked()
+    check_matplotlib()
+    return target
 
 
-def note(
+def _draw_spending(path: Path, suffix: str, overviews: "Sequence[Overview]") -> None:
+    """Write the share of each budget that is used over time, as .png, .svg or .pdf."""
+    from osgt.render.pictures import new_figure  # noqa: PLC0415 - matplotlib is an extra
+
+    rows = max(len(overviews), 1)
+    figure = new_figure(9, 0.6 + 2.4 * rows)
+    panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    for axes, overview in zip(panels, overviews, strict=False):
+        overview.plot(axes)
+    figure.savefig(path, format=suffix[1:].lower(), dpi=160)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The choice of the releases and events that are shown."""
+
+    since: datetime | None
+    until: datetime | None  # not included
+    actor: str | None
+    last: int | None  # of the releases
+
+    @classmethod
+    def of(cls, since: str | None, until: str | None, actor: str | None, last: int | None) -> "Choice":
+        """The choice that the options describe."""
+        if last is not None and last < 0:
+            raise ValueError(f"--last must be at least 0, got {last}")
+        start, end = _span("--since", since)[0], _span("--until", until)[1]
+        if start is not None and end is not None and start >= end:
+            raise ValueError(f"--since must not be after --until, got {since!r} and {until!r}")
+        return cls(start, end, actor, last)
+
+    def of_overview(self, overview: "Overview", usual: int | None = None) -> "Overview":
+        """The overview with what is chosen, and of its releases the last ones: `usual` many unless told otherwise."""
+        releases = [release for release in overview.releases if self._has(release)]
+        last = usual if self.last is None else self.last
+        if last is not None:
+            releases = releases[max(len(releases) - last, 0) :]
+        return replace(overview, releases=releases, events=[event for event in overview.events if self._has(event)])
+
+    def _has(self, record: "ReleaseRecord | Event") -> bool:
+        from osgt.ledger.history import moment  # noqa: PLC0415 - SQLAlchemy is an extra
+
+        time = moment(record.time)
+        if time is not None:  # what has no readable time is never hidden
+            if self.since is not None and time < self.since:
+                return False
+            if self.until is not None and time >= self.until:
+                return False
+        names = (str(record.actor), str(record.actor).partition("@")[0], record.session_user)
+        return self.actor is None or self.actor in names
+
+
+def _span(option: str, text: str | None) -> tuple[datetime | None, datetime | None]:
+    """The moments at which a day begins and ends; a time is as long as the ledger's clocks are precise."""
+    if text is None:
+        return None, None
+    try:
+        begin = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{option} must be a day or a time as in 2026-05-03 or 2026-05-03T14:30, got {text!r}"
+        ) from None
+    begin = begin if begin.tzinfo is not None else begin.replace(tzinfo=UTC)
+    is_day = len(text) <= len("2026-05-03")
+    try:
+        return begin, begin + (timedelta(days=1) if is_day else timedelta(milliseconds=1))
+    except OverflowError:
+        return begin, None
+
+
+def report(
     location: Location,
-    dataset: DatasetName,
-    entry: EntryNumber,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is worth knowing: recorded for ever.")],
-    actor: Actor = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .html.")],
+    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help="Only this data set.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Record a remark about a release for ever, with who made it: where else it went, that it was withdrawn.
+    """Write one page for an auditor: budgets, spending over time, all releases and events, and a check of the ledger.
 
-    Example: osgt ledger note budget.db flights 7 "sent to the press office"
+    Exit code 1 if the check finds that the ledger was tampered with or is damaged: the page says so.
+
+    Example: osgt ledger report budget.db flights --out report.html
     """
     with clear_errors(), ledger_at(location) as book:
-        book.note(dataset, entry, text, actor=actor)
-        typer.echo(f"{dataset}: noted at entry {entry}")
+        from osgt.render.ledger import page  # noqa: PLC0415 - SQLAlchemy is an extra
 
-
-def _check_entry(book: "Ledger", dataset: str, entry: int) -> None:
-    """Before a file is written: there must be such a release, and it must stand."""
-    found = {release.sequence: release.status for release in book.history(dataset)}
-    if entry not in found:
-        known = ", ".join(map(str, list(found)[-8:])) or "it has none"
-        raise ValueError(f"entry {entry} of {dataset!r} is not a release; the latest ones: {known}")
-    if found[entry] == "void":
-        raise ValueError(f"entry {entry} of {dataset!r} was declared void by the owner. If it is out, tell the owner")
-    if found[entry] == "cancelled":
-        raise ValueError(f"entry {entry} of {dataset!r} was cancelled before data were read: nothing can be out")
-
-
-def _statement(file: Path | None, tables: list[Path]) -> dict[str, Any] | None:
-    """The statement in a file of its own, or in the first Parquet file that has one."""
-    if file is not None:
-        try:
-            plain = json.loads(file.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-            raise ValueError(f"--statement: {str(file)!r} is not JSON") from None
-        if not isinstance(plain, dict) or "statement" not in plain:
-            raise ValueError(f"--statement: {str(file)!r} holds no statement of a release")
-        return {name: value for name, value in plain.items() if name != "table"}
-    import pyarrow.parquet as pq  # noqa: PLC0415 - the extra "tables"
-
-    for table in tables:
-        if table.suffix.lower() == ".parquet":
-            text = (pq.read_schema(table).metadata or {}).get(b"osgt")
-            if text is not None:
-                found: dict[str, Any] = json.loads(text)
-                return found
-    return None
-
-
-def _hash(told: dict[str, Any], dataset: str, entry: int, expected: str | None) -> str:
-    """The hash of a statement, if it is that of this entry."""
-    from osgt.api.charge import statement_hash  # noqa: PLC0415 - the extra "tables"
-
-    charged = told.get("ledger")
-    if charged != {"dataset": dataset, "reservation": str(entry)}:
-        raise ValueError(f"the statement is that of another release, and not of entry {entry} of {dataset!r}")
-    found = statement_hash(told)
-    if expected not in (None, found):
-        raise ValueError("--statement-hash is not the hash of the statement that was given")
-    return found
-
-
-def _put_in_place(moved: dict[Path, Path], ledger: str, *, overwrite: bool) -> list[Path]:
-    """Write the files that were wanted, and what belongs beside them, from those that were kept, all or none."""
-    from osgt.render.files.published import (  # noqa: PLC0415 - the extra "tables"
-        SUFFIXES,
-        read_published,
-        with_descriptions,
-    )
-
-    apart = [ledger, *map(str, moved)]
-    targets = with_descriptions(
-        {
-            str(kept): command_target("--out", out, overwrite=overwrite, suffixes=SUFFIXES["out"], apart=apart)
-            for kept, out in moved.items()
-        }
-    )
-    with written_together(targets) as places:
-        for kept in moved:
-            read_published(kept).write(str(kept), targets, places)
-    return [Path(target.path) for target in targets.values()]
+        target = command_target("--out", out, overwrite=overwrite, suffixes=(".html",), apart=[location])
+        target.checked()
+        overviews = [book.overview(name) for name in ([dataset] if dataset is not None else book.datasets())]
+        checked = book.verify()
+        with written(target) as place:
+            place.write_text(page(book.name, overviews, checked, datetime.now(UTC)), encoding="utf-8")
+        typer.echo(f"Report: {out}")
+        if not checked.ok:
+            typer.echo("The check found problems, which the report lists: see `osgt ledger verify`.", err=True)
+            raise typer.Exit(1)
 
 
 def verify(
@@ -183,39 +200,36 @@ def verify(
 
     Example: osgt ledger verify budget.db --heads yesterday.json
     """
-    from osgt.ledger import DamagedLedgerError  # noqa: PLC0415 - SQLAlchemy is an extra
-
     with clear_errors(), ledger_at(location) as book:
-        known = None if heads is None else read_heads(heads)
+        from osgt.facts.ledger_wording import checks  # noqa: PLC0415 - SQLAlchemy is an extra
+        from osgt.ledger import DamagedLedgerError  # noqa: PLC0415 - SQLAlchemy is an extra
+
+        known = None if heads is None else _read_heads(heads)
         try:
-            found = book.verify(known)
+            checked = book.verify(known)
         except DamagedLedgerError as error:
             _print_problems([str(error)])
             raise typer.Exit(1) from None
         if as_json:
-            typer.echo(json.dumps(found.to_dict(), indent=2))
-        elif found.ok:
-            sets = "data set" if len(found.heads) == 1 else "data sets"
-            typer.echo(f"All is well: {found.entries:,} entries of {len(found.heads):,} {sets}.")
+            typer.echo(json.dumps(checked.to_dict(), indent=2))
+        elif checked.ok:
+            typer.echo(f"All is well: {checks(checked)}.")
         else:
-            _print_problems(found.problems)
-            if found.mending:
+            _print_problems(checked.problems)
+            if checked.mending:
                 typer.echo("To put the triggers back, the owner of the database runs these lines in it:", err=True)
-                typer.echo(found.mending, nl=False)
-    if not found.ok:
-        raise typer.Exit(1)
+                typer.echo(checked.mending, nl=False)
+        if not checked.ok:
+            raise typer.Exit(1)
 
 
-def read_heads(path: Path) -> Any:
+def _read_heads(path: Path) -> Any:
     """The heads in a file, or an error that says what is wrong with it."""
     from osgt.ledger.verification import parse_heads  # noqa: PLC0415 - SQLAlchemy is an extra
 
+    plain = read_json("--heads", path)
     try:
-        return parse_heads(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"--heads: there is no file {str(path)!r}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        raise ValueError(f"--heads: {str(path)!r} is not JSON") from None
+        return parse_heads(plain)
     except ValueError as error:
         raise ValueError(f"--heads: {str(path)!r}: {error}") from None
 
@@ -255,11 +269,11 @@ def backup(
     Example: osgt ledger backup budget.db budget-today.db
     """
     with clear_errors(), ledger_at(location) as book:
-        found = book.backup(out)
-        typer.echo(f"{out}: {found.entries:,} entries")
-        _print_problems(found.problems)
-    if not found.ok:
-        raise typer.Exit(1)
+        checked = book.backup(out)
+        typer.echo(f"{out}: {checked.entries:,} entries")
+        _print_problems(checked.problems)
+        if not checked.ok:
+            raise typer.Exit(1)
 
 
 def restore(
@@ -283,7 +297,7 @@ def restore(
     Example: osgt ledger restore budget.db budget-today.db --heads latest.json --reason "the disk failed"
     """
     with clear_errors(), ledger_at(location) as book:
-        known = None if heads is None else read_heads(heads)
+        known = None if heads is None else _read_heads(heads)
         restored = book.restore(source, heads=known, charges_unknown=charges_unknown, reason=reason)
         typer.echo(f"{book.name}: restored from {source}")
         for remark in restored.remarks:
@@ -302,3 +316,43 @@ def lost(location: Location, dataset: DatasetName, reason: Reason) -> None:
     with clear_errors(), ledger_at(location) as book:
         book.record_loss(dataset, reason=reason)
         typer.echo(f"{one_line(dataset)}: charges were lost, so its budget counts as spent")
+
+
+def void(
+    location: Location,
+    dataset: DatasetName,
+    entries: Annotated[list[int], typer.Argument(metavar="ENTRY…", help="Numbers of the entries.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="How it is known that nothing was released: recorded for ever.")
+    ],
+    although_settled: Annotated[
+        bool,
+        typer.Option("--although-settled", help="Also a charge whose release is said to be out, if that is not true."),
+    ] = False,
+) -> None:
+    """Declare, as the owner, that entries released nothing, and add up what stands without them.
+
+    The way out where somebody has charged a budget for nothing, or added entries that nobody can read. Never for a
+    release that is out or still under way. The entries stay, and that they are void is recorded for ever.
+
+    Example: osgt ledger void postgresql://owner@server/budgets flights 57 58 --reason "ann's program went wrong"
+    """
+    with clear_errors(), ledger_at(location) as book:
+        book.void(dataset, entries, reason=reason, although_settled=although_settled)
+        share = book.spent(dataset).share
+        numbers = ", ".join(map(str, sorted(set(entries))))
+        typer.echo(f"{dataset}: void from now on: {numbers}. {share:.0%} of the budget is used.")
+
+
+def grants(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="A user (role) of the PostgreSQL server.")],
+    read: Annotated[bool, typer.Option("--read", help="Only to read: show, verify, export.")] = False,
+) -> None:
+    """Print the SQL that gives a user the least rights it needs in a ledger on PostgreSQL: to charge, or only to read.
+
+    Example: osgt ledger grants ann
+    """
+    with clear_errors():
+        from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
+
+        typer.echo(Ledger.grants(role, charge=not read))

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from osgt.facts import wording
-from osgt.ledger.replay import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
+from osgt.ledger.history import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
 from osgt.ledger.verification import Verification
 from osgt.support.numbers import counted, rounded_up
 from osgt.support.text import one_line, shortened
@@ -14,37 +15,64 @@ from osgt.support.text import one_line, shortened
 _LONGEST = 120
 
 
-def who(record: ReleaseRecord | Event) -> str:
+@dataclass(frozen=True)
+class RecordLine:
+    """A release or an event as a list shows it: its number, its time to the second, what it was, and who did it.
+
+    `about` is the unit and the table of a release; `more` are its output and notes, or the reason of an event.
+    """
+
+    entry: int
+    time: str
+    what: str
+    who: str
+    more: tuple[str, ...] = ()
+    about: str = ""
+    epsilon: str = ""
+    delta: str = ""
+    left: str = ""
+    status: str = ""
+
+
+def release_line(release: ReleaseRecord) -> RecordLine:
+    """The line of a release: its title, or its query; and what was left of the budget after it."""
+    output = f"→ {one_line(release.output)}" if release.output else ""
+    if not release.output and release.status == "reserved":
+        output = "no output is known: it may be out"
+    unit = "" if release.unit is None else f"unit {one_line(release.unit)}"
+    table = "" if release.table is None else f"table {one_line(release.table)}"
+    return RecordLine(
+        entry=release.sequence,
+        time=_seconds(release.time),
+        what=one_line(release.title) if release.title else shortened(release.query, _LONGEST),
+        who=_who(release),
+        more=tuple(filter(None, (output, *(f"note: {one_line(note)}" for note in release.notes)))),
+        about=", ".join(filter(None, (unit, table))),
+        epsilon=_figure(release.epsilon),
+        delta=_figure(release.delta),
+        left=left(release.share_after),
+        status=one_line(release.status),
+    )
+
+
+def event_line(event: Event) -> RecordLine:
+    """The line of an event, with the reason that was given for it."""
+    reason = (f"reason: {one_line(event.reason)}",) if event.reason else ()
+    return RecordLine(event.sequence, _seconds(event.time), one_line(event.text), _who(event), reason)
+
+
+def _who(record: ReleaseRecord | Event) -> str:
     """Name the actor that is told, and the user of the database or the operating system where that is another."""
     actor, user = one_line(record.actor), one_line(record.session_user)
     return actor if actor == user or actor.startswith(f"{user}@") else f"{actor} (signed in as {user})"
 
 
-def what(release: ReleaseRecord) -> str:
-    """The title of a release, or its query."""
-    return one_line(release.title) if release.title else shortened(release.query, _LONGEST)
-
-
-def about(release: ReleaseRecord) -> str:
-    """The privacy unit and the table of a release, as far as they are known."""
-    unit = "" if release.unit is None else f"unit {one_line(release.unit)}"
-    table = "" if release.table is None else f"table {one_line(release.table)}"
-    return ", ".join(filter(None, (unit, table)))
-
-
-def outcome(release: ReleaseRecord) -> str:
-    """Say where the output of a release went; that it may be out where nobody has told the ledger."""
-    if release.output:
-        return f"→ {one_line(release.output)}"
-    return "no output is known: it may be out" if release.status == "reserved" else ""
-
-
-def when(record: ReleaseRecord | Event) -> str:
+def _seconds(time: object) -> str:
     """The date and the time, to the second."""
-    return one_line(record.time)[:19].replace("T", " ")
+    return one_line(time)[:19].replace("T", " ")
 
 
-def figure(value: object) -> str:
+def _figure(value: object) -> str:
     """A number that was told with a release, if it was."""
     return f"{value:.4g}" if isinstance(value, int | float) else "–"
 
@@ -65,11 +93,11 @@ def _percent(share: float) -> float:
 
 def times(releases: Iterable[ReleaseRecord]) -> list[datetime]:
     """List the times of the charges. Clocks may be wrong: the order of the chain is the one that counts."""
-    found: list[datetime] = []
+    moments: list[datetime] = []
     for release in releases:
-        latest = found[-1] if found else datetime(1970, 1, 1, tzinfo=UTC)
-        found.append(max(moment(release.time) or latest, latest))
-    return found
+        latest = moments[-1] if moments else datetime(1970, 1, 1, tzinfo=UTC)
+        moments.append(max(moment(release.time) or latest, latest))
+    return moments
 
 
 def budget(spending: Spending) -> str:

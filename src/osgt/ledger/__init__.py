@@ -7,11 +7,11 @@ from osgt.support.errors import missing
 if find_spec("sqlalchemy") is None:
     raise missing("the ledger", "SQLAlchemy", "tables")
 
+from osgt.ledger.copies import Restored
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
+from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending
 from osgt.ledger.ledger import Ledger
-from osgt.ledger.replay import Event, Overview, ReleaseRecord, Spending
 from osgt.ledger.reservation import Reservation
-from osgt.ledger.store.copies import Restored
 from osgt.ledger.verification import Verification
 
 __all__ = [

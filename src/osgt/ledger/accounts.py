@@ -3,22 +3,19 @@
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable
 from contextlib import suppress
 
 import sqlalchemy as sa
 
-from osgt.ledger.account import Account, OlderNeededError
+from osgt.ledger.account import Account, OlderNeededError, State, replay
 from osgt.ledger.errors import DamagedLedgerError, LedgerError, LostAnswerError
 from osgt.ledger.store import chain, checkpoint
-from osgt.ledger.store.chain import Entry, Fault, Head, damaged, many_records
-from osgt.ledger.store.checkpoint import Seen
+from osgt.ledger.store.chain import Entry, Fault, Fetched, Head, faults_of
 from osgt.ledger.store.database import Database
-from osgt.privacy.filters.planned import Planned
-from osgt.privacy.filters.union import FilterState
 
 #: An entry that was appended, and the state that it leaves where this process computed it; None: nothing to append.
-Appended = tuple[Entry, FilterState | Planned | None]
+Appended = tuple[Entry, State | None]
 Decide = Callable[[sa.Connection, Head, Account], Appended | None]
 
 #: Seconds before each look at what stands after a lost answer: a server that starts again needs some.
@@ -26,37 +23,6 @@ PAUSES = (0.0, 0.5, 1.5, 4.0)
 
 #: Times that something is written before we give up, if it is known each time that it does not stand.
 _WRITES = 2
-
-
-@many_records()
-def follow(
-    account: Account | None,
-    found: Sequence[Entry],
-    first_link: str,
-    head: Head,
-    *,
-    strict: bool = False,
-    voided: Set[int] = frozenset(),
-) -> Account:
-    """Check that entries follow each other from an account, or from the first one, to the head.
-
-    `voided`: entries that count as void, besides those that are declared so among the entries.
-    """
-    sequence, hash_ = (0, first_link) if account is None else (account.sequence, account.hash)
-    is_new = account is None or not account.charges
-    voided = voided | chain.find_voided(found)
-    for entry in chain.follow_links(found, sequence, hash_, head, voided):
-        if account is None:
-            account = Account.begin(entry, strict=strict)
-        elif entry.sequence in voided:
-            account.pass_over(entry)
-        else:
-            account.apply(entry)
-    assert account is not None
-    account.check_plan()
-    if is_new and not strict:
-        account.prove_some()
-    return account
 
 
 class Accounts:
@@ -92,7 +58,7 @@ class Accounts:
         """The account at the head, inside a transaction."""
         return self._check(lambda whole: self._fetch(connection, head, whole=whole), needs)
 
-    def fetch(self, name: str) -> chain.Fetched:
+    def fetch(self, name: str) -> Fetched:
         """Fetch all entries of a data set, unchecked."""
         return self.database.read(lambda c: chain.fetch(c, self.head(c, name)))
 
@@ -186,49 +152,42 @@ class Accounts:
             "Ledger.open or `osgt ledger open`"
         )
 
-    def _fetch(self, connection: sa.Connection, head: Head, *, whole: bool) -> tuple[Account | None, chain.Fetched]:
-        """An account to go on from, if there is one, and the entries after it; `whole`: all of them."""
+    def _fetch(self, connection: sa.Connection, head: Head, *, whole: bool) -> tuple[Account | None, Fetched]:
+        """Fetch the entries after an account to go on from, if there is one; `whole`: all entries."""
         name, known = head.name, self._known.get(head.name)
         if name not in self._places:
             self._places[name] = chain.ledger_name(connection), head.number
         if whole:
             # Entries that this process has seen cannot disappear.
             if known is not None and not chain.is_there(connection, head, known.sequence, known.hash):
-                raise damaged(name, f"entry {known.sequence} is gone, or was replaced")
+                with faults_of(name):
+                    raise Fault(f"entry {known.sequence} is gone, or was replaced")
             return None, chain.fetch(connection, head)
         if known is None:
-            found = checkpoint.load(*self._places[name])
-            if (
-                found is not None
-                and found.name == name
-                and chain.is_there(connection, head, found.sequence, found.hash)
-            ):
-                known = Account(found, is_whole=False)
+            start = checkpoint.load(*self._places[name])
+            if start and start.name == name and chain.is_there(connection, head, start.sequence, start.hash):
+                known = Account(start, is_whole=False)
         return known, chain.fetch(connection, head, 0 if known is None else known.sequence)
 
-    def _check(
-        self, fetch: Callable[[bool], tuple[Account | None, chain.Fetched]], needs: int | None = None
-    ) -> Account:
+    def _check(self, fetch: Callable[[bool], tuple[Account | None, Fetched]], needs: int | None = None) -> Account:
         """Check the entries that `fetch` finds: from the first entry on if that is needed."""
         with suppress(OlderNeededError):
             start, fetched = fetch(False)
             try:
-                account = self._follow(start, fetched)
+                account = self._replay(start, fetched)
             except DamagedLedgerError:
                 if start is None or start.is_whole:
                     raise
                 # What is wrong may be the checkpoint: the ledger is judged from its own entries alone.
-                return self._follow(*fetch(True))
+                return self._replay(*fetch(True))
             if needs is None or needs > account.begins_at:
                 return account
-        return self._follow(*fetch(True))
+        return self._replay(*fetch(True))
 
-    def _follow(self, account: Account | None, fetched: chain.Fetched) -> Account:
+    def _replay(self, account: Account | None, fetched: Fetched) -> Account:
         # If that fails what is known stays: entries which this process has seen cannot disappear.
-        try:
-            account = follow(account, fetched.entries, fetched.first_link, fetched.head)
-        except Fault as fault:
-            raise damaged(fetched.head.name, str(fault)) from None
+        with faults_of(fetched.head.name):
+            account = replay(fetched, account)
         self._known[fetched.head.name] = account
         return account
 
@@ -243,13 +202,14 @@ class Accounts:
 
     def _see(self, account: Account) -> None:
         """Remember the end of a chain, which is committed."""
-        checkpoint.see(*self._places[account.name], Seen(account.name, account.sequence, account.hash))
+        ledger, number = self._places[account.name]
+        checkpoint.see(ledger, Head(number, account.name, account.sequence, account.hash))
 
-    def _last_seen(self, name: str) -> Seen | None:
+    def _last_seen(self, name: str) -> Head | None:
         """The last entry that this user has seen. Ask before a transaction begins: what it says then is in its view."""
         return checkpoint.last_seen(*self._places[name])
 
-    def _check_complete(self, connection: sa.Connection, head: Head, account: Account, seen: Seen | None) -> None:
+    def _check_complete(self, connection: sa.Connection, head: Head, account: Account, seen: Head | None) -> None:
         """Raise DamagedLedgerError if an entry is gone that this user has seen, unless the budget counts as spent."""
         if seen is None or account.lost is not None or (seen.sequence, seen.hash) == (head.sequence, head.hash):
             return
@@ -257,7 +217,7 @@ class Accounts:
             raise _rolled_back(self.database, head, seen)
 
 
-def _rolled_back(database: Database, head: Head, seen: Seen) -> DamagedLedgerError:
+def _rolled_back(database: Database, head: Head, seen: Head) -> DamagedLedgerError:
     """The error for a ledger that was put back to an earlier state."""
     here = (
         f"it ends at entry {head.sequence}" if head.sequence < seen.sequence else "it has another entry in that place"

@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from osgt.ledger.account import Account
-from osgt.ledger.accounts import Accounts, Appended, follow
+from osgt.ledger.account import Account, replay
+from osgt.ledger.accounts import Accounts, Appended
 from osgt.ledger.errors import LedgerError, NoLedgerError
 from osgt.ledger.store import chain
-from osgt.ledger.store.chain import Entry, Fault, Head, damaged
+from osgt.ledger.store.chain import Head, faults_of
 from osgt.ledger.store.schema import OWNERS_KINDS, datasets
 from osgt.ledger.subject import Owners, Table, skeleton
 from osgt.privacy.filters.budget import Budget, new_budget
@@ -108,8 +108,6 @@ def change_budget(
     accounts: Accounts, name: str, *, epsilon: float, delta: float, reason: str, actor: str | None
 ) -> str:
     """Set another budget and add up anew what stands; what that means for the promise."""
-    if not reason.strip():
-        raise ArgumentError("reason must say why the budget is changed: it is recorded for ever", argument="reason")
 
     def changed(account: Account) -> tuple[Budget, FilterState | None]:
         old = account.budget
@@ -139,10 +137,6 @@ def void(
     accounts: Accounts, name: str, numbers: Sequence[int], *, reason: str, although_settled: bool, actor: str | None
 ) -> None:
     """Declare that entries released nothing, and add up anew what stands without them."""
-    if not reason.strip():
-        raise ArgumentError(
-            "reason must say how it is known that nothing was released: it is recorded for ever", argument="reason"
-        )
     if not numbers or any(type(number) is not int for number in numbers):
         raise ValueError(f"entries must be the numbers of entries, got {numbers!r}; `osgt ledger show` lists them")
     named = frozenset(numbers)
@@ -150,9 +144,7 @@ def void(
         with accounts.lock:
             fetched = accounts.fetch(name)
             _check_can_be_void(fetched, named)
-            last = fetched.entries[-1]
-            # An entry that was added without the head ends the chain, too.
-            end = Head(fetched.head.number, name, last.sequence, last.hash)
+            end = chain.end_of(fetched.head, fetched.entries)
             left_out = [entry for entry in fetched.entries if entry.sequence > fetched.head.sequence]
             values = _without(fetched, end, named, although_settled=although_settled)
             values["reason"] = reason
@@ -190,10 +182,8 @@ def _check_can_be_void(fetched: chain.Fetched, numbers: Set[int]) -> None:
 
 def _without(fetched: chain.Fetched, end: Head, numbers: Set[int], *, although_settled: bool) -> dict[str, Any]:
     """Make the content of the entry that declares others void."""
-    try:
-        account = follow(None, fetched.entries, fetched.first_link, end, voided=numbers)
-    except Fault as fault:
-        raise damaged(end.name, str(fault)) from None
+    with faults_of(end.name):
+        account = replay(replace(fetched, head=end), voided=numbers)
     settled = sorted(number for number in numbers if account.ends.get(number) == "settle")
     if settled and not although_settled:
         raise ValueError(
@@ -217,7 +207,7 @@ def change_tables(
     if not add and not changed:
         raise ValueError("add or changed must name a table")
 
-    def work(connection: sa.Connection, head: Head, account: Account) -> tuple[Entry, None]:
+    def work(connection: sa.Connection, head: Head, account: Account) -> Appended:
         known = {table.name: table for table in account.owners.tables}
         missing = changed - set(known)
         if missing:
@@ -236,10 +226,8 @@ def change_tables(
 
 def record_loss(accounts: Accounts, name: str, *, reason: str, actor: str | None) -> None:
     """Record that charges were lost: the budget counts as spent from then on."""
-    if not reason.strip():
-        raise ArgumentError("reason must say why charges were lost: it is recorded for ever", argument="reason")
 
-    def work(connection: sa.Connection, head: Head, account: Account) -> tuple[Entry, None]:
+    def work(connection: sa.Connection, head: Head, account: Account) -> Appended:
         values = {"charges_unknown": True, "from_backup": False, "reason": reason}
         return chain.append(connection, head, "restore", values, actor=actor), None
 

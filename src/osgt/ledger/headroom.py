@@ -14,19 +14,18 @@ from typing import Any, Protocol
 from osgt.calibration import Part, calibrate_parts
 from osgt.calibration.joint import profile_of
 from osgt.calibration.search import calibrate_roughly
-from osgt.ledger.account import Account
+from osgt.ledger.account import Account, State
 from osgt.noise import OSGT, Distribution
 from osgt.noise import scaled as larger
 from osgt.noise.arguments import real_number
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
 from osgt.privacy.charge import CHOICE_SHARE
 from osgt.privacy.estimate import epsilon_roughly
-from osgt.privacy.filters import union
 from osgt.privacy.filters.budget import Budget
 from osgt.privacy.filters.planned import Planned
-from osgt.privacy.filters.union import FilterState
 from osgt.privacy.profile import float_above
 from osgt.support.errors import ArgumentError
+from osgt.support.numbers import counted
 from osgt.support.search import least_that_fits
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
@@ -38,7 +37,7 @@ class Headroom:
     """A budget and what stands against it at one moment: all that decides what still fits."""
 
     budget: Budget
-    state: FilterState | Planned
+    state: State
     releases: int
     lost: str | None
     last: Charge | None  # the latest charge that stands
@@ -46,36 +45,19 @@ class Headroom:
     @classmethod
     def of(cls, account: Account) -> "Headroom":
         """Take the headroom of an account as it is now."""
-        state = account.planned if account.state is None else account.state
-        return cls(account.budget, state, account.releases, account.lost, account.last)
+        return cls(account.budget, account.current, account.releases, account.lost, account.last)
 
     def fits(self, charge: Charge) -> bool:
         """Whether one more charge would be allowed."""
-        if self.lost is not None:
-            return False
-        if isinstance(self.state, Planned):
-            return self.state.charged(charge, quick=True) is not None
-        assert self.budget.shares is not None
-        return union.fits(self.state, self.budget.shares, charge)
+        return self.lost is None and self.state.fits(charge)
 
-    @property
-    def selection(self) -> Fraction:
-        """Σ selection δ."""
-        return self.state.selection
-
-    @property
-    def quota(self) -> float:
-        """The most that Σ selection δ may come to."""
-        return self.budget.delta if self.budget.shares is None else self.budget.shares.selection
+    def how_many(self, charge: Charge, most: int) -> int:
+        """Count how many more releases with this charge fit, one after the other; up to `most`."""
+        return self.state.how_many(charge, most) if self.lost is None else 0
 
     def share(self) -> float:
         """The share of the budget that is used."""
-        if self.lost is not None:
-            return 1.0
-        if isinstance(self.state, Planned):
-            return min(self.state.figures()[0] / self.budget.epsilon, 1.0)
-        assert self.budget.shares is not None
-        return union.spent(self.state, self.budget.shares).share
+        return self.state.share if self.lost is None else 1.0
 
     def figures(self) -> tuple[float, float]:
         """Compute the proved spending: upper bounds on ε at the declared δ and on δ at the declared ε.
@@ -85,46 +67,7 @@ class Headroom:
         """
         if self.lost is not None:
             return self.budget.epsilon, self.budget.delta
-        if isinstance(self.state, Planned):
-            return self.state.figures()
-        if self.releases == 0:
-            return 0.0, 0.0
-        assert self.budget.shares is not None
-        delta = self.budget.delta if union.alive(self.state, self.budget.shares) else 1.0
-        return union.spent(self.state, self.budget.shares).epsilon, delta
-
-
-def how_many(headroom: Headroom, charge: Charge, most: int) -> int:
-    """Count how many more releases with this charge fit, one after the other; up to `most`."""
-    if headroom.lost is not None:
-        return 0
-    if not isinstance(headroom.state, Planned):
-        assert headroom.budget.shares is not None
-        return union.how_many(headroom.state, headroom.budget.shares, charge, most)
-    # In a plan, many equal releases are one with as many times the coordinates. The quick bound comes close.
-    count = _count_quickly(headroom, charge, most)
-    while count < most and headroom.state.charged(_times(charge, count + 1)) is not None:
-        count += 1
-    return count
-
-
-def _count_quickly(headroom: Headroom, charge: Charge, most: int) -> int:
-    """Find a lower bound on the number of releases with this charge that fit into a plan."""
-    low, high = 0, 1
-    while high <= most and headroom.fits(_times(charge, high)):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if headroom.fits(_times(charge, middle)) else (low, middle)
-    return low
-
-
-def _times(charge: Charge, n: int) -> Charge:
-    parts = (NoisyPart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
-    # Rounded up, as the sum of their exact values is compared with the budget.
-    selection = min(math.nextafter(n * charge.selection_delta, 1.0), 1.0 - 2.0**-53) if charge.selection_delta else 0.0
-    return Charge(PrivacyProfile.of(parts), selection)
+        return self.state.figures() if self.releases else (0.0, 0.0)
 
 
 def least_log_factor(headroom: Headroom, charge: Charge, *, accuracy: float, step: float = 0.5) -> float | None:
@@ -143,9 +86,6 @@ def scale_noise(charge: Charge, factor: float) -> Charge:
     return Charge(PrivacyProfile.of(parts), charge.selection_delta)
 
 
-_UP, _DOWN = (Context(prec=3, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
-
-
 def noise_factor(headroom: Headroom, charge: Charge) -> float | None:
     """Find the factor by which the noise of a refused release must grow for it to fit; None if that does not help."""
     log_factor = least_log_factor(headroom, charge, accuracy=0.02)
@@ -160,49 +100,41 @@ def refusal(name: str, headroom: Headroom, charge: Charge, factor: float | None)
     """Explain why a release was refused, what is left and what would fit."""
     budget = headroom.budget
     text = f"Refused, nothing was charged. Budget of {name!r}: ε = {budget.epsilon:g} at δ = {budget.delta:g}; spent: "
-    plural = "release" if headroom.releases == 1 else "releases"
     if headroom.lost is not None:
         return text + (
             f"all of it, since charges were lost when the ledger was restored on {headroom.lost[:10]}. Open a budget "
             "under another name, and decide what both may spend together"
         )
-    spent, _ = headroom.figures()
+    spent = headroom.figures()[0]
     text += f"ε = {_up(spent)} " if spent < math.inf else ""
     text += "if fixed in advance, " if budget.shares is None and headroom.releases else ""
-    text += f"in {headroom.releases:,} {plural}. "
-    if headroom.selection + Fraction(charge.selection_delta) > Fraction(headroom.quota):
+    text += f"in {counted(headroom.releases, 'release')}. "
+    selection, quota = headroom.state.selection, headroom.state.quota
+    if selection + Fraction(charge.selection_delta) > Fraction(quota):
         return text + (
-            f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = "
-            f"{_up(headroom.quota)} set aside for that, {_up(float_above(headroom.selection))} is spent. Use public "
-            "keys, or a smaller δ"
+            f"The choice of groups in this release needs δ = {_up(charge.selection_delta)}; of the δ = {_up(quota)} "
+            f"set aside for that, {_up(float_above(selection))} is spent. Use public keys, or a smaller δ"
         )
-    asked = Charge(charge.profile).epsilon(budget.delta) if budget.delta > 0 else _largest_loss(charge)
+    asked = float(charge.profile.epsilon(budget.delta))
     text += f"This release asks for ε = {_up(asked)} at that δ; " if asked < math.inf else ""
     if factor is None:
         return text + "no release of this shape fits any more"
-    smaller = scale_noise(Charge(charge.profile), factor)
-    fitting = smaller.epsilon(budget.delta) if budget.delta > 0 else _largest_loss(smaller)
+    fitting = float(scale_noise(charge, factor).profile.epsilon(budget.delta))
     return text + f"at most about ε = {_down(fitting)} still fits, with noise {factor:g} times as large"
-
-
-def _largest_loss(charge: Charge) -> float:
-    """The largest loss of a release, for budgets with δ = 0."""
-    loss = charge.profile._pure_loss()
-    return math.inf if loss is None else float_above(loss)
 
 
 def _up(value: float) -> str:
     """Three digits, never rounded down."""
-    return _round(value, _UP)
+    return f"{_digits(value, 3, ROUND_CEILING):.3g}"
 
 
 def _down(value: float) -> str:
     """Three digits, never rounded up."""
-    return _round(value, _DOWN)
+    return f"{_digits(value, 3, ROUND_FLOOR):.3g}"
 
 
-def _round(value: float, context: Context) -> str:
-    return f"{float(Decimal(value).normalize(context)):.3g}" if 0 < value < math.inf else f"{value:g}"
+def _digits(value: float, digits: int, rounding: str) -> float:
+    return float(Decimal(value).normalize(Context(prec=digits, rounding=rounding)))
 
 
 #: How often the shape of the noise is adapted to ε at most. Where ε changes by less than this, it is as good as before.
@@ -220,8 +152,6 @@ _TRIALS = 6
 #: shared out among several parts, which the rough calibration does not search for.
 _MARGIN = 5e-4
 _MARGIN_OF_PARTS = 2e-3
-
-_FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 class Plannable(Protocol):
@@ -293,11 +223,11 @@ def largest_epsilon(headroom: Headroom, shape: Shape) -> float:
 
     It has four digits, and a release with exactly this ε was found to fit.
     """
-    found = _roughly(headroom, shape)
-    if found is None:
+    rough = _roughly(headroom, shape)
+    if rough is None:
         return 0.0
     margin = _MARGIN if len(shape.parts) == 1 else _MARGIN_OF_PARTS
-    best, epsilon = 0.0, _four_digits(found * (1.0 - margin))
+    best, epsilon = 0.0, _four_digits(rough * (1.0 - margin))
     for _ in range(_TRIALS):
         charge = shape.charge_at(epsilon)
         fits = headroom.fits(charge)
@@ -320,10 +250,10 @@ def _roughly(headroom: Headroom, shape: Shape) -> float | None:
     """Approximate the largest ε; None if no noise is large enough."""
     epsilon = _guess(headroom, shape.delta)
     for _ in range(_ROUNDS):
-        before, found = epsilon, _move(headroom, shape.roughly(epsilon), epsilon, shape.delta)
-        if found is None:
+        before, moved = epsilon, _move(headroom, shape.roughly(epsilon), epsilon, shape.delta)
+        if moved is None:
             return None
-        epsilon = found
+        epsilon = moved
         if abs(epsilon - before) <= _CLOSE * before:
             break
     return epsilon
@@ -360,4 +290,4 @@ def _guess(headroom: Headroom, delta: float) -> float:
 
 
 def _four_digits(value: float) -> float:
-    return max(float(Decimal(value).normalize(_FOUR_DIGITS_DOWN)), 1e-9)
+    return max(_digits(value, 4, ROUND_FLOOR), 1e-9)

@@ -1,7 +1,7 @@
 """Ledger: what has been spent of each data set's budget, whatever happens. Each method is carried out elsewhere:
 
-`accounts` reads, checks and appends; `charge` and `changes` are what can be appended; `headroom` says what still fits;
-`replay` tells what happened; `verification` and `copies` are for keepers.
+`accounts` reads, checks and appends; `reservation` and `changes` are what can be appended; `headroom` says what still
+fits; `history` tells what happened; `verification` and `copies` are for keepers.
 """
 
 import os
@@ -10,16 +10,25 @@ from types import TracebackType
 from typing import Any, Self
 
 from osgt.calibration import Part
-from osgt.ledger import changes, verification
+from osgt.ledger import changes, copies, verification
 from osgt.ledger.accounts import Accounts
-from osgt.ledger.charge import NewCharge, add_note, check_fits, end_charge
-from osgt.ledger.headroom import Headroom, Plannable, Shape, how_many, largest_epsilon
-from osgt.ledger.replay import Event, Overview, ReleaseRecord, Replay, Spending, overview
-from osgt.ledger.reservation import Reservation
-from osgt.ledger.store import chain, copies, schema
-from osgt.ledger.store.copies import Restored
+from osgt.ledger.copies import Restored
+from osgt.ledger.headroom import Headroom, Plannable, Shape, largest_epsilon
+from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, overview, read_history
+from osgt.ledger.reservation import NewCharge, Reservation, add_note, check_fits, end_charge
+from osgt.ledger.store import chain, schema
 from osgt.ledger.store.database import Database
-from osgt.ledger.subject import LONGEST_QUERY, Owners, Subject, Table, name_of, optional_name, optional_text, text_of
+from osgt.ledger.subject import (
+    LONGEST_QUERY,
+    Owners,
+    Subject,
+    Table,
+    name_of,
+    optional_name,
+    optional_text,
+    recorded_text,
+    text_of,
+)
 from osgt.ledger.verification import Verification
 from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
@@ -121,7 +130,7 @@ class Ledger(Displayed):
         says so.
         """
         name, actor = name_of(dataset), optional_name(actor, "actor")
-        why = text_of(reason, "reason")
+        why = recorded_text(reason, "reason", "why the budget is changed")
         return changes.change_budget(self._accounts, name, epsilon=epsilon, delta=delta, reason=why, actor=actor)
 
     def change_tables(
@@ -250,7 +259,7 @@ class Ledger(Displayed):
 
     def note(self, dataset: str, entry: int, text: str, *, actor: str | None = None) -> None:
         """Record a remark about a release for ever: where else it went, that it was withdrawn, who was told."""
-        name, actor, remark = name_of(dataset), optional_name(actor, "actor"), text_of(text, "text")
+        name, actor, remark = name_of(dataset), optional_name(actor, "actor"), recorded_text(text, "text", "something")
         add_note(self._accounts, name, entry, remark, actor)
 
     def void(
@@ -278,7 +287,8 @@ class Ledger(Displayed):
         although_settled
             Also a charge of which it was recorded that its release is out, if that is not true.
         """
-        name, actor, why = name_of(dataset), optional_name(actor, "actor"), text_of(reason, "reason")
+        name, actor = name_of(dataset), optional_name(actor, "actor")
+        why = recorded_text(reason, "reason", "how it is known that nothing was released")
         changes.void(self._accounts, name, list(entries), reason=why, although_settled=although_settled, actor=actor)
 
     def spent(self, dataset: str) -> Spending:
@@ -288,8 +298,7 @@ class Ledger(Displayed):
             account = self._accounts.now(name)
             if account.releases and account.last is None:  # it begins after the last release
                 account = self._accounts.now(name, needs=1)
-            left, owners = Headroom.of(account), account.owners
-        return Spending.of(name, left, owners)
+            return Spending.of(account)
 
     def remaining(
         self,
@@ -338,15 +347,15 @@ class Ledger(Displayed):
         """Count how many more releases with this charge fit, one after the other; up to `most`."""
         with self._accounts.lock:
             left = Headroom.of(self._accounts.now(name_of(dataset)))
-        return how_many(left, charge, most)
+        return left.how_many(charge, most)
 
     def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""
-        return Replay(self._accounts.fetch(name_of(dataset)).entries).releases
+        return read_history(self._accounts.fetch(name_of(dataset)))[1]
 
     def events(self, dataset: str) -> list[Event]:
         """List the other events: the opening, changes of the budget and of the tables, restored backups."""
-        return Replay(self._accounts.fetch(name_of(dataset)).entries).events
+        return read_history(self._accounts.fetch(name_of(dataset)))[2]
 
     def overview(self, dataset: str) -> Overview:
         """Return `spent`, `history` and `events` together, all from one look at the ledger, and as it is written there.
@@ -410,7 +419,7 @@ class Ledger(Displayed):
             The data sets that count as spent, with the reasons.
         """
         known = None if heads is None else verification.parse_heads(heads)
-        actor, why = optional_name(actor, "actor"), text_of(reason, "reason")
+        actor, why = optional_name(actor, "actor"), recorded_text(reason, "reason", "why the ledger is restored")
         with self._accounts.lock:
             self._accounts.forget()
             return copies.restore(
@@ -423,7 +432,8 @@ class Ledger(Displayed):
         For the owner of a ledger that was put back to an earlier state, or of which a copy was charged.
         """
         name, actor = name_of(dataset), optional_name(actor, "actor")
-        changes.record_loss(self._accounts, name, reason=text_of(reason, "reason"), actor=actor)
+        why = recorded_text(reason, "reason", "why charges were lost")
+        changes.record_loss(self._accounts, name, reason=why, actor=actor)
 
     @staticmethod
     def grants(role: str, *, charge: bool = True) -> str:

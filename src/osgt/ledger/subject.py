@@ -31,19 +31,14 @@ _ALIKE = str.maketrans(
 
 def name_of(value: object, argument: str = "dataset") -> str:
     """A name in its one form, or an error that says what is wrong with it."""
-    if not isinstance(value, str):
-        raise ArgumentTypeError(
-            f"{argument} must be a text, got {value!r} of type {type(value).__name__}", argument=argument
-        )
     # Two spellings of one name that look the same would be two budgets.
-    name = unicodedata.normalize("NFC", value)
+    name = unicodedata.normalize("NFC", _check_text(value, argument))
     if not name or name != name.strip() or len(name) > LONGEST_NAME:
         raise ArgumentError(
-            f"{argument} must be a name of 1 to {LONGEST_NAME} characters without spaces around it, got "
-            f"{value[:300]!r}",
+            f"{argument} must be a name of 1 to {LONGEST_NAME} characters without spaces around it, got {name[:300]!r}",
             argument=argument,
         )
-    if any(unicodedata.category(character) in _HIDDEN for character in name):
+    if any(map(_is_hidden, name)):
         raise ArgumentError(
             f"{argument} must not hold control or invisible characters, got {value!r}", argument=argument
         )
@@ -56,16 +51,21 @@ def optional_name(value: object, argument: str) -> str | None:
 
 
 def text_of(value: object, argument: str, longest: int = LONGEST_TEXT) -> str:
-    """A text of bounded length; characters that could deceive a reader are replaced before it is stored."""
-    if not isinstance(value, str):
-        raise ArgumentTypeError(
-            f"{argument} must be a text, got {value!r} of type {type(value).__name__}", argument=argument
-        )
-    if len(value) > longest:
+    """A text of bounded length, with a mark in place of each character that is not printed; lines and tabs stay."""
+    text = _check_text(value, argument)
+    if len(text) > longest:
         raise ArgumentError(
-            f"{argument} must have at most {longest:,} characters, got {len(value):,}", argument=argument
+            f"{argument} must have at most {longest:,} characters, got {len(text):,}", argument=argument
         )
-    return clean(value)
+    return "".join("�" if _is_hidden(character) and character not in "\n\t" else character for character in text)
+
+
+def recorded_text(value: object, argument: str, purpose: str) -> str:
+    """A text that must not be empty; `purpose`: what it must say."""
+    text = text_of(value, argument)
+    if not text.strip():
+        raise ArgumentError(f"{argument} must say {purpose}: it is recorded for ever", argument=argument)
+    return text
 
 
 def optional_text(value: object, argument: str, longest: int = LONGEST_TEXT) -> str | None:
@@ -73,9 +73,12 @@ def optional_text(value: object, argument: str, longest: int = LONGEST_TEXT) -> 
     return None if value is None else text_of(value, argument, longest)
 
 
-def clean(text: str) -> str:
-    """The text with a mark in place of each character that is not printed; lines and tabs stay."""
-    return "".join("�" if _is_hidden(character) and character not in "\n\t" else character for character in text)
+def _check_text(value: object, argument: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"{argument} must be a text, got {value!r} of type {type(value).__name__}", argument=argument
+        )
+    return value
 
 
 def _is_hidden(character: str) -> bool:
@@ -126,15 +129,11 @@ class Table:
                     f"{argument} must have name, unit, schema, source and types, got {sorted(unknown)} as well",
                     argument=argument,
                 )
-            return cls(
-                optional_name(value.get("name"), argument),
-                optional_name(value.get("unit"), argument),
-                optional_name(value.get("schema"), argument),
-                optional_text(value.get("source"), argument),
-                _declared_types(value.get("types") or {}, argument),
-            )
-        name, colon, unit = name_of(value, argument).partition(":")
-        return cls(name_of(name, argument), name_of(unit, argument) if colon else None)
+            name, unit, schema = (optional_name(value.get(key), argument) for key in ("name", "unit", "schema"))
+            source, types = optional_text(value.get("source"), argument), value.get("types") or {}
+            return cls(name, unit, schema, source, _declared_types(types, argument))
+        table, colon, column = name_of(value, argument).partition(":")
+        return cls(name_of(table, argument), name_of(column, argument) if colon else None)
 
     def matches(self, other: "Table") -> bool:
         """Whether both can be the same table: a type that only one of them declares is no difference."""
@@ -147,7 +146,7 @@ class Table:
         """The first column for which both declare a type, and not the same; None if there is none."""
         return next((name for name, dtype in self.types.items() if other.types.get(name, dtype) != dtype), None)
 
-    def bound(self, other: "Table") -> "Table":
+    def learn(self, other: "Table") -> "Table":
         """Add what a release of the same table has said that was not known before."""
         if self.schema is None and other.schema is not None:
             return replace(self, schema=other.schema, source=other.source, types={**self.types, **other.types})
@@ -196,13 +195,13 @@ class Owners:
     @classmethod
     def of(cls, unit: object, neighbours: object, tables: object) -> "Owners":
         """Make the owners as declared when a budget is opened, or raise an error that says what is wrong with them."""
-        found = tables_of(tables)
-        if unit is None and (neighbours is not None or found):
+        declared = tables_of(tables)
+        if unit is None and (neighbours is not None or declared):
             raise ArgumentError(
                 "unit must be given with neighbours or tables: whom the budget protects", argument="unit"
             )
         relation = _relation(neighbours) or (None if unit is None else NEIGHBOURS[0])
-        return cls(optional_name(unit, "unit"), relation, found, unit is not None, bool(found))
+        return cls(optional_name(unit, "unit"), relation, declared, unit is not None, bool(declared))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Owners":
@@ -213,13 +212,13 @@ class Owners:
         """Replace the tables, for the same people."""
         return replace(self, tables=tables_of(plain), tables_declared=True)
 
-    def bound(self, subject: Subject) -> "Owners":
+    def learn(self, subject: Subject) -> "Owners":
         """Add what a release has said that was not known before."""
         unit, neighbours = self.unit or subject.unit, self.neighbours or subject.neighbours
         tables, table = self.tables, subject.table
         if table is not None:
             at = self._place(table)
-            tables = (*tables, table) if at is None else (*tables[:at], tables[at].bound(table), *tables[at + 1 :])
+            tables = (*tables, table) if at is None else (*tables[:at], tables[at].learn(table), *tables[at + 1 :])
         if (unit, neighbours, tables) == (self.unit, self.neighbours, self.tables):
             return self
         return replace(self, unit=unit, neighbours=neighbours, tables=tables)
@@ -253,8 +252,8 @@ class Owners:
         return (self.tables[at].unit if at is not None else None) or self.unit
 
     def _place(self, table: Table) -> int | None:
-        named = [i for i, known in enumerate(self.tables) if known.name == table.name and known.matches(table)]
         alike = [i for i, known in enumerate(self.tables) if known.matches(table)]
+        named = [i for i in alike if self.tables[i].name == table.name]
         return next(iter(named or alike), None)
 
     def _check_table(self, dataset: str, subject: Subject) -> None:
@@ -299,11 +298,11 @@ def tables_of(tables: object) -> tuple[Table, ...]:
         raise ArgumentTypeError(f"tables must be a list of names, got {tables!r}", argument="tables")
     if isinstance(tables, Mapping):
         tables = [{"name": name, "unit": unit} for name, unit in tables.items()]
-    found = tuple(Table.of(table, "tables") for table in tables)
-    names = [table.name for table in found]
+    result = tuple(Table.of(table, "tables") for table in tables)
+    names = [table.name for table in result]
     if len(set(names)) < len(names):
         raise ArgumentError(f"tables: each table once, got {names}", argument="tables")
-    return found
+    return result
 
 
 def _declared_types(types: object, argument: str) -> dict[str, str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from osgt.ledger.accounts import follow
+from osgt.ledger.account import replay
 from osgt.ledger.store import chain, schema
-from osgt.ledger.store.chain import Entry, Fault, Head
+from osgt.ledger.store.chain import Entry, Fault, Fetched, Head
 from osgt.ledger.store.schema import entries
 from osgt.support.display import Displayed
 
@@ -54,7 +54,7 @@ class Verification(Displayed):
 
 
 @dataclass(frozen=True)
-class Fetched:
+class Snapshot:
     """The whole of a ledger, as it was in one transaction."""
 
     ledger: str
@@ -65,67 +65,80 @@ class Fetched:
     structure: list[str]  # what the database says is wrong with its file
     owners: frozenset[str] | None  # who may do all; None where the database knows no users
 
+    def chain_of(self, head: Head) -> list[Entry]:
+        """The entries of a data set, in order."""
+        return self.entries.get(head.number, [])
 
-def fetch(connection: sa.Connection) -> Fetched:
+
+def fetch(connection: sa.Connection) -> Snapshot:
     """Read everything. Others may be waiting: it is judged afterwards."""
     structure = []
     if connection.dialect.name == "sqlite":
-        told = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
-        structure = [text for text in told if text != "ok"]
-    found: dict[int, list[Entry]] = {}
+        texts = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars()
+        structure = [text for text in texts if text != "ok"]
+    chains: dict[int, list[Entry]] = {}
     # No condition and no order: an index that is damaged would leave entries out.
     for row in connection.execute(sa.select(entries)):
         entry = Entry(*row)
-        found.setdefault(entry.dataset, []).append(entry)
-    for each in found.values():
-        each.sort(key=lambda entry: entry.sequence)
-    ledger = str(connection.execute(sa.select(schema.schema.c.ledger)).scalar_one())
+        chains.setdefault(entry.dataset, []).append(entry)
+    for entries_of_one in chains.values():
+        entries_of_one.sort(key=lambda entry: entry.sequence)
     guards = schema.missing_guards(connection)
-    mending = schema.mending(connection, guards)
-    return Fetched(ledger, chain.heads(connection), found, guards, mending, structure, schema.owners(connection))
+    return Snapshot(
+        ledger=chain.ledger_name(connection),
+        heads=chain.heads(connection),
+        entries=chains,
+        guards=guards,
+        mending=schema.mending(connection, guards),
+        structure=structure,
+        owners=schema.owners(connection),
+    )
 
 
-def verify(found: Fetched, heads: Mapping[str, Mapping[str, Any]] | None = None) -> Verification:
+def verify(snapshot: Snapshot, heads: Mapping[str, Mapping[str, Any]] | None = None) -> Verification:
     """Check the whole ledger; with `heads`, also that it still has the entries that it had when they were taken."""
-    problems = list(_wrong_entries(found))
-    problems += _compare_heads(found, heads or {})
+    problems = list(_wrong_entries(snapshot))
+    problems += _compare_heads(snapshot, heads or {})
     entries_ok = not problems
-    problems += [f"the file is damaged: {text}" for text in found.structure]
-    problems += _by_others(found)
+    problems += [f"the file is damaged: {text}" for text in snapshot.structure]
+    problems += _by_others(snapshot)
     problems += [
-        f"the trigger {name} that keeps entries from being changed is missing or was altered" for name in found.guards
+        f"the trigger {name} that keeps entries from being changed is missing or was altered"
+        for name in snapshot.guards
     ]
-    count = sum(len(each) for each in found.entries.values())
-    return Verification(tuple(problems), count, _heads(found.heads), found.ledger, entries_ok, found.mending)
+    count = sum(map(len, snapshot.entries.values()))
+    return Verification(
+        tuple(problems), count, _plain_heads(snapshot.heads), snapshot.ledger, entries_ok, snapshot.mending
+    )
 
 
-def _wrong_entries(found: Fetched) -> Iterator[str]:
-    numbers = [head.number for head in found.heads]
+def _wrong_entries(snapshot: Snapshot) -> Iterator[str]:
+    numbers = [head.number for head in snapshot.heads]
     if numbers != list(range(1, len(numbers) + 1)):
         yield "a data set is missing: the numbers of the others do not follow each other"
-    strays = sum(len(each) for number, each in found.entries.items() if number not in numbers)
+    strays = sum(len(stray) for number, stray in snapshot.entries.items() if number not in numbers)
     if strays:
         yield f"{strays:,} entries belong to no data set"
-    previous = chain.genesis(found.ledger)
-    for head in found.heads:
-        own = found.entries.get(head.number, [])
+    previous = chain.genesis(snapshot.ledger)
+    for head in snapshot.heads:
+        own = snapshot.chain_of(head)
         try:
-            follow(None, own, previous, head, strict=True)
+            replay(Fetched(head, own, previous), checks="all")
         except Fault as fault:
             yield f"data set {head.name!r}: {fault}"
         previous = own[0].hash if own else ""
 
 
-def _by_others(found: Fetched) -> Iterator[str]:
+def _by_others(snapshot: Snapshot) -> Iterator[str]:
     """Find entries that only the owner may add, but somebody else has, since the owner last set the budget."""
-    if found.owners is None:
+    if snapshot.owners is None:
         return
-    for head in found.heads:
-        for entry in reversed(found.entries.get(head.number, [])):
+    for head in snapshot.heads:
+        for entry in reversed(snapshot.chain_of(head)):
             if entry.kind not in schema.OWNERS_KINDS:
                 continue
             user = _user(entry)
-            if user not in found.owners:
+            if user not in snapshot.owners:
                 yield (
                     f"data set {head.name!r}: entry {entry.sequence} ({entry.kind}) was made by {user!r}, who is not "
                     "the owner of the tables, or no longer. Find out how; then the owner sets the budget as it should "
@@ -142,14 +155,14 @@ def _user(entry: Entry) -> str | None:
         return None
 
 
-def _compare_heads(found: Fetched, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _compare_heads(snapshot: Snapshot, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Look for the entries at which the chains ended when the heads were taken."""
-    numbers = {head.name: head.number for head in found.heads}
+    present = {head.name: head for head in snapshot.heads}
     for name, head in known.items():
-        if name not in numbers:
+        if name not in present:
             yield f"data set {name!r} is gone: it was there when the heads were taken"
             continue
-        at = {entry.sequence: entry.hash for entry in found.entries.get(numbers[name], [])}
+        at = {entry.sequence: entry.hash for entry in snapshot.chain_of(present[name])}
         now = at.get(head["sequence"])
         if now is None:
             yield (
@@ -179,8 +192,8 @@ def parse_heads(value: object) -> dict[str, dict[str, Any]]:
     return {name: dict(head) for name, head in heads.items()}
 
 
-def _heads(found: list[Head]) -> dict[str, dict[str, Any]]:
-    return {head.name: {"sequence": head.sequence, "hash": head.hash} for head in found}
+def _plain_heads(heads: list[Head]) -> dict[str, dict[str, Any]]:
+    return {head.name: {"sequence": head.sequence, "hash": head.hash} for head in heads}
 
 
 def _exported(entry: Entry) -> dict[str, Any]:
@@ -191,21 +204,21 @@ def _exported(entry: Entry) -> dict[str, Any]:
         return {"sequence": entry.sequence, "kind": entry.kind, "content": entry.content}
 
 
-def export(found: Fetched) -> dict[str, Any]:
+def export(snapshot: Snapshot) -> dict[str, Any]:
     """Turn all entries into plain values."""
     return {
         "format": _FORMAT,
         "schema": schema.VERSION,
-        "ledger": found.ledger,
-        "heads": _heads(found.heads),
+        "ledger": snapshot.ledger,
+        "heads": _plain_heads(snapshot.heads),
         "datasets": [
             {
                 "name": head.name,
                 "entries": [
                     {**_exported(item), "previous_hash": item.previous_hash, "hash": item.hash}
-                    for item in found.entries.get(head.number, [])
+                    for item in snapshot.chain_of(head)
                 ],
             }
-            for head in found.heads
+            for head in snapshot.heads
         ],
     }

@@ -1,42 +1,48 @@
-"""The views of a ledger: the page for an auditor, notebook cards, and pictures of the spending.
+"""The views of a ledger: the page for an auditor, notebook cards, pictures of the spending, lists for a terminal.
 
 The page says what was promised, what was spent when by whom, and whether the ledger is what was written: one file of
 HTML that needs nothing else.
 """
 
+import csv
+import io
+import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
 from osgt.facts.ledger_wording import (
-    about,
+    RecordLine,
     budget,
     budget_facts,
     checks,
-    figure,
+    event_line,
     left,
-    outcome,
+    owners,
     promise,
+    release_line,
+    so_far,
     times,
     used,
-    what,
-    when,
-    who,
 )
-from osgt.ledger.replay import Event, Overview, ReleaseRecord, Spending, moment
+from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, moment
 from osgt.ledger.store.chain import software
 from osgt.ledger.verification import Verification
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import render
-from osgt.support.numbers import day
-from osgt.support.text import one_line
+from osgt.support.numbers import day, rounded_up
+from osgt.support.text import FORMULA, one_line, shortened
 
 if TYPE_CHECKING:
     from osgt.ledger.ledger import Ledger
-    from osgt.ledger.verification import Verification
 
 
 @dataclass(frozen=True)
@@ -110,34 +116,8 @@ def _page_budget(overview: Overview, now: datetime) -> dict[str, Any]:
         "promise": promise(spending, overview.events),
         "tiles": budget_facts(spending),
         "picture": spending_picture(overview, now),
-        "releases": [_page_release(release) for release in overview.releases],
-        "events": [_page_event(event) for event in overview.events],
-    }
-
-
-def _page_release(release: ReleaseRecord) -> dict[str, Any]:
-    notes = [f"note: {one_line(note)}" for note in release.notes]
-    return {
-        "entry": release.sequence,
-        "time": when(release),
-        "what": what(release),
-        "more": [text for text in (about(release), outcome(release), *notes) if text],
-        "who": who(release),
-        "epsilon": figure(release.epsilon),
-        "delta": figure(release.delta),
-        "left": left(release.share_after),
-        "status": one_line(release.status),
-    }
-
-
-def _page_event(event: Event) -> dict[str, Any]:
-    reason = one_line(event.reason) if event.reason else None
-    return {
-        "entry": event.sequence,
-        "time": when(event),
-        "what": one_line(event.text),
-        "reason": reason,
-        "who": who(event),
+        "releases": [release_line(release) for release in overview.releases],
+        "events": [event_line(event) for event in overview.events],
     }
 
 
@@ -179,11 +159,11 @@ def overview_card(overview: Overview) -> Card:
 
 
 def _card_release(release: ReleaseRecord) -> list[Cell]:
-    texts = [str(release.sequence), when(release), what(release), one_line(release.status)]
-    return [Cell(text) for text in (*texts, figure(release.epsilon), left(release.share_after))]
+    line = release_line(release)
+    return [Cell(text) for text in (str(line.entry), line.time, line.what, line.status, line.epsilon, line.left)]
 
 
-def verification_card(checked: "Verification") -> Card:
+def verification_card(checked: Verification) -> Card:
     """Make the card of a check: whether the ledger is what was written."""
     looked_at = checks(checked)
     if checked.ok:
@@ -216,3 +196,153 @@ def plot_spending(spending: Spending, axes: Any) -> Any:
     axes.set_title(f"{one_line(spending.dataset)}: {used(spending.share)} used", parse_math=False)
     axes.set(xlim=(0, 105), xlabel=f"% of {budget(spending)}", yticks=[])
     return axes
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 60
+
+#: Characters of a title, a place or a note on a terminal.
+_LONGEST = 200
+
+_CSV = (
+    "dataset",
+    "entry",
+    "kind",
+    "time",
+    "actor",
+    "session_user",
+    "title",
+    "unit",
+    "neighbours",
+    "table",
+    "source",
+    "epsilon",
+    "delta",
+    "status",
+    "settled_at",
+    "output",
+    "left_after",
+    "notes",
+    "reason",
+    "statement_hash",
+    "software",
+    "query",
+)
+
+
+def terminal_lists(wholes: Sequence[Overview], parts: Sequence[Overview]) -> Iterator[Table | str]:
+    """All budgets, and of each data set the releases and events that were chosen, as a terminal shows them."""
+    yield _budgets(wholes)
+    for whole, chosen in zip(wholes, parts, strict=True):
+        spending = whole.spending
+        yield f"\n[bold]{escape(one_line(spending.dataset))}[/] protects {escape(owners(spending))}"
+        yield so_far(spending)
+        if chosen.releases:
+            yield _releases(chosen.releases, len(whole.releases))
+        elif whole.releases:
+            yield f"No release of {len(whole.releases):,} was chosen."
+        if chosen.events:
+            yield _events(chosen.events)
+
+
+def _budgets(overviews: Sequence[Overview]) -> Table:
+    """Each budget, what is used of it and how that came about."""
+    table = Table(title="Budgets", title_justify="left")
+    table.add_column("data set", overflow="fold")
+    for column in ("of ε", "at δ", "ε spent", "used", "left", "releases"):
+        table.add_column(column, justify="right")
+    table.add_column("spending over time")
+    for one in overviews:
+        spending = one.spending
+        table.add_row(
+            escape(one_line(spending.dataset)),
+            f"{spending.budget_epsilon:g}",
+            f"{spending.budget_delta:g}",
+            rounded_up(spending.epsilon),
+            used(spending.share),
+            left(spending.share),
+            f"{spending.releases:,}",
+            sparkline(one.releases),
+        )
+    return table
+
+
+def _releases(releases: Sequence[ReleaseRecord], of: int) -> Table:
+    table = _list(f"{len(releases):,} of {of:,} releases" if len(releases) < of else "All releases", "release")
+    for column in ("ε", "δ", "left"):
+        table.add_column(column, justify="right")
+    table.add_column("status")
+    for line in map(release_line, releases):
+        what = f"[bold]{escape(shortened(line.what, _LONGEST))}[/]"
+        table.add_row(*_cells(line, what), line.epsilon, line.delta, line.left, line.status)
+    return table
+
+
+def _events(events: Sequence[Event]) -> Table:
+    table = _list("The budget and what else happened", "event")
+    for line in map(event_line, events):
+        table.add_row(*_cells(line, escape(line.what)))
+    return table
+
+
+def _list(title: str, what: str) -> Table:
+    """A list of entries, without its rows."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("entry", justify="right")
+    table.add_column("time (UTC)")
+    table.add_column(what, overflow="fold", ratio=1)
+    return table
+
+
+def _cells(line: RecordLine, what: str) -> tuple[str, str, str]:
+    """The first cells of a row: number, time, and in lines below each other all that there is to say."""
+    by = ", ".join(filter(None, (f"by {line.who}", line.about)))
+    more = [escape(text) for text in (by, *(shortened(text, _LONGEST) for text in line.more))]
+    return str(line.entry), line.time.replace(" ", "\n", 1), "\n".join((what, *more))
+
+
+def sparkline(releases: Sequence[ReleaseRecord]) -> str:
+    """The share used after each release as a row of bars, full at 100 %; where there are many, several share a bar."""
+    values = [release.share_after for release in releases]
+    width = min(_WIDTH, len(values))
+    groups = [values[i * len(values) // width : (i + 1) * len(values) // width] for i in range(width)]
+    heights = (min(max(group), 1.0) for group in groups)
+    return "".join(_BARS[min(int(height * len(_BARS)), len(_BARS) - 1)] for height in heights)
+
+
+def as_json(overviews: Sequence[Overview]) -> str:
+    """Write the overviews for a program to read. ASCII only: no stored text reaches the terminal as it is."""
+    return json.dumps([_plain(overview) for overview in overviews], indent=2)
+
+
+def _plain(overview: Overview) -> dict[str, Any]:
+    return {
+        **overview.spending.to_dict(),
+        "history": [release.to_dict() for release in overview.releases],
+        "events": [vars(event) for event in overview.events],
+    }
+
+
+def as_csv(overviews: Sequence[Overview]) -> str:
+    """A row for each release and each event, in their order; safe to open in a spreadsheet."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, _CSV, lineterminator="\n")
+    writer.writeheader()
+    for overview in overviews:
+        records: list[ReleaseRecord | Event] = [*overview.releases, *overview.events]
+        for record in sorted(records, key=lambda record: record.sequence):
+            row = {"dataset": overview.spending.dataset, "entry": record.sequence, **vars(record)}
+            if isinstance(record, ReleaseRecord):
+                row |= {"kind": "release", "notes": "; ".join(map(str, record.notes))}
+                row["left_after"] = left(record.share_after)
+            else:
+                row["title"] = record.text
+            writer.writerow({name: _cell(row.get(name)) for name in _CSV})
+    return file.getvalue()
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return "" if value is None else value
+    text = one_line(value)
+    return f"'{text}" if re.match(FORMULA, text) else text

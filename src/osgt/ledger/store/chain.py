@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -76,26 +76,12 @@ class Entry:
             values = self.values
         except (ValueError, RecursionError) as error:
             return f"entry {self.sequence} cannot be read: {error}"
-        told = (values.get("number"), values.get("sequence"), values.get("kind"), values.get("refers_to"))
-        if told != (self.dataset, self.sequence, self.kind, self.refers_to):
+        columns = (values.get("number"), values.get("sequence"), values.get("kind"), values.get("refers_to"))
+        if columns != (self.dataset, self.sequence, self.kind, self.refers_to):
             return f"entry {self.sequence} was edited: its columns are not those of its content"
         if values.get("dataset") != name:
             return f"entry {self.sequence} says that it belongs to {values.get('dataset')!r}"
         return None
-
-
-def entry_after(values: dict[str, Any], previous_hash: str) -> Entry:
-    """The entry with these values, tied to the one before."""
-    content = canonical(values)
-    return Entry(
-        values["number"],
-        values["sequence"],
-        values["kind"],
-        values["refers_to"],
-        content,
-        previous_hash,
-        hash_of(previous_hash, content),
-    )
 
 
 @contextmanager
@@ -126,29 +112,21 @@ _MOVE_HEAD = (
 )
 
 
-@many_records()
-def read_entries(connection: sa.Connection, dataset: int, after: int = 0) -> list[Entry]:
-    """The entries of a data set after a sequence number, in order."""
-    rows = connection.execute(_ENTRIES_AFTER, {"dataset": dataset, "after": after})
-    return list(starmap(Entry, rows.all()))
-
-
-def damaged(name: str, fault: str) -> DamagedLedgerError:
-    """The error for a ledger that is not what was written."""
-    return DamagedLedgerError(
-        f"the ledger is damaged at data set {name!r}: {fault}. Nothing may be released. See `osgt ledger verify`. The "
-        "owner declares an entry that should not be there void (`osgt ledger void`); a file that is damaged otherwise "
-        "is restored from a backup (`osgt ledger restore`)"
-    )
-
-
 class Fault(Exception):  # noqa: N818 - what is wrong with an entry
     """A fault of an entry, in words."""
 
 
-def forged(sequence: int) -> Fault:
-    """The fault of a charge whose entry was made up."""
-    return Fault(f"entry {sequence} was forged: the charge does not fit, or does not leave the state that it says")
+@contextmanager
+def faults_of(name: str) -> Iterator[None]:
+    """Turn a fault into the error for a ledger that is not what was written, at this data set."""
+    try:
+        yield
+    except Fault as fault:
+        raise DamagedLedgerError(
+            f"the ledger is damaged at data set {name!r}: {fault}. Nothing may be released. See `osgt ledger verify`. "
+            "The owner declares an entry that should not be there void (`osgt ledger void`); a file that is damaged "
+            "otherwise is restored from a backup (`osgt ledger restore`)"
+        ) from None
 
 
 class readable:  # noqa: N801 - it reads as a word
@@ -185,6 +163,12 @@ class Fetched:
     first_link: str
 
 
+def end_of(head: Head, chain: Sequence[Entry]) -> Head:
+    """The end of a chain: its head, or a later entry that was added without it."""
+    is_longer = chain and chain[-1].sequence > head.sequence
+    return replace(head, sequence=chain[-1].sequence, hash=chain[-1].hash) if is_longer else head
+
+
 def find(connection: sa.Connection, name: str, *, lock: bool = False) -> Head | None:
     """The data set; `lock`: held against other writers until the transaction ends (SQLite holds the file already)."""
     row = connection.execute(_HEAD_LOCKED if lock else _HEAD, {"wanted": name}).one_or_none()
@@ -201,10 +185,12 @@ def lock_openings(connection: sa.Connection) -> None:
     connection.execute(sa.select(schema).with_for_update())
 
 
+@many_records()
 def fetch(connection: sa.Connection, head: Head, after: int = 0) -> Fetched:
-    """The entries of a data set after a sequence number."""
+    """Fetch the entries of a data set after a sequence number, in order."""
     link = first_link(connection, head.number) if after == 0 else ""
-    return Fetched(head, read_entries(connection, head.number, after), link)
+    rows = connection.execute(_ENTRIES_AFTER, {"dataset": head.number, "after": after})
+    return Fetched(head, list(starmap(Entry, rows.all())), link)
 
 
 def ledger_name(connection: sa.Connection) -> str:
@@ -230,11 +216,11 @@ def first_link(connection: sa.Connection, number: int) -> str:
     return str(connection.execute(first).scalar_one_or_none())
 
 
-def find_voided(found: Iterable[Entry]) -> frozenset[int]:
+def find_voided(chain: Iterable[Entry]) -> frozenset[int]:
     """The entries that the owner has declared void, as far as that is told among these; Fault if they cannot be."""
     kinds: dict[int, str] = {}
     voided: set[int] = set()
-    for entry in found:
+    for entry in chain:
         if entry.kind == "budget":
             with suppress(ValueError, RecursionError):  # what cannot be read is told when it is its turn
                 named = entry.values.get("void") or ()
@@ -248,12 +234,12 @@ def find_voided(found: Iterable[Entry]) -> frozenset[int]:
     return frozenset(voided)
 
 
-def follow_links(found: Iterable[Entry], sequence: int, hash_: str, head: Head, voided: Set[int]) -> Iterator[Entry]:
+def follow_links(chain: Iterable[Entry], sequence: int, hash_: str, head: Head, voided: Set[int]) -> Iterator[Entry]:
     """The entries, one after the other; Fault where one does not follow, and if they do not end at the head.
 
     What those that are `voided` hold does not matter.
     """
-    for entry in found:
+    for entry in chain:
         fault = entry.link_fault(sequence, hash_)
         if fault is None and entry.sequence not in voided:
             fault = entry.content_fault(head.name)
@@ -277,21 +263,22 @@ def append(
     refers_to: int | None = None,
 ) -> Entry:
     """Write one more entry after the head."""
-    entry = entry_after(
+    sequence = head.sequence + 1
+    content = canonical(
         {
             **values,
             "dataset": head.name,
             "number": head.number,
-            "sequence": head.sequence + 1,
+            "sequence": sequence,
             "kind": kind,
             "refers_to": refers_to,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "actor": actor if actor is not None else this_actor(),
+            "actor": actor if actor is not None else _this_actor(),
             "session_user": connection.info.get("osgt_user") or this_user(),
             "software": software(),
-        },
-        head.hash,
+        }
     )
+    entry = Entry(head.number, sequence, kind, refers_to, content, head.hash, hash_of(head.hash, content))
     connection.execute(_INSERT, {column: getattr(entry, column) for column in entries.c.keys()})  # noqa: SIM118
     move_head(connection, entry)
     return entry
@@ -302,7 +289,7 @@ def move_head(connection: sa.Connection, entry: Entry) -> None:
     connection.execute(_MOVE_HEAD, {"of": entry.dataset, "to": entry.sequence, "at": entry.hash})
 
 
-def this_actor() -> str:
+def _this_actor() -> str:
     """Name the user who runs this process, and the computer."""
     try:
         user = getpass.getuser()

@@ -22,6 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from osgt.ledger.store.chain import Head
 from osgt.ledger.store.database import turn
 from osgt.ledger.subject import Owners, Table
 from osgt.privacy.filters.budget import Budget
@@ -81,26 +82,20 @@ class Checkpoint:
             raise ValueError("another form, or made by other rules")
         owners = plain["owners"]
         tables = tuple(Table.of(table) for table in owners["tables"])
+        budget = Budget.from_dict(plain["budget"])
+        if budget.shares is None:
+            raise ValueError("of a plan, of which no checkpoint is kept")
         return cls(
             str(plain["name"]),
             int(plain["sequence"]),
             str(plain["hash"]),
-            Budget.from_dict(plain["budget"]),
-            FilterState.from_dict(plain["state"]),
+            budget,
+            FilterState.from_dict(plain["state"], budget.shares),
             Owners(owners["unit"], owners["neighbours"], tables, *map(bool, owners["flags"])),
             int(plain["releases"]),
             int(plain["changes"]),
             plain["lost"],
         )
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An entry of a chain that stood when a process of this user looked."""
-
-    name: str  # of the data set
-    sequence: int
-    hash: str
 
 
 def load(ledger: str, dataset: int) -> Checkpoint | None:
@@ -113,33 +108,30 @@ def load(ledger: str, dataset: int) -> Checkpoint | None:
 def save(ledger: str, dataset: int, checkpoint: Checkpoint) -> None:
     """Write a checkpoint in the place of the last one. Where there is no place for it, there is none."""
     with suppress(OSError):
-        place = _place(ledger, dataset, "json")
-        _make_folder(place)
-        _write(place, checkpoint.to_dict())
+        _write(_place(ledger, dataset, "json", make_folder=True), checkpoint.to_dict())
 
 
-def last_seen(ledger: str, dataset: int) -> Seen | None:
-    """The last entry that processes of this user have seen; None where no sound file says so."""
+def last_seen(ledger: str, dataset: int) -> Head | None:
+    """The end of a chain when processes of this user last looked; None where no sound file says so."""
     with suppress(*_ODD):
         plain = _read(_place(ledger, dataset, "head"))
         if plain["format"] == _SEEN_FORMAT:
-            return Seen(str(plain["name"]), int(plain["sequence"]), str(plain["hash"]))
+            return Head(dataset, str(plain["name"]), int(plain["sequence"]), str(plain["hash"]))
     return None
 
 
-def see(ledger: str, dataset: int, seen: Seen) -> None:
+def see(ledger: str, head: Head) -> None:
     """Remember an entry that is committed, unless a later one is known. Where there is no place for it, it is not."""
     with suppress(OSError), ExitStack() as stack:
-        place = _place(ledger, dataset, "head")
-        _make_folder(place)
+        place = _place(ledger, head.number, "head", make_folder=True)
         with suppress(TimeoutError):  # whoever holds the lock was stopped: an older entry may then replace a later one
             stack.enter_context(turn(f"{place.parent}/lock", _PATIENCE))
-        known = last_seen(ledger, dataset)
-        if known is None or known.sequence < seen.sequence:
-            _write(place, {"format": _SEEN_FORMAT, **vars(seen)})
+        known = last_seen(ledger, head.number)
+        if known is None or known.sequence < head.sequence:
+            _write(place, {"format": _SEEN_FORMAT, "name": head.name, "sequence": head.sequence, "hash": head.hash})
 
 
-def _place(ledger: str, dataset: int, suffix: str) -> Path:
+def _place(ledger: str, dataset: int, suffix: str, *, make_folder: bool = False) -> Path:
     folder = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(folder):
         folder = os.path.expanduser("~/.local/state")
@@ -147,12 +139,10 @@ def _place(ledger: str, dataset: int, suffix: str) -> Path:
         raise FileNotFoundError("this user has no home")
     # The name of a ledger is text that somebody else may have written.
     plain = "".join(letter for letter in ledger if letter.isascii() and letter.isalnum())[:64]
-    return Path(f"{folder}/osgt/ledgers/{plain}-{dataset}.{suffix}")
-
-
-def _make_folder(place: Path) -> None:
-    if not place.parent.is_dir():
+    place = Path(f"{folder}/osgt/ledgers/{plain}-{dataset}.{suffix}")
+    if make_folder and not place.parent.is_dir():
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
 
 
 def _read(place: Path) -> Any:
@@ -161,10 +151,12 @@ def _read(place: Path) -> Any:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(place, flags)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST or not _is_own(found):
+        status = os.fstat(descriptor)
+        # Nobody but this user can have written a file that is its own.
+        others = hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST or others:
             raise ValueError("this is not a file of ours")
-        checksum, _, text = os.read(descriptor, found.st_size).partition(b"\n")
+        checksum, _, text = os.read(descriptor, status.st_size).partition(b"\n")
     finally:
         os.close(descriptor)
     if checksum != _checksum(place, text):
@@ -192,8 +184,3 @@ def _write(place: Path, content: dict[str, Any]) -> None:
 def _checksum(place: Path, text: bytes) -> bytes:
     """The checksum of a text in the file of this name, without a key: against accidents, not against this user."""
     return hashlib.sha256(place.name.encode() + b"\n" + text).hexdigest().encode()
-
-
-def _is_own(found: os.stat_result) -> bool:
-    """Whether nobody but this user can have written a file."""
-    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)

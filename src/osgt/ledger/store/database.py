@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from osgt.ledger.errors import DamagedLedgerError, LedgerError, LostAnswerError, NoLedgerError
+from osgt.ledger.errors import LedgerError, LostAnswerError, NoLedgerError, explain
 from osgt.ledger.store import postgres, schema
-from osgt.support.servers import shown, without_secrets, wrong_method
+from osgt.support.servers import shown, without_secrets
 
 try:
     import fcntl
@@ -109,6 +109,9 @@ Result = TypeVar("Result")
 PATIENCE = 120
 
 _LOG = logging.getLogger("osgt")
+
+# Built once: that takes longer than to run it.
+_VERSION = sa.select(schema.schema.c.version)
 
 #: PostgreSQL: serialisation failure, deadlock. The transaction did nothing and can be tried again.
 _TRANSIENT = {"40001", "40P01"}
@@ -271,19 +274,19 @@ class Database:
     def _check_file(self, *, create: bool) -> None:
         """The file must be there, and the same as before: charges to one that was moved away would be lost."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            found = None
+            status = None
         except OSError as error:
             raise LedgerError(f"the ledger {self.name} cannot be reached: {error.strerror}") from None
-        if found is None and self._file is None:
+        if status is None and self._file is None:
             if create:
                 return
             raise NoLedgerError(
                 f"there is no ledger at {self.name}: check the path, or make one by opening a data set in it "
                 "(Ledger.open, `osgt ledger open`)"
             )
-        now = None if found is None else (found.st_dev, found.st_ino)
+        now = None if status is None else (status.st_dev, status.st_ino)
         if self._file is None:
             self._file = now
         elif now != self._file:
@@ -300,83 +303,27 @@ class Database:
 
     def _prepare(self, connection: sa.Connection, *, create: bool) -> None:
         """See that there is a ledger of a version that we know."""
-        version = schema.version_of(connection, known_to_exist=self._ready)
-        if version == 0 and create:
+        if not self._ready and not sa.inspect(connection).has_table(schema.schema.name):
+            if not create:
+                raise NoLedgerError(
+                    f"{self.name} is a database, but there is no ledger in it: check the address, or make one by "
+                    "opening a data set in it (Ledger.open, `osgt ledger open`)"
+                )
             schema.create(connection)
-        elif version == 0:
-            raise NoLedgerError(
-                f"{self.name} is a database, but there is no ledger in it: check the address, or make one by opening "
-                "a data set in it (Ledger.open, `osgt ledger open`)"
+        version = int(connection.execute(_VERSION).scalar_one())
+        if version != schema.VERSION:
+            other = "a newer" if version > schema.VERSION else "an older"
+            raise LedgerError(
+                f"the ledger {self.name} has schema version {version}, and this version of osgt knows version "
+                f"{schema.VERSION}: {other} osgt wrote it. Install that one; nothing was changed"
             )
-        else:
-            schema.check(version, self.name)
 
     def _message_of(self, error: DBAPIError) -> str:
         return " ".join(without_secrets(str(error.orig), self._location).split())
 
     def _explain(self, error: DBAPIError) -> LedgerError:
         """Explain a failure of the database to whoever wanted to charge a release."""
-        text = self._message_of(error)
-        lowered = text.lower()
-        method = wrong_method(lowered)
-        if method is not None:
-            return LedgerError(f"the ledger {self.name} cannot be reached: {method}. (The database says: {text})")
-        for signs, kind, advice in _CAUSES:
-            if any(sign in lowered for sign in signs):
-                return kind(f"{advice.format(name=self.name)} (The database says: {text})")
-        return LedgerError(f"the ledger {self.name} cannot be used. (The database says: {text})")
-
-
-_CAUSES: list[tuple[tuple[str, ...], type[LedgerError], str]] = [
-    (
-        ("readonly database", "read-only", "permission denied"),
-        LedgerError,
-        "the ledger {name} cannot be written: this user may not change it, or its folder (in which SQLite keeps files "
-        "beside it). Grant that (PostgreSQL: `osgt ledger grants`), or name another ledger.",
-    ),
-    (
-        ("unable to open database file",),
-        LedgerError,
-        "the ledger {name} cannot be opened: its folder does not exist, or this user may not use the folder or the "
-        "file. Make the folder, grant that, or name another path.",
-    ),
-    (
-        ("disk is full", "no space left", "could not extend file", "disk i/o error"),
-        LedgerError,
-        "the ledger {name} cannot be written: the disk is full, or fails. Make room and try again; what was charged "
-        "before still stands.",
-    ),
-    (
-        ("not a database", "malformed", "corrupt", "invalid page", "encrypted"),
-        DamagedLedgerError,
-        "{name} is not a database, or is damaged. Check the path; if it is right, restore the ledger from a backup "
-        "(`osgt ledger restore`) and run `osgt ledger verify`.",
-    ),
-    (
-        ("database is locked", "database table is locked"),
-        LedgerError,
-        f"the ledger {{name}} was in use by others for {PATIENCE} seconds. Try again; a program that has a query on it "
-        "open (a viewer of SQLite files) keeps others waiting. If nobody uses it, the file may be on a network drive, "
-        "which SQLite cannot share: use PostgreSQL there.",
-    ),
-    (
-        ("lock timeout", "idle-in-transaction timeout", "statement timeout"),
-        LedgerError,
-        f"the ledger {{name}} did not answer in time: another client holds this data set for more than "
-        f"{postgres.LOCK:g} seconds, or the server is overloaded. Try again.",
-    ),
-    (
-        ("never changed", "moves on to its next entry", "follows the last one", "names the user"),
-        LedgerError,
-        "entries of the ledger {name} are never changed or deleted, and each follows the last one.",
-    ),
-    (
-        ("connection", "could not translate host", "authentication", "does not exist"),
-        LedgerError,
-        "the ledger {name} cannot be reached, or stopped answering. Check the address, the user and the password, and "
-        "that the server runs.",
-    ),
-]
+        return explain(self.name, self._message_of(error), patience=PATIENCE, lock=postgres.LOCK)
 
 
 def _is_busy(error: DBAPIError) -> bool:

@@ -1,11 +1,10 @@
 """The tables of a ledger, and the triggers with which the database itself keeps them from being changed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
-from osgt.ledger.errors import LedgerError
 from osgt.sampling.entropy import token
 
 #: The form of the tables and of the entries in them.
@@ -21,8 +20,6 @@ schema = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("ledger", sa.Text, nullable=False),
 )
-
-_VERSION_THERE = sa.select(schema.c.version)
 
 #: A data set and the end of its chain. Whoever charges it locks its row here.
 datasets = sa.Table(
@@ -64,21 +61,25 @@ def _quote(texts: tuple[str, ...]) -> str:
     return ", ".join(f"'{text}'" for text in texts)
 
 
+def _abort(event: str, text: str) -> str:
+    return f"BEFORE {event} BEGIN SELECT RAISE(ABORT, '{text}'); END"
+
+
 _SQLITE_GUARDS = {
-    "osgt_entries_no_update": f"BEFORE UPDATE ON osgt_entries BEGIN SELECT RAISE(ABORT, '{_STAY}'); END",
-    "osgt_entries_no_delete": f"BEFORE DELETE ON osgt_entries BEGIN SELECT RAISE(ABORT, '{_STAY}'); END",
-    "osgt_entries_follow": (
-        "BEFORE INSERT ON osgt_entries WHEN NOT EXISTS (SELECT 1 FROM osgt_datasets WHERE number = NEW.dataset AND "
-        "head_sequence = NEW.sequence - 1 AND head_hash = NEW.previous_hash) "
-        f"BEGIN SELECT RAISE(ABORT, '{_FOLLOW}'); END"
+    "osgt_entries_no_update": _abort("UPDATE ON osgt_entries", _STAY),
+    "osgt_entries_no_delete": _abort("DELETE ON osgt_entries", _STAY),
+    "osgt_entries_follow": _abort(
+        "INSERT ON osgt_entries WHEN NOT EXISTS (SELECT 1 FROM osgt_datasets WHERE number = NEW.dataset AND "
+        "head_sequence = NEW.sequence - 1 AND head_hash = NEW.previous_hash)",
+        _FOLLOW,
     ),
-    "osgt_datasets_move_on": (
-        "BEFORE UPDATE ON osgt_datasets WHEN NEW.number <> OLD.number OR NEW.name <> OLD.name OR NEW.head_sequence <> "
+    "osgt_datasets_move_on": _abort(
+        "UPDATE ON osgt_datasets WHEN NEW.number <> OLD.number OR NEW.name <> OLD.name OR NEW.head_sequence <> "
         "OLD.head_sequence + 1 OR NOT EXISTS (SELECT 1 FROM osgt_entries WHERE dataset = OLD.number AND "
-        "sequence = NEW.head_sequence AND hash = NEW.head_hash) "
-        f"BEGIN SELECT RAISE(ABORT, '{_HEAD}'); END"
+        "sequence = NEW.head_sequence AND hash = NEW.head_hash)",
+        _HEAD,
     ),
-    "osgt_datasets_no_delete": f"BEFORE DELETE ON osgt_datasets BEGIN SELECT RAISE(ABORT, '{_HEAD}'); END",
+    "osgt_datasets_no_delete": _abort("DELETE ON osgt_datasets", _HEAD),
 }
 
 #: The longest content of an entry, in bytes: far more than a release needs, and what every client can still fetch.
@@ -143,16 +144,24 @@ END """,
 _SEARCH_PATH = "pg_catalog, pg_temp"
 
 
+#: The bits by which the catalogue stores when a trigger is called: pg_trigger.tgtype.
+_BITS = {"ROW": 1, "BEFORE": 2, "INSERT": 4, "DELETE": 8, "UPDATE": 16, "TRUNCATE": 32}
+
+
 @dataclass(frozen=True)
 class _Trigger:
-    """A trigger on a PostgreSQL server. `kind` is how the catalogue stores the rest: pg_trigger.tgtype."""
+    """A trigger on a PostgreSQL server, for each row or for each statement. Deferred ones are called at the end."""
 
     when: str
     table: str
-    each: str
     function: str
-    kind: int
+    each: str = "ROW"
     deferred: bool = False
+
+    @property
+    def kind(self) -> int:
+        """The event, as the catalogue stores it."""
+        return sum(_BITS.get(word, 0) for word in (*self.when.split(), self.each))
 
     def statement(self, name: str, place: str) -> str:
         """The statement that makes it."""
@@ -164,45 +173,15 @@ class _Trigger:
         )
 
 
-_ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
-
 _POSTGRESQL_TRIGGERS = {
-    "osgt_entries_no_change": _Trigger(
-        "BEFORE UPDATE OR DELETE", "osgt_entries", "ROW", "osgt_entries_stay", _ROW | _BEFORE | _UPDATE | _DELETE
-    ),
-    "osgt_entries_no_truncation": _Trigger(
-        "BEFORE TRUNCATE", "osgt_entries", "STATEMENT", "osgt_entries_stay", _BEFORE | _TRUNCATE
-    ),
-    "osgt_entries_follow": _Trigger(
-        "BEFORE INSERT", "osgt_entries", "ROW", "osgt_entries_follow", _ROW | _BEFORE | _INSERT
-    ),
-    "osgt_entries_end": _Trigger("AFTER INSERT", "osgt_entries", "ROW", "osgt_entries_end", _ROW | _INSERT, True),
-    "osgt_datasets_move_on": _Trigger(
-        "BEFORE UPDATE", "osgt_datasets", "ROW", "osgt_datasets_move_on", _ROW | _BEFORE | _UPDATE
-    ),
-    "osgt_datasets_no_delete": _Trigger(
-        "BEFORE DELETE", "osgt_datasets", "ROW", "osgt_datasets_stay", _ROW | _BEFORE | _DELETE
-    ),
-    "osgt_datasets_no_truncation": _Trigger(
-        "BEFORE TRUNCATE", "osgt_datasets", "STATEMENT", "osgt_datasets_stay", _BEFORE | _TRUNCATE
-    ),
+    "osgt_entries_no_change": _Trigger("BEFORE UPDATE OR DELETE", "osgt_entries", "osgt_entries_stay"),
+    "osgt_entries_no_truncation": _Trigger("BEFORE TRUNCATE", "osgt_entries", "osgt_entries_stay", "STATEMENT"),
+    "osgt_entries_follow": _Trigger("BEFORE INSERT", "osgt_entries", "osgt_entries_follow"),
+    "osgt_entries_end": _Trigger("AFTER INSERT", "osgt_entries", "osgt_entries_end", deferred=True),
+    "osgt_datasets_move_on": _Trigger("BEFORE UPDATE", "osgt_datasets", "osgt_datasets_move_on"),
+    "osgt_datasets_no_delete": _Trigger("BEFORE DELETE", "osgt_datasets", "osgt_datasets_stay"),
+    "osgt_datasets_no_truncation": _Trigger("BEFORE TRUNCATE", "osgt_datasets", "osgt_datasets_stay", "STATEMENT"),
 }
-
-
-def version_of(connection: sa.Connection, *, known_to_exist: bool = False) -> int:
-    """The version of the ledger; 0 where there is none."""
-    if not known_to_exist and not sa.inspect(connection).has_table(schema.name):
-        return 0
-    return int(connection.execute(_VERSION_THERE).scalar_one())
-
-
-def check(version: int, where: str) -> None:
-    """Refuse what another version of this software wrote."""
-    if version != VERSION:
-        raise LedgerError(
-            f"the ledger {where} has schema version {version}, and this version of osgt knows version {VERSION}: "
-            f"{'a newer' if version > VERSION else 'an older'} osgt wrote it. Install that one; nothing was changed"
-        )
 
 
 def create(connection: sa.Connection) -> None:
@@ -210,49 +189,57 @@ def create(connection: sa.Connection) -> None:
     if connection.dialect.name == "postgresql":
         # Two that meet in an empty database would both create the tables.
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(6038274001)")
-    if version_of(connection):
+    if sa.inspect(connection).has_table(schema.name):
         return
     metadata.create_all(connection)
     connection.execute(schema.insert().values(id=1, version=VERSION, ledger=token(16)))
-    if connection.dialect.name == "sqlite":
-        for name, body in _SQLITE_GUARDS.items():
-            connection.exec_driver_sql(f"CREATE TRIGGER {name} {body}")
-        return
-    for statement in _create_statements(_POSTGRESQL_TRIGGERS, _schema_of(connection)):
-        connection.exec_driver_sql(statement.replace("%", "%%"))
+    restore_guards(connection)
 
 
 def missing_guards(connection: sa.Connection) -> list[str]:
     """The triggers that are not there, are switched off or do something else."""
+    expected: dict[str, Any]
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        found = {row[0]: row[1] for row in rows}
-        return [name for name, body in _SQLITE_GUARDS.items() if found.get(name) != f"CREATE TRIGGER {name} {body}"]
-    place = _schema_of(connection)
-    rows = connection.exec_driver_sql(_CATALOGUE)
-    found = {row[0]: tuple(row[1:]) for row in rows}
-    return [name for name, guard in _POSTGRESQL_TRIGGERS.items() if found.get(name) != _as_stored(guard, place)]
+        expected = {name: (_sqlite_statement(name),) for name in _SQLITE_GUARDS}
+    else:
+        place = _schema_of(connection)
+        rows = connection.exec_driver_sql(_CATALOGUE)
+        expected = {name: _as_stored(trigger, place) for name, trigger in _POSTGRESQL_TRIGGERS.items()}
+    stored = {row[0]: tuple(row[1:]) for row in rows}
+    return [name for name, guard in expected.items() if stored.get(name) != guard]
+
+
+def restore_guards(connection: sa.Connection) -> None:
+    """Put back what `missing_guards` misses."""
+    for statement in _guard_statements(connection, missing_guards(connection)):
+        connection.exec_driver_sql(statement.replace("%", "%%"))
 
 
 def mending(connection: sa.Connection, missing: list[str]) -> str:
     """The SQL with which the owner of the tables puts back what `missing_guards` misses; nothing if all is there."""
-    if not missing:
-        return ""
+    lines = ("BEGIN", *_guard_statements(connection, missing), "COMMIT") if missing else ()
+    return "".join(f"{line};\n" for line in lines)
+
+
+def _guard_statements(connection: sa.Connection, names: list[str]) -> list[str]:
+    """The statements that make these triggers, and the functions that they call, in the place of what is there."""
     if connection.dialect.name == "sqlite":
-        lines = [line for name in missing for line in (f"DROP TRIGGER IF EXISTS {name}", _sqlite_guard(name))]
-    else:
-        place = _schema_of(connection)
-        chosen = {name: _POSTGRESQL_TRIGGERS[name] for name in missing}
-        lines = [f"DROP TRIGGER IF EXISTS {name} ON {place}.{guard.table}" for name, guard in chosen.items()]
-        lines += _create_statements(chosen, place)
-    return "".join(f"{line};\n" for line in ("BEGIN", *lines, "COMMIT"))
+        return [line for name in names for line in (f"DROP TRIGGER IF EXISTS {name}", _sqlite_statement(name))]
+    place = _schema_of(connection)
+    triggers = {name: _POSTGRESQL_TRIGGERS[name] for name in names}
+    lines = [f"DROP TRIGGER IF EXISTS {name} ON {place}.{trigger.table}" for name, trigger in triggers.items()]
+    for name in dict.fromkeys(trigger.function for trigger in triggers.values()):
+        body, mark = _POSTGRESQL_BODIES[name].replace("@", place), "$osgt$"
+        while mark in body:  # in the name of the schema
+            mark = f"{mark[:-1]}_$"
+        head = f"CREATE OR REPLACE FUNCTION {place}.{name}() RETURNS trigger LANGUAGE plpgsql"
+        lines.append(f"{head} SET search_path = {_SEARCH_PATH} AS {mark}{body}{mark}")
+    return [*lines, *(trigger.statement(name, place) for name, trigger in triggers.items())]
 
 
-def restore_guards(connection: sa.Connection) -> None:
-    """Put back what `missing_guards` misses, in a file."""
-    for name in missing_guards(connection):
-        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
-        connection.exec_driver_sql(_sqlite_guard(name))
+def _sqlite_statement(name: str) -> str:
+    return f"CREATE TRIGGER {name} {_SQLITE_GUARDS[name]}"
 
 
 def owners(connection: sa.Connection) -> frozenset[str] | None:
@@ -279,27 +266,12 @@ WHERE t.tgrelid IN ('osgt_entries'::regclass, 'osgt_datasets'::regclass) AND NOT
 """
 
 
-def _as_stored(guard: _Trigger, place: str) -> tuple[object, ...]:
+def _as_stored(trigger: _Trigger, place: str) -> tuple[object, ...]:
     """The row of `_CATALOGUE` of a trigger that is as it was made."""
-    body = _POSTGRESQL_BODIES[guard.function].replace("@", place)
+    body = _POSTGRESQL_BODIES[trigger.function].replace("@", place)
     settings = [f"search_path={_SEARCH_PATH}"]
-    return (guard.table, guard.kind, guard.deferred, True, guard.function, body, settings, "plpgsql", False, True)
-
-
-def _create_statements(triggers: Mapping[str, _Trigger], place: str) -> list[str]:
-    """The statements that make triggers and the functions that they call, on a PostgreSQL server."""
-    lines = []
-    for name in dict.fromkeys(guard.function for guard in triggers.values()):
-        body, mark = _POSTGRESQL_BODIES[name].replace("@", place), "$osgt$"
-        while mark in body:  # in the name of the schema
-            mark = f"{mark[:-1]}_$"
-        head = f"CREATE OR REPLACE FUNCTION {place}.{name}() RETURNS trigger LANGUAGE plpgsql"
-        lines.append(f"{head} SET search_path = {_SEARCH_PATH} AS {mark}{body}{mark}")
-    return [*lines, *(guard.statement(name, place) for name, guard in triggers.items())]
-
-
-def _sqlite_guard(name: str) -> str:
-    return f"CREATE TRIGGER {name} {_SQLITE_GUARDS[name]}"
+    called = trigger.table, trigger.kind, trigger.deferred, True
+    return (*called, trigger.function, body, settings, "plpgsql", False, True)
 
 
 def _schema_of(connection: sa.Connection) -> str:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from osgt.noise.arguments import real_number
-from osgt.privacy.filters.renyi import best_order
+from osgt.privacy.filters.costs import best_order
 from osgt.privacy.profile import float_below
 from osgt.support.errors import ArgumentError
 

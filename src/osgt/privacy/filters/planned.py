@@ -13,7 +13,6 @@ standard deviation of `STEPS` steps. docs/ledger.md has the figures that were me
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -27,6 +26,7 @@ from osgt.noise import OSGT
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine, single
 from osgt.privacy.composed import TINY, Composed
 from osgt.privacy.filters.budget import Budget
+from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.grid import UNIT, compose
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import Pair, pair_of
@@ -116,20 +116,17 @@ def together(losses: Sequence[tuple[Composed, int]]) -> Composed:
     )
 
 
-def add(running: Composed | None, releases: Iterable[tuple[NoisyPart, ...]], grid: LossGrid) -> Composed | None:
-    """The running loss with these releases on top; None if there is neither."""
-    counted = Counter(releases)
-    losses = [(loss_of(parts, grid), n) for parts, n in counted.items()]
-    if running is not None:
-        losses.insert(0, (running, 1))
-    return together(losses) if losses else None
+def add(running: Composed | None, parts: tuple[NoisyPart, ...], grid: LossGrid) -> Composed:
+    """The running loss with one more release on top."""
+    before = [] if running is None else [(running, 1)]
+    return together([*before, (loss_of(parts, grid), 1)])
 
 
-def from_parts(counts: Iterable[tuple[NoisyPart, int]], grid: LossGrid) -> Composed | None:
-    """The loss of these parts, each with its number of coordinates in all: built anew, more closely than by `add`."""
+def from_parts(parts: Iterable[NoisyPart], grid: LossGrid) -> Composed | None:
+    """The loss of these parts, each with all of its coordinates: built anew, more closely than by `add`."""
     losses: list[tuple[Composed, int]] = []
-    for part, coordinates in counts:
-        losses.append((loss_of((NoisyPart(part.noise, part.shift, coordinates),), grid), 1))
+    for part in parts:
+        losses.append((loss_of((part,), grid), 1))
         if len(losses) >= _BATCH:
             losses = [(together(losses), 1)]
     return together(losses) if losses else None
@@ -178,9 +175,8 @@ class Planned:
         grid = made.grid
         if grid is None or not made.counts:
             return made
-        parts = [(NoisyPart(noise, shift, 1), n) for (noise, shift), n in made.counts.items()]
         try:
-            return replace(made, running=from_parts(parts, grid))
+            return replace(made, running=from_parts(made.parts, grid))
         except TooCoarseError:
             return made
 
@@ -195,14 +191,34 @@ class Planned:
         if self.grid is None or (self.running is None and self.charges):
             return moved
         try:
-            return replace(moved, running=add(self.running, [charge.profile.parts], self.grid))
+            return replace(moved, running=add(self.running, charge.profile.parts, self.grid))
         except TooCoarseError:
             return replace(moved, running=None)
 
-    def charged(self, charge: Charge, *, quick: bool = False) -> Self | None:
+    def try_charge(self, charge: Charge, *, quick: bool = False) -> Self | None:
         """Add one more charge if it fits, else None; `quick`: no exact composition where the bound cannot tell."""
         moved = self.with_charge(charge)
         return moved if moved._fits(quick=quick) else None
+
+    def fits(self, charge: Charge) -> bool:
+        """Whether one more charge would be allowed; in doubt not."""
+        return self.try_charge(charge, quick=True) is not None
+
+    def how_many(self, charge: Charge, most: int) -> int:
+        """Count how many more charges like this one would be allowed, one after the other; never more than `most`.
+
+        Many equal releases are one with as many times the coordinates. The quick bound comes close.
+        """
+        low, high = 0, 1
+        while high <= most and self.fits(_times(charge, high)):
+            low, high = high, 2 * high
+        high = min(high, most + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.fits(_times(charge, middle)) else (low, middle)
+        while low < most and self.try_charge(_times(charge, low + 1)) is not None:
+            low += 1
+        return low
 
     def fits_again(self) -> bool:
         """Whether what stands fits, up to the rounding between two ways to add it up."""
@@ -229,10 +245,25 @@ class Planned:
         """δ that selection leaves for the noise; never rounded up."""
         return -float_above(self.selection - Fraction(self.budget.delta))
 
+    @property
+    def quota(self) -> float:
+        """The most that Σ selection δ may come to."""
+        return self.budget.delta
+
+    @property
+    def parts(self) -> list[NoisyPart]:
+        """The parts of all standing charges, equal ones together."""
+        return [NoisyPart(noise, shift, n) for (noise, shift), n in self.counts.items()]
+
     @cached_property
     def profile(self) -> PrivacyProfile:
         """The privacy profile of all standing charges."""
-        return PrivacyProfile.of(NoisyPart(noise, shift, n) for (noise, shift), n in self.counts.items())
+        return PrivacyProfile.of(self.parts)
+
+    @property
+    def share(self) -> float:
+        """The share of the budget that is used; at 1 nothing fits any more."""
+        return min(self.figures()[0] / self.budget.epsilon, 1.0)
 
     def figures(self) -> tuple[float, float]:
         """Upper bounds on ε at the declared δ and on δ at the declared ε: exact where that does not take long."""
@@ -254,7 +285,7 @@ class Planned:
         return epsilon, delta
 
     def _counted(self, charge: Charge) -> Self:
-        loss = _largest_loss(charge)
+        loss = largest_loss(charge)
         counts = dict(self.counts)
         for part in charge.profile.parts:
             counts[part.noise, part.shift] = counts.get((part.noise, part.shift), 0) + part.coordinates
@@ -269,6 +300,9 @@ class Planned:
         )
 
 
-@lru_cache(maxsize=4096)
-def _largest_loss(charge: Charge) -> Fraction | None:
-    return charge.profile._pure_loss()
+def _times(charge: Charge, n: int) -> Charge:
+    """The charge of n releases like this one."""
+    parts = (NoisyPart(part.noise, part.shift, n * part.coordinates) for part in charge.profile.parts)
+    # Rounded up, as the sum of their exact values is compared with the budget.
+    selection = min(math.nextafter(n * charge.selection_delta, 1.0), 1.0 - 2.0**-53) if charge.selection_delta else 0.0
+    return Charge(PrivacyProfile.of(parts), selection)

@@ -14,7 +14,7 @@ With g the loss of the release, δ of g ⊗ Gauss(μ') at ε is the mean of δ o
 of Gauss(μ) on a grid of ε from 0 on, and between the grid's points by bounds on fourth derivatives. Negative ε need not
 be looked at: all noise here is symmetric, and δ(-ε) = 1 - exp(-ε) + exp(-ε)·δ(ε) holds on both sides.
 
-Every step errs on the safe side: g is a distribution that dominates the true loss (`release_loss`); losses within a bin
+Every step errs on the safe side: g is a distribution that dominates the true loss (`costs`); losses within a bin
 are expanded to the third order and the rest is bounded; rounding errors are added. Beyond the last ε, and for the
 P-mass beyond the row of g, δ itself is charged to a leftover that is set aside for it.
 
@@ -36,7 +36,7 @@ from scipy.special import ndtr, ndtri
 
 from osgt.noise.osgt import mills_ratio
 from osgt.privacy import NoisyPart
-from osgt.privacy.filters.release_loss import ReleaseLoss, loss_of
+from osgt.privacy.filters.costs import ReleaseLoss, loss_of
 from osgt.privacy.renyi import is_gaussian
 from osgt.support.arrays import Floats
 from osgt.support.search import root_within

@@ -17,8 +17,7 @@ from osgt.ledger.errors import DamagedLedgerError, LedgerError, NoLedgerError
 from osgt.ledger.store import chain, checkpoint, schema
 from osgt.ledger.store.chain import Head
 from osgt.ledger.store.database import Database
-from osgt.ledger.verification import Verification
-from osgt.support.errors import ArgumentError
+from osgt.ledger.verification import Snapshot, Verification
 
 
 def backup(database: Database, path: str | os.PathLike[str]) -> Verification:
@@ -29,14 +28,14 @@ def backup(database: Database, path: str | os.PathLike[str]) -> Verification:
         raise FileExistsError(f"there is a file {str(target)!r} already: a backup never replaces one")
     temporary = _copy_beside(database, target)
     try:
-        found = verification.verify(_fetch_file(temporary))
+        checked = verification.verify(_fetch_file(temporary))
         os.link(temporary, target)  # unlike a rename it never replaces a file
     except FileExistsError:
         raise FileExistsError(f"there is a file {str(target)!r} already: a backup never replaces one") from None
     finally:
         temporary.unlink()
     _sync(target.parent)
-    return found
+    return checked
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,6 @@ def restore(
             "give heads, the latest ones of the ledger that is replaced (`osgt ledger verify --json`, `osgt ledger "
             "export`), or charges_unknown (--charges-unknown): then every data set counts as spent"
         )
-    if not reason.strip():
-        raise ArgumentError("reason must say why the ledger is restored: it is recorded for ever", argument="reason")
     if not Path(source).is_file():
         raise FileNotFoundError(f"there is no backup {str(source)!r}")
     target = database.path
@@ -125,7 +122,7 @@ def _copy_beside(database: Database, target: Path) -> Path:
     return temporary
 
 
-def _fetch_file(path: Path) -> verification.Fetched:
+def _fetch_file(path: Path) -> Snapshot:
     with closing(Database(path)) as database:
         return database.read(verification.fetch)
 
@@ -144,33 +141,26 @@ class _Replaced:
         if not target.exists():
             return cls({}, is_whole=False)
         try:
-            found = _fetch_file(target)
+            replaced = _fetch_file(target)
         except (DamagedLedgerError, NoLedgerError, TypeError, ValueError):
-            told = f"{target} could not be read, so the backup was not compared with it"
-            return cls({}, is_whole=False, remarks=(told,))
+            remark = f"{target} could not be read, so the backup was not compared with it"
+            return cls({}, is_whole=False, remarks=(remark,))
         except LedgerError as error:
             text = str(error).rstrip(".")
             raise LedgerError(f"{text}. If it is damaged, move it to another name and restore again") from error
-        if found.ledger != ledger:
+        if replaced.ledger != ledger:
             raise ValueError(
                 f"{target} is another ledger than that of the backup, and would be forgotten: check both paths. To "
                 "restore there all the same, move it to another name first"
             )
-        ends = {head.name: max([head, *_last(found, head)], key=lambda end: end.sequence) for head in found.heads}
-        if verification.verify(found).entries_ok:
+        ends = {head.name: chain.end_of(head, replaced.chain_of(head)) for head in replaced.heads}
+        if verification.verify(replaced).entries_ok:
             return cls(ends, is_whole=True)
-        told = f"{target} was damaged: of its entries only the numbers were compared with those of the backup"
-        return cls(ends, is_whole=False, remarks=(told,))
+        remark = f"{target} was damaged: of its entries only the numbers were compared with those of the backup"
+        return cls(ends, is_whole=False, remarks=(remark,))
 
 
-def _last(found: verification.Fetched, head: Head) -> list[Head]:
-    """The last entry of a data set, whatever its head says."""
-    return [Head(head.number, head.name, last.sequence, last.hash) for last in found.entries.get(head.number, [])[-1:]]
-
-
-def _compare(
-    backup: verification.Fetched, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None
-) -> Restored:
+def _compare(backup: Snapshot, replaced: _Replaced, given: Mapping[str, Mapping[str, Any]] | None) -> Restored:
     """Compare a backup with the entries that are known of: which it lacks, or may lack."""
     held = {head.name: head for head in backup.heads}
     missing = [name for name in {**replaced.heads, **(given or {})} if name not in held]
@@ -182,22 +172,22 @@ def _compare(
         return Restored(dict.fromkeys(held, "nobody knows what was charged since the backup"), remarks)
     spent = {}
     for name, head in held.items():
-        chain = {entry.sequence: entry.hash for entry in backup.entries[head.number]}
-        why = _lacking(backup.ledger, head, chain, given.get(name), replaced)
+        hashes = {entry.sequence: entry.hash for entry in backup.chain_of(head)}
+        why = _lacking(backup.ledger, head, hashes, given.get(name), replaced)
         if why is not None:
             spent[name] = why
     return Restored(spent, remarks)
 
 
 def _lacking(
-    ledger: str, held: Head, chain: Mapping[int, str], given: Mapping[str, Any] | None, replaced: _Replaced
+    ledger: str, held: Head, hashes: Mapping[int, str], given: Mapping[str, Any] | None, replaced: _Replaced
 ) -> str | None:
     """Find the reason why a data set of a backup lacks, or may lack, entries; None if it has all that are known of."""
     there, seen = replaced.heads.get(held.name), checkpoint.last_seen(ledger, held.number)
     ends = f"the backup ends at entry {held.sequence}"
     if given is None:
         return "the heads that were given do not name it"
-    if given["sequence"] <= held.sequence and chain[given["sequence"]] != given["hash"]:
+    if given["sequence"] <= held.sequence and hashes[given["sequence"]] != given["hash"]:
         raise ValueError(f"data set {held.name!r}: these heads are not of the ledger that the backup was taken from")
     if max(given["sequence"], there.sequence if there else 0) < held.sequence:
         raise ValueError(f"data set {held.name!r}: these heads are older than the backup; give the latest ones")
@@ -205,9 +195,9 @@ def _lacking(
         return f"{ends}, and the ledger that it replaces went on to entry {there.sequence}"
     if given["sequence"] > held.sequence:
         return f"{ends}, and the heads that were given are of entry {given['sequence']}"
-    if there is not None and replaced.is_whole and chain.get(there.sequence) != there.hash:
+    if there is not None and replaced.is_whole and hashes.get(there.sequence) != there.hash:
         return f"the ledger that it replaces has another entry {there.sequence}"
-    if seen is not None and chain.get(seen.sequence) != seen.hash:
+    if seen is not None and hashes.get(seen.sequence) != seen.hash:
         return f"{ends}, and your processes have seen another entry {seen.sequence}"
     return None
 
