@@ -42,7 +42,7 @@ def compared(asking, play=None, *, pairs=(), real=False):
     """
     stage = Stage(asking)
     play = play or ReleasePlay(asking.plan(1, 1e-6, measure_left_out=False))
-    made = Maker(stage, real_rows(asking)[0] if real else []).pairs()
+    made = Maker(stage, real_rows(stage)[0] if real else []).pairs()
     return list(comparisons(stage, play, [pair for pair in made if not pairs or pair.name.startswith(pairs)], salt=7))
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from osgt import Dataset, audit
 from osgt.auditing.made_rows import numbered, strange
-from osgt.auditing.replay import beyond, moved, pieces, replay
+from osgt.auditing.replay import beyond, compute_moves, pieces, replay
 from osgt.auditing.stage import ReleasePlay, Stage
 from osgt.calibration import Part
 from osgt.cli import app
@@ -202,7 +202,7 @@ def test_what_is_left_out_is_played_too():
 def test_moves():
     before = {"a": np.array([2**62, 0]), "b": np.array([1, 1])}
     after = {"a": np.array([-(2**62), 0]), "b": np.array([1, 1]), "c": np.array([1, -2])}
-    steps = moved(before, after)
+    steps = compute_moves(before, after)
     assert steps == {"a": [-(2**63), 0], "c": [1, -2]}
     assert pieces(steps, exchanged=False) == [2**63, 3]
     assert pieces(steps, exchanged=True) == [2**63, 2, 1]

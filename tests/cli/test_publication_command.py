@@ -116,7 +116,7 @@ def test_kept_tables_are_put_in_place_and_settled(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("osgt.render.files.published.write_csv", full)
+        patch.setattr("osgt.render.published.write_csv", full)
         made = run("release", "--query", folder / "query.toml", "--ledger", folder / "budget.db", "--dataset", "trips")
     assert made.exit_code == 4, made.output
     assert not (folder / "towns.csv").exists()

@@ -11,10 +11,10 @@ import pytest
 
 from osgt import Dataset, Ledger, Publication
 from osgt.query.about import About
-from osgt.render.files.csvw import metadata
-from osgt.render.files.excel import write_excel
-from osgt.render.files.registry import registry_yaml
-from osgt.render.report.report import page, publication_page
+from osgt.render.csvw import metadata
+from osgt.render.excel import write_excel
+from osgt.render.registry import registry_yaml
+from osgt.render.report import page
 from osgt.support.numbers import factor, half_width
 
 WARDS = ["Cardiology", "Emergency", "Oncology", "Surgery"]
@@ -124,7 +124,7 @@ def seen(query, epsilon, delta, folder, *, measured=True):
         "plan's card": words(plan._repr_html_()),
         "statement": str(release.statement),
         "card": words(release._repr_html_()),
-        "report": words(page(release, About())),
+        "report": words(page(release, About(), {})),
         **files(release, folder),
     }
     return Seen(plan, release, {"": release}, views)
@@ -149,7 +149,7 @@ def every(tmp_path_factory):
         "plan's card": words(plan._repr_html_()),
         "statement": str(release.statement),
         "card": words(release._repr_html_()),
-        "report": words(publication_page(release, About(), {})),
+        "report": words(page(release, About(), {})),
         **{f"{name}, {view}": text for name in release.tables for view, text in files(release[name], folder).items()},
     }
     result["publication"] = Seen(plan, release, dict(release.tables), views)

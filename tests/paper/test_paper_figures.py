@@ -35,8 +35,8 @@ def test_figure_1_is_the_schematic(pictures):
     two = np.exp(-0.5 * (kept.x + 0.6) ** 2), np.exp(-0.5 * (kept.x - 0.6) ** 2)
     assert kept.y == pytest.approx(np.minimum(*two), rel=1e-12)
     assert left.y == pytest.approx(np.maximum(*two), rel=1e-12)
-    assert panel.xlim == (-5, 5)
-    assert panel.ylim == (0, 1.1)
+    assert (panel.x.low, panel.x.high) == (-5, 5)
+    assert (panel.y.low, panel.y.high) == (0, 1.1)
     pmf = pictures["figure-1"].panels[1].curves[0]
     weights = np.exp(-3 * np.abs(pmf.x) / 40 - pmf.x**2 / 80)
     assert pmf.y / pmf.y.max() == pytest.approx(weights, rel=1e-12)
@@ -76,7 +76,7 @@ def test_figure_4_has_the_numbers_of_the_text(pictures):
     assert osgt.y[at_one] == pytest.approx(7.84736101774877e-12, rel=1e-9)
     assert gaussian.y[at_one] == pytest.approx(3.92850593291963e-9, rel=1e-9)
     assert "V = 14.1372" in second.title
-    assert first.ylog
+    assert first.y.log
     turn = pictures["figure-4"].turns["(a): OSGT below the Gaussian from ε"]
     assert turn == pytest.approx(0.14313, abs=1e-4)
     better = ratio.curve("m = 3, σ² = 40")

@@ -14,7 +14,7 @@ from osgt import Dataset, Ledger, Publication
 from osgt.api.charge import statement_hash
 from osgt.query.measures import CentredOnAll, UnitsInAny
 from osgt.release.measuring import NothingReleasedError
-from osgt.render.files.published import read_published
+from osgt.render.published import read_published
 from spies import SpyLedger, people, unreadable
 
 TOWNS, MONTHS = ["Bern", "Oslo", "Rome"], list(range(1, 7))

@@ -417,7 +417,7 @@ class TestFiles:
 
         monkeypatch.setattr(pyarrow.csv, "write_csv", broken)
         monkeypatch.setattr(pyarrow.parquet, "write_table", broken)
-        monkeypatch.setattr("osgt.render.files.excel.write_excel", broken)
+        monkeypatch.setattr("osgt.render.excel.write_excel", broken)
         monkeypatch.setattr("osgt.api.release.page", broken)
         with pytest.raises(OSError, match="disk full"):
             getattr(release, write)(path, overwrite=True)

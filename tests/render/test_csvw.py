@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from osgt import Dataset
 from osgt.facts.statement import Statement
 from osgt.query.about import About
-from osgt.render.files.csvw import datatype, metadata, write_csv
-from osgt.render.files.published import Published, read_published
+from osgt.render.csvw import datatype, metadata, write_csv
+from osgt.render.published import Published, read_published
 
 #: Properties of a table description, prefixes of others that may be used, and built-in datatypes.
 PROPERTIES = {"@context", "@id", "@type", "url", "dialect", "notes", "tableSchema", "tableDirection"}
@@ -233,7 +233,7 @@ class TestAllOrNothing:
         def broken(*_):
             raise OSError("disk full")
 
-        monkeypatch.setattr("osgt.render.files.csvw.metadata", broken)
+        monkeypatch.setattr("osgt.render.csvw.metadata", broken)
         with pytest.raises(OSError, match="disk full"):
             release.to_csv(tmp_path / "x.csv")
         assert list(tmp_path.iterdir()) == []

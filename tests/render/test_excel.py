@@ -9,8 +9,8 @@ import pytest
 from osgt import Dataset
 from osgt.facts.statement import Statement
 from osgt.query.about import About
-from osgt.render.files.excel import write_excel
-from osgt.render.files.published import SHEET_ROWS, check_sheet
+from osgt.render.excel import write_excel
+from osgt.render.published import SHEET_ROWS, check_sheet
 
 openpyxl = pytest.importorskip("openpyxl")
 
@@ -121,7 +121,7 @@ def test_all_or_nothing(release, tmp_path, monkeypatch):
     def broken(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("osgt.render.files.excel._write_notes", broken)
+    monkeypatch.setattr("osgt.render.excel._write_notes", broken)
     with pytest.raises(OSError, match="disk full"):
         release.to_excel(path, overwrite=True)
     assert path.read_text() == "precious"
@@ -129,7 +129,7 @@ def test_all_or_nothing(release, tmp_path, monkeypatch):
 
 
 def test_refused_before_anything_is_charged(monkeypatch):
-    from osgt.render.files.published import check_writable  # noqa: PLC0415
+    from osgt.render.published import check_writable  # noqa: PLC0415
 
     rows = pa.table({"user": range(9), "key": [b"x"] * 9, "town": ["x"] * 9})
     binary = Dataset(rows, "user").group_by("key", max_groups=1, max_rows_per_group=1)
@@ -137,6 +137,6 @@ def test_refused_before_anything_is_charged(monkeypatch):
         check_writable(binary, "x.xlsx")
     plain = Dataset(rows, "user").group_by("town", max_groups=1, max_rows_per_group=1)
     check_writable(plain, "x.xlsx")
-    monkeypatch.setattr("osgt.render.files.published.find_spec", lambda _: None)
+    monkeypatch.setattr("osgt.render.published.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r'pip install "osgt\[excel\]"'):
         check_writable(plain, "x.xlsx")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osgt import Dataset
-from osgt.render.files.csvw import has_escaped_text, write_csv
+from osgt.render.csvw import has_escaped_text, write_csv
 
 #: What OWASP's page on CSV injection lists, and blanks before it.
 FORMULAS = [

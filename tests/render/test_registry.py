@@ -10,7 +10,7 @@ from html_pages import HOSTILE
 from osgt import Dataset, Ledger
 from osgt.facts.statement import Statement
 from osgt.query.about import About
-from osgt.render.files.registry import BLANK, entry, registry_yaml
+from osgt.render.registry import BLANK, entry, registry_yaml
 from osgt.support.text import one_line
 
 yaml = pytest.importorskip("yaml")

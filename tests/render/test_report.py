@@ -16,7 +16,7 @@ from html_pages import HOSTILE, Page, assert_loads_nothing
 from osgt import Dataset
 from osgt.query.about import About, ReportTexts
 from osgt.query.file.model import ReportTable, query_file_of
-from osgt.render.report.table import is_weak
+from osgt.render.table import is_weak
 from osgt.support.text import printable
 
 

@@ -16,7 +16,7 @@ from osgt.cli import app
 from osgt.query.about import About
 from osgt.query.file.model import query_file_of, read_query_file
 from osgt.query.file.text import query_file_text
-from osgt.render.report.table import key_text
+from osgt.render.table import key_text
 
 LABELS = {"EWR": "Newark", "JFK": "Kennedy"}
 

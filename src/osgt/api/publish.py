@@ -19,14 +19,14 @@ from osgt.api.charge import SharedReservation, charge, check_charge, settle_comm
 from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
 from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
-from osgt.facts.statement import Made, NoisyTable, publication_statement, table_statement
+from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
 from osgt.release.measuring import Measured, NothingReleasedError, exact_numbers, noisy_table, prepared, with_noise
-from osgt.render.files.published import out_key, write_parquet
+from osgt.render.published import out_key, write_parquet
 from osgt.support.errors import OsgtError
 from osgt.support.files import Target, words_of, written_together
 
@@ -137,16 +137,14 @@ def estimate(
         version=version("osgt"),
         reservation=None if reservation is None else str(reservation.sequence),
     )
-    if not isinstance(plan, PublicationPlan):
-        [table] = tables.values()
-        return _release(table, table_statement(table, made), reservation)
-    whole, each = publication_statement(tables, plan, made)
-    releases = {name: _release(table, each[name], reservation) for name, table in tables.items()}
-    return PublicationRelease(releases, plan, query, whole, reservation)
-
-
-def _release(table: NoisyTable, statement: Any, reservation: SharedReservation | None) -> Release:
-    return Release(table.table, table.plan, table.query, table.left_out, statement, reservation)
+    whole, own_statements = statements(tables, plan, made)
+    releases = {
+        name: Release(table.table, table.plan, table.query, table.left_out, own_statements[name], reservation)
+        for name, table in tables.items()
+    }
+    if isinstance(plan, PublicationPlan):
+        return PublicationRelease(releases, plan, query, whole, reservation)
+    return releases[""]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from osgt.query.about import About
 from osgt.query.aggregates import AGGREGATES
 from osgt.query.aggregates.kinds import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
-from osgt.render.files.published import SUFFIXES, check_writable, out_key, with_descriptions
+from osgt.render.published import SUFFIXES, check_writable, out_key, with_descriptions
 from osgt.support.errors import ArgumentTypeError
 from osgt.support.files import Target
 

@@ -9,13 +9,12 @@ from typing import Any, Protocol, Unpack
 
 from osgt.api.charge import SharedReservation, settle
 from osgt.data.rows import PrivateRows
-from osgt.facts.released import Released, ReleasedTable
-from osgt.facts.statement import Statement
+from osgt.facts.statement import Released, ReleasedTable, Statement
 from osgt.limits.left_out import LeftOut
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates.base import QuerySpec
-from osgt.render.files.published import (
+from osgt.render.published import (
     SUFFIXES,
     Interchange,
     Published,
@@ -24,8 +23,8 @@ from osgt.render.files.published import (
     used_files,
     with_descriptions,
 )
-from osgt.render.report.report import page, publication_page
-from osgt.render.table_cards import number_of_warnings, plot_release, publication_card, release_card, release_line
+from osgt.render.report import page
+from osgt.render.table_cards import plot_release, release_card, release_line
 from osgt.support.errors import ArgumentError
 from osgt.support.files import Target, written_together
 
@@ -51,7 +50,7 @@ class Release(ReleasedTable, Interchange):
 
         The description (`PATH-metadata.json`, CSV on the Web) has the columns, their types, labels and units, and the
         statement; `texts` are those of `report`. Text that a spreadsheet could take for a formula gets an apostrophe
-        before it: see `osgt.render.files.csvw`.
+        before it: see `osgt.render.csvw`.
         """
         self._write({"out": Target(path, (".csv",), overwrite, used_files(self.query))}, texts)
 
@@ -152,11 +151,10 @@ class PublicationRelease:
         return len(self.tables)
 
     def __repr__(self) -> str:
-        budget = f"epsilon={self.plan.epsilon:.15g}, delta={self.plan.delta:.15g}"
-        return f"PublicationRelease({', '.join(self.tables)}; {budget}{number_of_warnings(self.warnings)})"
+        return release_line(self)
 
     def _repr_html_(self) -> str:
-        return publication_card(self).html()
+        return release_card(self).html()
 
     @property
     def dataset(self) -> PrivateRows:
@@ -250,9 +248,7 @@ def checked_texts(queries: Mapping[str, QuerySpec], texts: ReportTexts) -> About
 def fill(release: AnyRelease, targets: Mapping[str, Target], places: Mapping[str, Path], about: About) -> None:
     """Write into the places that `written_together` has made for tables and report, and what is beside them."""
     if "report" in places:
-        beside = _in_folder_of_report(release, targets)
-        alone = release.tables.get("")
-        text = publication_page(release, about, beside) if alone is None else page(alone, about, beside.get(""))
+        text = page(release, about, _in_folder_of_report(release, targets))
         places["report"].write_text(text, encoding="utf-8")
     for name, table in release.tables.items():
         if (key := out_key(name)) in places:

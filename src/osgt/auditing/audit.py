@@ -141,11 +141,11 @@ def _of_mechanism(mechanism: Mechanism, options: Options) -> tuple[str, Iterator
         return [(noise, np.asarray(released / step).astype(np.int64))]
 
     def checks() -> Iterator[Check]:
-        each = options.false_alarm / 3
-        yield sampler(noise, options.budget(SAMPLED, 0.5, each))
-        yield independence(drawn, false_alarm=each)
+        false_alarm = options.false_alarm / 3
+        yield sampler(noise, options.budget(SAMPLED, 0.5, false_alarm))
+        yield independence(drawn, false_alarm=false_alarm)
         claim = Claim.of(mechanism.epsilon, mechanism.delta, mechanism.profile)
-        budget = options.budget(max(10_000, _MANY // coordinates), 1.0, each)
+        budget = options.budget(max(10_000, _MANY // coordinates), 1.0, false_alarm)
         yield curve(outputs, 0, 1, claim, budget, loss=loss)
 
     promise = f" at ε = {mechanism.epsilon:.15g}, δ = {mechanism.delta:.15g}" if mechanism.epsilon is not None else ""

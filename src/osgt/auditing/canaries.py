@@ -34,8 +34,9 @@ from osgt.limits.bounding import fresh_salt
 from osgt.plan.inputs import profile_of_all
 from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
-from osgt.release.measuring import exact_numbers, prepared, shown_keys, with_noise
+from osgt.release.measuring import Exact, exact_numbers, prepared, shown_keys, with_noise
 from osgt.sampling.entropy import SystemEntropy
+from osgt.support.search import least_that_fits
 
 #: Of the canaries, the part that is guessed: those that the output speaks most clearly about. All are tried.
 PARTS = (0.125, 0.25, 0.5, 1.0)
@@ -54,30 +55,31 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
 
 def guesses_of(scores: NDArray[np.float64], inside: NDArray[np.bool_], part: float) -> tuple[int, int]:
     """Count the guesses, and the right ones: canaries with the largest scores are guessed in, with the least out."""
-    each = max(1, round(part * len(scores) / 2))
+    half = max(1, round(part * len(scores) / 2))
     order = np.argsort(scores, kind="stable")
-    right = int(np.count_nonzero(inside[order[-each:]])) + int(np.count_nonzero(~inside[order[:each]]))
-    return 2 * each, right
+    right = int(np.count_nonzero(inside[order[-half:]])) + int(np.count_nonzero(~inside[order[:half]]))
+    return 2 * half, right
 
 
 def smallest_p_value(scores: NDArray[np.float64], inside: NDArray[np.bool_], epsilon: float, delta: float) -> float:
     """A p-value from all `PARTS`: the least, times how many there are."""
-    found = [p_value(len(scores), *guesses_of(scores, inside, part), epsilon, delta) for part in PARTS]
-    return min(1.0, len(PARTS) * min(found))
+    values = [p_value(len(scores), *guesses_of(scores, inside, part), epsilon, delta) for part in PARTS]
+    return min(1.0, len(PARTS) * min(values))
 
 
 def least_epsilon(scores: NDArray[np.float64], inside: NDArray[np.bool_], delta: float, error: float) -> float:
     """A lower bound on ε at this δ, wrong with probability at most `error`."""
-    if smallest_p_value(scores, inside, 0.0, delta) > error:
-        return 0.0
-    low, high = 0.0, 1.0
-    while smallest_p_value(scores, inside, high, delta) <= error and high < 64:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if smallest_p_value(scores, inside, middle, delta) <= error else (low, middle)
-    return low
 
+    def is_refuted(minus: float) -> bool:
+        return smallest_p_value(scores, inside, -minus, delta) <= error
+
+    if not is_refuted(0.0):
+        return 0.0
+    return -(least_that_fits(is_refuted, 0.0, step=1.0, accuracy=1e-9, lowest=-_LARGEST) or 0.0)
+
+
+#: A lower bound on ε is looked for up to this.
+_LARGEST = 64.0
 
 #: Canaries in one release, and rows that it has at most: these are written to the engine.
 _MOST_CANARIES, _MOST_ROWS = 250, 60_000
@@ -100,14 +102,24 @@ Numbers = Mapping[Any, Mapping[Any, NDArray[np.int64]]]
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A query with its plan, and what makes rows for it."""
+    """A query with its plan, and the groups in which each canary is alone but for a crowd, in each of its versions."""
 
     query: Query
     plan: Plan
 
-    @property
+    @cached_property
     def stage(self) -> Stage:
         return Stage(self.query)
+
+    @cached_property
+    def maker(self) -> Maker:
+        """The maker of rows for the query."""
+        return Maker(self.stage, most=_MOST_CANARIES * self.groups * self.versions)
+
+    @property
+    def versions(self) -> int:
+        """The number of versions of a canary that have groups: it is in or out, or exchanged for another one."""
+        return 2 if self.plan.neighbours == "change_one" else 1
 
     @property
     def groups(self) -> int:
@@ -121,6 +133,36 @@ class _Table:
         if plan.selector is None or plan.threshold is None:
             return 0
         return max(1, plan.threshold + int(plan.laws[plan.selector].isf(_HIDDEN)))
+
+    @cached_property
+    def keys(self) -> list[Row]:
+        """The keys with which rows count, each in a group of its own."""
+        return self.maker.counting_keys()
+
+    @property
+    def room(self) -> int:
+        """The number of canaries that there are groups for."""
+        return len(self.keys) // (self.groups * self.versions)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that a canary takes, with its crowd."""
+        return self.groups * (self.versions * self.crowd + (self.query.groups.max_rows or 1))
+
+    def own(self, canary: int) -> list[Row]:
+        """The keys of a canary, for its versions one after the other."""
+        size = self.groups * self.versions
+        return self.keys[canary * size : (canary + 1) * size]
+
+    def canary(self, number: int, *, low: bool) -> list[Row]:
+        """The rows of a canary in its first version, or in the other one, with low values."""
+        own = self.own(number)
+        return self.maker.heavy(number, own[self.groups :] if low else own[: self.groups], low=low)
+
+    def others(self, canary: int, first: int) -> list[Row]:
+        """The rows of the crowd in the groups of a canary, each of a unit with a number of its own from `first` on."""
+        keys = [key for key in self.own(canary) for _ in range(self.crowd)]
+        return [self.maker.ordinary(first + i, key) for i, key in enumerate(keys)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,83 +230,40 @@ def canaries(
 
 def _stand(tables: Sequence[_Table]) -> _Stand | None:
     """Canaries that are in groups of their own in each table, as far as there are such; None if there are too few."""
-    versions = 2 if tables[0].plan.neighbours == "change_one" else 1
-    makers = [Maker(table.stage, most=_MOST_CANARIES * table.groups * versions) for table in tables]
-    nests = [_Nests(*each, versions) for each in zip(tables, makers, strict=True)]
-    rows = sum(nest.rows for nest in nests)
-    number = min(_MOST_CANARIES, _MOST_ROWS // rows, max(nest.room for nest in nests))
+    rows = sum(table.rows for table in tables)
+    number = min(_MOST_CANARIES, _MOST_ROWS // rows, max(table.room for table in tables))
     if number < _FEWEST_CANARIES:
         return None
     inside: list[tuple[Row, ...]] = []
     outside: list[tuple[Row, ...]] = []
     others: list[Row] = []
+    maker = tables[0].maker
     for i in range(number):
         for canary, low in ((inside, False), (outside, True)):
-            made = [row for nest in nests for row in nest.canary(i, low=low)]
+            made = [row for table in tables for row in table.canary(i, low=low)]
             # A row that is a unit by itself is in all tables at once.
-            canary.append(tuple([reduce(or_, made)] if made and makers[0].unit.each_row else made))
-        for nest in nests:
-            others += nest.others(i, number + len(others))
-    if not makers[0].can_name(number + len(others)):
+            canary.append(tuple([reduce(or_, made)] if made and maker.unit.each_row else made))
+        for table in tables:
+            others += table.others(i, number + len(others))
+    if not maker.can_name(number + len(others)):
         return None  # two of them would be one
     return _Stand(tuple(inside), tuple(outside), tuple(others))
 
 
-@dataclass(frozen=True, eq=False)
-class _Nests:
-    """The groups of a table in which each canary is alone but for a crowd, in each of its versions."""
-
-    table: _Table
-    maker: Maker
-    versions: int
-
-    @cached_property
-    def keys(self) -> list[Row]:
-        """The keys with which rows count, each in a group of its own."""
-        return self.maker.counting_keys()
-
-    @property
-    def room(self) -> int:
-        """The number of canaries that there are groups for."""
-        return len(self.keys) // (self.table.groups * self.versions)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that a canary takes, with its crowd."""
-        return self.table.groups * (self.versions * self.table.crowd + (self.table.query.groups.max_rows or 1))
-
-    def own(self, canary: int) -> list[Row]:
-        """The keys of a canary, for its versions one after the other."""
-        size = self.table.groups * self.versions
-        return self.keys[canary * size : (canary + 1) * size]
-
-    def canary(self, number: int, *, low: bool) -> list[Row]:
-        """The rows of a canary in its first version, or in the other one, with low values."""
-        own, groups = self.own(number), self.table.groups
-        return self.maker.heavy(number, own[groups:] if low else own[:groups], low=low)
-
-    def others(self, canary: int, first: int) -> list[Row]:
-        """The rows of the crowd in the groups of a canary, each of a unit with a number of its own from `first` on."""
-        crowd = self.table.crowd
-        return [
-            self.maker.ordinary(first + i * crowd + j, key)
-            for i, key in enumerate(self.own(canary))
-            for j in range(crowd)
-        ]
-
-
 def _scores(table: _Table, stand: _Stand, coins: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Release a table once, and score each canary: the log of how much more likely that is with her than without."""
-    stage, plan, salt, number = table.stage, table.plan, fresh_salt(), len(stand.inside)
-    all_in, all_out = (_exact(stage, plan, stand.rows(np.full(number, each)), salt) for each in (True, False))
-    query, order = stage.query_on(stand.rows(coins))
-    exact = exact_numbers(query, plan, prepared(query, plan, salt, order))
+    plan, salt, number = table.plan, fresh_salt(), len(stand.inside)
+    all_in, all_out = (
+        _by_group(groups_of(query, exact.keys), exact.numbers)
+        for query, exact in (_exact(table, stand.rows(np.full(number, is_in)), salt) for is_in in (True, False))
+    )
+    query, exact = _exact(table, stand.rows(coins), salt)
     noisy = with_noise(query, plan, exact)
     # A key is shown in another form than the one in which it is told apart.
     forms = dict(zip(keys_of(shown_keys(query, exact.keys)), groups_of(query, exact.keys), strict=True))
     shown = _by_group([forms[key] for key in keys_of(noisy.keys)], noisy.noisy)
     versions = [[*one, *other] for one, other in zip(stand.inside, stand.outside, strict=True)]
-    places = stage.place([row for rows in versions for row in rows])
+    places = table.stage.place([row for rows in versions for row in rows])
     of_canary = np.repeat(np.arange(number), [len(rows) for rows in versions])
     groups: list[set[Any]] = [set() for _ in range(number)]
     for i, place in zip(of_canary, places, strict=True):
@@ -276,15 +275,15 @@ def _scores(table: _Table, stand: _Stand, coins: NDArray[np.bool_]) -> NDArray[n
     )
 
 
-def _exact(stage: Stage, plan: Plan, rows: Sequence[Row], salt: int) -> Numbers:
-    query, order = stage.query_on(rows)
-    exact = exact_numbers(query, plan, prepared(query, plan, salt, order))
-    return _by_group(groups_of(query, exact.keys), exact.numbers)
+def _exact(table: _Table, rows: Sequence[Row], salt: int) -> tuple[Query, Exact]:
+    """The query on these rows, and its exact numbers."""
+    query, order = table.stage.query_on(rows)
+    return query, exact_numbers(query, table.plan, prepared(query, table.plan, salt, order))
 
 
 def _by_group(groups: Sequence[Any], numbers: Mapping[Any, NDArray[np.int64]]) -> Numbers:
     """Arrange the numbers by the group, for each measure that has numbers in groups."""
-    return {measure: dict(zip(groups, each, strict=True)) for measure, each in numbers.items() if not measure.for_table}
+    return {measure: dict(zip(groups, rows, strict=True)) for measure, rows in numbers.items() if not measure.for_table}
 
 
 def _score(plan: Plan, groups: set[Any], all_in: Numbers, all_out: Numbers, shown: Numbers) -> float:
@@ -297,6 +296,6 @@ def _score(plan: Plan, groups: set[Any], all_in: Numbers, all_out: Numbers, show
             if seen is None:
                 continue
             zero = np.zeros_like(seen)
-            with_it, without = (each.get(measure, {}).get(group, zero) for each in (all_in, all_out))
+            with_it, without = (exact.get(measure, {}).get(group, zero) for exact in (all_in, all_out))
             total += float(np.sum(law.logpmf(seen - with_it) - law.logpmf(seen - without)))
     return total if math.isfinite(total) else math.copysign(1e300, total)

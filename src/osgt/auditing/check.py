@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from osgt.support.files import Target, written
+from osgt.support.numbers import listed
 
 #: Called with what is being done and which part of it is done.
 Progress = Callable[[str, float], object]
@@ -30,12 +31,13 @@ _TOLD = 5
 
 @dataclass(frozen=True)
 class Budget:
-    """The budget of a check, and how often it may be wrong about software without a fault."""
+    """The budget of a check, from now on, and how often it may be wrong about software without a fault."""
 
     draws: int
     seconds: float = math.inf
     false_alarm: float = 1e-6
     progress: Progress = lambda what, done: None
+    started: float = field(default_factory=time.monotonic)
 
     def affordable(self, draw: Callable[[int], object]) -> int:
         """The draws of the budget; or about as many as fit into its time, judged by a few that are thrown away."""
@@ -49,31 +51,13 @@ class Budget:
             took = time.monotonic() - began
         return self.draws if took == 0 else min(self.draws, max(_FEWEST, int(size * self.seconds / took)))
 
-    def clock(self, name: str) -> "Clock":
-        """A clock that starts now."""
-        return Clock(self, name)
+    def used(self, done: int = 0) -> float:
+        """The part of the draws or of the time that is used, whichever is larger."""
+        return max(done / self.draws, (time.monotonic() - self.started) / self.seconds)
 
-
-@dataclass(frozen=True)
-class Clock:
-    """A clock that tells whoever waits which part of a budget is used up."""
-
-    budget: Budget
-    name: str
-    started: float = field(default_factory=time.monotonic)
-
-    def share(self, done: int = 0) -> float:
-        """The part of the draws or of the time, whichever is larger."""
-        return max(done / self.budget.draws, (time.monotonic() - self.started) / self.budget.seconds)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return self.share() >= 1
-
-    def tell(self, done: int) -> None:
-        """Tell whoever waits which part is done."""
-        self.budget.progress(self.name, min(1.0, self.share(done)))
+    def tell(self, name: str, done: int) -> None:
+        """Tell whoever waits for a check which part of it is done."""
+        self.progress(name, min(1.0, self.used(done)))
 
 
 @dataclass(frozen=True)
@@ -143,7 +127,7 @@ class Check:
             "name": self.name,
             "passed": self.passed,
             "words": self.words,
-            "findings": [{"where": each.where, "what": each.what} for each in self.findings],
+            "findings": [vars(finding) for finding in self.findings],
             "false_alarm": self.false_alarm,
             **self.details,
         }
@@ -184,7 +168,7 @@ class Audit:
         """The verdict in a sentence."""
         if not self.passed:
             failed = [check.name for check in self.checks if not check.passed]
-            return f"The promise is broken: {in_a_row(failed)} failed."
+            return f"The promise is broken: {listed(failed)} failed."
         chance = "" if self.false_alarm == 0 else f" A false alarm has a probability of at most {self.false_alarm:.2g}."
         return f"No evidence against the promise.{chance} This is evidence, not a proof."
 
@@ -208,8 +192,3 @@ class Audit:
 
     def __str__(self) -> str:
         return "\n".join([f"Audit of {self.subject}", *(str(check) for check in self.checks), self.verdict])
-
-
-def in_a_row(words: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

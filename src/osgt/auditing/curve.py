@@ -11,14 +11,15 @@ Otherwise scores are learned from draws that are not judged afterwards; a bad on
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from osgt.auditing.check import Budget, Check, Clock, Finding
-from osgt.auditing.evidence import Claim, Counts, log_mean, p_value
+from osgt.auditing.check import Budget, Check, Finding
+from osgt.auditing.evidence import Claim, Counts, count_hits, log_mean, p_value
 from osgt.support.arrays import Floats, Integers
 
 Score = Callable[[NDArray[np.generic]], Floats]
@@ -41,7 +42,7 @@ class Thresholds:
     @classmethod
     def of(cls, name: str, score: Score, outputs: Sequence[NDArray[np.generic]]) -> "Thresholds | None":
         """Thresholds all over the range of a score, and far out in its tails; None if it tells nothing apart."""
-        values = np.concatenate([score(each) for each in outputs])
+        values = np.concatenate([score(drawn) for drawn in outputs])
         least = 8.0 / len(values)
         tails = 2.0 ** -np.arange(1.0, max(1.0, -np.log2(least)) + 1)
         shares = np.unique(np.concatenate([np.linspace(0.04, 0.96, 24), tails, 1.0 - tails]))
@@ -69,7 +70,7 @@ def learn_scores(first: NDArray[np.generic], second: NDArray[np.generic]) -> lis
         Thresholds.of("the score of the values", _by_cells(first, second, _value_cells(first, second)), both),
         Thresholds.of("the score of the lowest bits", _by_cells(first, second, lowest_bits), both),
     ]
-    return [each for each in made if each is not None]
+    return [thresholds for thresholds in made if thresholds is not None]
 
 
 def _finite(outputs: NDArray[np.generic]) -> Floats:
@@ -97,12 +98,12 @@ def _value_cells(first: NDArray[np.generic], second: NDArray[np.generic]) -> Cal
 
     def cells(outputs: NDArray[np.generic]) -> Integers:
         floats = outputs.astype(np.float64)
-        found = np.stack(
+        result = np.stack(
             [np.searchsorted(edge, column, side="right") for edge, column in zip(edges, floats.T, strict=True)], axis=1
         )
-        found = np.where(np.isposinf(floats), _CELLS, found)
-        found = np.where(np.isneginf(floats), _CELLS + 1, found)
-        return np.where(np.isnan(floats), _CELLS + 2, found).astype(np.int64)
+        result = np.where(np.isposinf(floats), _CELLS, result)
+        result = np.where(np.isneginf(floats), _CELLS + 1, result)
+        return np.where(np.isnan(floats), _CELLS + 2, result).astype(np.int64)
 
     return cells
 
@@ -124,12 +125,12 @@ def _by_cells(
     size = int(max(one.max(initial=0), other.max(initial=0), _BITS, _CELLS + 2)) + 1
     ratios = []
     for i in range(one.shape[1]):
-        a, b = (np.bincount(each[:, i], minlength=size) + 0.5 for each in (one, other))
+        a, b = (np.bincount(cell[:, i], minlength=size) + 0.5 for cell in (one, other))
         ratios.append(np.log(a / a.sum()) - np.log(b / b.sum()))
 
     def score(outputs: NDArray[np.generic]) -> Floats:
-        found = cells(outputs)
-        return np.asarray(sum(ratio[found[:, i]] for i, ratio in enumerate(ratios)))
+        result = cells(outputs)
+        return np.asarray(sum(ratio[result[:, i]] for i, ratio in enumerate(ratios)))
 
     return score
 
@@ -141,8 +142,8 @@ Draws = Callable[[Any, int], Outputs]
 #: The part of the draws from which scores and guesses are learned.
 _LEARNED = 0.25
 
-#: Draws that are made and counted at a time, the fewest that anything can be learned from, and the first look.
-_BATCH, _FEWEST, _FIRST_LOOK = 1 << 16, 256, 1 << 12
+#: Draws that are made at a time, and the fewest that anything can be learned from.
+_BATCH, _FEWEST = 1 << 16, 256
 
 #: Numbers of each side that are kept in memory to learn from.
 _KEPT = 1 << 22
@@ -177,16 +178,16 @@ class Measured:
         measured = self.data.share + 2 * np.sqrt(self.data.share * (1 - self.data.share) / self.data.judged_draws)
         p = np.minimum(claim.most(q), measured)
 
-        def found(smaller: float) -> bool:
+        def is_seen(smaller: float) -> bool:
             return self._expected(p, q, 1.0 - smaller).log_evidence(claim) >= -math.log(false_alarm)
 
-        if not found(0.9):
+        if not is_seen(0.9):
             return None
-        return 0.9 - 0.9 * _largest(lambda part: found(0.9 - 0.9 * part))
+        return 0.9 - 0.9 * _largest(lambda part: is_seen(0.9 - 0.9 * part))
 
     def _expected(self, p: Floats, q: Floats, scale: float) -> "Measured":
         """Counts as they would be with noise of this scale, a little worse than on average."""
-        a, b = (ndtri(np.clip(each, 1e-12, 1 - 1e-12)) for each in (p, q))
+        a, b = (ndtri(np.clip(share, 1e-12, 1 - 1e-12)) for share in (p, q))
         middle, half = (a + b) / 2, (a - b) / 2 / scale
         sides = (self.data, ndtr(middle + half), -1), (self.neighbour, ndtr(middle - half), 1)
         made = []
@@ -217,49 +218,44 @@ def curve(
         The privacy loss of outputs, or any other score; learned from a quarter of the draws if not given.
     """
     measured = measure(mechanism, (data, neighbour), claim, budget, loss, name)
-    return judged(measured, claim, budget.false_alarm, name)
+    return judge(measured, claim, budget.false_alarm, name)
 
 
 def measure(
     mechanism: Draws, both: tuple[Any, Any], claim: Claim, budget: Budget, loss: Score | None, name: str
 ) -> Measured:
     """Draw, learn and count, until the claim is refuted or the budget is used up."""
-    planned, clock = budget.affordable(lambda size: [mechanism(data, size) for data in both]), budget.clock(name)
-    outputs = _draw_to_learn(mechanism, both, max(_FEWEST, math.ceil(_LEARNED * planned)), clock)
+    planned = budget.affordable(lambda size: [mechanism(data, size) for data in both])
+    outputs = _draw_to_learn(mechanism, both, max(_FEWEST, math.ceil(_LEARNED * planned)), budget)
     scores = _scores(outputs, loss)
-    guessed, done = [_hits(scores, each) for each in outputs], len(outputs[0])
-    counted = [np.zeros(len(guess), dtype=np.int64) for guess in guessed]
-    judged_draws = 0
+    events = [event for score in scores for event in score.events]
 
-    def so_far() -> Measured:
-        counts = (Counts(guess, done, hits, judged_draws) for guess, hits in zip(guessed, counted, strict=True))
-        return Measured([event for score in scores for event in score.events], *counts)
+    def hits(outputs: Sequence[Outputs]) -> Integers:
+        return np.stack([np.concatenate([score.hits(on_one) for score in scores]) for on_one in outputs])
 
-    look = _FIRST_LOOK
-    while done + judged_draws < budget.draws and not (judged_draws and clock.is_over):
-        size = min(_BATCH, budget.draws - done - judged_draws)
-        for i, data in enumerate(both):
-            counted[i] += _hits(scores, mechanism(data, size))
-        judged_draws += size
-        clock.tell(done + judged_draws)
-        if judged_draws >= look:
-            look *= 2
-            if so_far().log_evidence(claim) >= -math.log(budget.false_alarm):
-                break
-    return so_far()
+    def measured(counts: Counts) -> Measured:
+        return Measured(events, *(counts.of(itemgetter(side)) for side in (0, 1)))
+
+    counts = count_hits(
+        lambda size: hits([mechanism(data, size) for data in both]),
+        (hits(outputs), len(outputs[0])),
+        budget,
+        name,
+        lambda counts: measured(counts).log_evidence(claim) >= -math.log(budget.false_alarm),
+    )
+    return measured(counts)
 
 
-def _draw_to_learn(mechanism: Draws, both: tuple[Any, Any], wanted: int, clock: Clock) -> list[Outputs]:
+def _draw_to_learn(mechanism: Draws, both: tuple[Any, Any], wanted: int, budget: Budget) -> list[Outputs]:
     """Outputs on each data set to learn from: so many, or as many as fit into their part of the time and the memory."""
     pieces: tuple[list[Outputs], list[Outputs]] = ([], [])
     done = 0
-    while done < wanted and (done < _FEWEST or clock.share() < _LEARNED):
+    while done < wanted and (done < _FEWEST or budget.used() < _LEARNED):
         size = min(_BATCH if done else _FEWEST, wanted - done)
         for kept, data in zip(pieces, both, strict=True):
             kept.append(mechanism(data, size))
         done += size
         wanted = min(wanted, max(_FEWEST, _KEPT // pieces[0][0].shape[1]))
-        clock.tell(done)
     return [np.concatenate(kept) for kept in pieces]
 
 
@@ -272,11 +268,7 @@ def _scores(outputs: Sequence[Outputs], loss: Score | None) -> list[Thresholds]:
     return scores
 
 
-def _hits(scores: Sequence[Thresholds], outputs: Outputs) -> Integers:
-    return np.concatenate([score.hits(outputs) for score in scores])
-
-
-def judged(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Check:
+def judge(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Check:
     """Judge the claim by the counts, in words."""
     logs = claim.log_evidence(measured.data, measured.neighbour)
     evidence = log_mean(logs)

@@ -16,14 +16,16 @@ neighbouring data.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
-from osgt.calibration.joint import budget
+from osgt.auditing.check import Budget
+from osgt.calibration.joint import budget as checked_budget
 from osgt.support.arrays import Floats, Integers
 
 #: Logarithms of evidence are off by less than this for up to 10¹⁰ draws; it is taken off.
@@ -32,6 +34,9 @@ _ROUNDING = 1e-3
 #: Halvings in the search for the least evidence and for limits: to 1e-24 and to 1e-18, far below one over any number
 #: of draws.
 _HALVINGS, _ROUNDS = 80, 60
+
+#: Draws that are judged before evidence is looked at first; then it is whenever they are twice as many.
+_FIRST_LOOK = 1 << 12
 
 #: Points of a curve, and the least δ among them: with fewer draws than 1/δ the lines beyond say nothing.
 _POINTS, _LEAST_DELTA = 48, 1e-10
@@ -63,6 +68,10 @@ class Counts:
         """The share of hits among all draws."""
         return np.asarray((self.learned + self.judged) / (self.learned_draws + self.judged_draws))
 
+    def of(self, hits: Callable[[Integers], Any]) -> "Counts":
+        """The counts of other events, whose hits follow from the hits of these."""
+        return Counts(hits(self.learned), self.learned_draws, hits(self.judged), self.judged_draws)
+
     def others(self) -> "Counts":
         """The complements of the events."""
         return Counts(
@@ -72,15 +81,46 @@ class Counts:
     def limits(self, error: float) -> tuple[Floats, Floats]:
         """Limits of each probability: all p with E(p) < 1/error. Each wrong with at most this probability, ever."""
         middle = self.judged / self.judged_draws
-        found = []
+        result = []
         for end in (0.0, 1.0):
             outside, inside = np.full(middle.shape, end), middle
             for _ in range(_ROUNDS):
                 between = 0.5 * (outside + inside)
                 is_out = log_against(self, between) >= -math.log(error)
                 outside, inside = np.where(is_out, between, outside), np.where(is_out, inside, between)
-            found.append(outside)
-        return found[0], found[1]
+            result.append(outside)
+        return result[0], result[1]
+
+
+def count_hits(
+    count: Callable[[int], Integers],
+    learned: tuple[Integers, int],
+    budget: Budget,
+    name: str,
+    is_refuted: Callable[[Counts], bool],
+    batch: int = 1 << 16,
+) -> Counts:
+    """Count hits after those that were learned from, until a claim is refuted or the budget is used up.
+
+    Parameters
+    ----------
+    count
+        The hits of all events in so many new draws.
+    learned
+        Hits in draws that are not judged, and how many draws these are.
+    """
+    counts, look = Counts(*learned, np.zeros_like(learned[0]), 0), _FIRST_LOOK
+    while (done := counts.learned_draws + counts.judged_draws) < budget.draws:
+        if counts.judged_draws and budget.used() >= 1:
+            break
+        size = min(batch, budget.draws - done)
+        counts = replace(counts, judged=counts.judged + count(size), judged_draws=counts.judged_draws + size)
+        budget.tell(name, done + size)
+        if counts.judged_draws >= look:
+            look *= 2
+            if is_refuted(counts):
+                break
+    return counts
 
 
 def log_against(counts: Counts, probability: Floats) -> Floats:
@@ -157,7 +197,7 @@ class Claim:
         if profile is None:
             if epsilon is None or delta is None:
                 raise ValueError("epsilon and delta must be given, or the whole curve as claim=PrivacyProfile(…)")
-            epsilon, delta = budget(epsilon, delta)
+            epsilon, delta = checked_budget(epsilon, delta)
             return cls(f"ε = {epsilon:.15g}, δ = {delta:.15g}", np.array([epsilon]), np.array([delta]))
         if not hasattr(profile, "delta"):
             raise TypeError(f"claim must be a PrivacyProfile, or have its method delta(ε), got {profile!r}")

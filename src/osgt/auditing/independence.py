@@ -79,10 +79,10 @@ class _Releases:
 
     def streams(self) -> dict[IntegerDistribution, Integers]:
         """For each distribution its draws, in their order."""
-        found: dict[IntegerDistribution, list[Integers]] = {}
+        result: dict[IntegerDistribution, list[Integers]] = {}
         for law, numbers in itertools.chain.from_iterable(self.drawn):
-            found.setdefault(law, []).append(numbers.ravel())
-        return {law: np.concatenate(pieces) for law, pieces in found.items()}
+            result.setdefault(law, []).append(numbers.ravel())
+        return {law: np.concatenate(pieces) for law, pieces in result.items()}
 
     def places(self) -> tuple[Integers, Floats]:
         """By release and place the draws and their -log P: not more than `_PLACES`, from first to last."""
@@ -159,15 +159,15 @@ def _in_words(shapes: Sequence[tuple[int, int]]) -> str:
 
 def _by_lag(streams: dict[IntegerDistribution, Integers], times: int) -> dict[str, float]:
     """Evidence that draws of a distribution are copies of those so many draws before."""
-    found = {}
+    result = {}
     for law, stream in streams.items():
-        gained, each = _gained(-law.logpmf(stream)), len(stream) // times
-        lags = {*range(1, _LAGS + 1), each, 2 * each, *(1 << i for i in range(7, 20))}
+        gained, size = _gained(-law.logpmf(stream)), len(stream) // times
+        lags = {*range(1, _LAGS + 1), size, 2 * size, *(1 << i for i in range(7, 20))}
         tried = sorted(lag for lag in lags if 2 * lag < len(stream))
         every = {lag: _of_copies(stream[:-lag], stream[lag:], gained[:, lag:]) for lag in tried}
         worst = max(every, key=lambda lag: every[lag])
-        found[f"draws of {law!r} follow from those {worst:,} before them"] = log_mean(list(every.values()))
-    return found
+        result[f"draws of {law!r} follow from those {worst:,} before them"] = log_mean(list(every.values()))
+    return result
 
 
 def _by_columns(columns: Sequence[tuple[IntegerDistribution, Integers]]) -> dict[str, float]:
@@ -189,8 +189,7 @@ def _by_columns(columns: Sequence[tuple[IntegerDistribution, Integers]]) -> dict
             f"column {j + 1} follows from column {i + 1}" if i < j else f"column {i + 1} follows from the group before"
         )
         every[what] = log_mean(logs)
-    worst = max(every, key=lambda key: every[key])
-    return {worst: log_mean(list(every.values()))}
+    return {max(every, key=lambda what: every[what]): log_mean(list(every.values()))}
 
 
 def _by_place(releases: _Releases) -> dict[str, float]:
@@ -205,7 +204,7 @@ def _by_place(releases: _Releases) -> dict[str, float]:
         every.append(total[np.triu_indices(number, 1)])
     logs = np.concatenate(every)
     at = int(np.argmax(logs)) % len(every[0])
-    i, j = (int(each[at]) + 1 for each in np.triu_indices(number, 1))
+    i, j = (int(places[at]) + 1 for places in np.triu_indices(number, 1))
     return {f"place {j} of a release follows from place {i}, of {number} that were compared": log_mean(logs)}
 
 
@@ -302,11 +301,11 @@ def _same(one: Integers, other: Integers, length: int, *, itself: bool) -> tuple
 def _hashes(draws: Integers, length: int) -> NDArray[np.uint64]:
     """A hash of every run of this length."""
     words, number = draws.astype(np.uint64), len(draws) - length + 1
-    found = np.zeros(number, dtype=np.uint64)
+    result = np.zeros(number, dtype=np.uint64)
     for i in range(length):
-        found *= _FACTOR
-        found += words[i : i + number]
-    return found
+        result *= _FACTOR
+        result += words[i : i + number]
+    return result
 
 
 def _spread(every: Sequence[Any], most: int) -> list[Any]:
@@ -327,11 +326,11 @@ def salts(tables: Sequence[SaltedText], draw: Callable[[], int], *, false_alarm:
     findings, read = [], []
     for i, text in enumerate(tables):
         where = "salts" if len(tables) == 1 else f"salts of table {i + 1}"
-        found = _salts_in_queries(text, max(_OF_EACH, math.ceil(_PREPARED / len(tables))))
-        if isinstance(found, str):
-            findings.append(Finding(where, found))
+        result = _salts_in_queries(text, max(_OF_EACH, math.ceil(_PREPARED / len(tables))))
+        if isinstance(result, str):
+            findings.append(Finding(where, result))
         else:
-            read += found
+            read += result
     drawn = [draw() for _ in range(_DRAWN)]
     for where, seen in (("salts of prepared releases", read), ("salts", drawn + read)):
         wrong = _fault_of_salts(seen, false_alarm / 2) if seen else None
@@ -350,13 +349,13 @@ def _salts_in_queries(query: SaltedText, number: int) -> list[int] | str:
     if not after:
         return "the query for the engine does not use the salt that it is given"
     text = re.compile(before + r"(?P<salt>-?\d+)" + r"(?P=salt)".join(after))
-    found = []
+    result = []
     for _ in range(number):
         match = text.fullmatch(query(None))
         if match is None:
             return "the queries of two releases differ in more than their salt"
-        found.append(int(match["salt"]))
-    return found
+        result.append(int(match["salt"]))
+    return result
 
 
 def _fault_of_salts(seen: Sequence[int], false_alarm: float) -> str | None:

@@ -78,8 +78,8 @@ def strange(dtype: dt.DataType) -> list[str | None]:
     kind = _kind(dtype)
     assert kind is not None
     numbers = ["0", "1", *(f"{end:f}" for end in _range(dtype))]
-    found = numbers if kind in ("integer", "decimal") else _STRANGE[kind]
-    return [*found, *(["x" * 3000] if kind == "string" else []), *([None] if dtype.nullable else [])]
+    result = numbers if kind in ("integer", "decimal") else _STRANGE[kind]
+    return [*result, *(["x" * 3000] if kind == "string" else []), *([None] if dtype.nullable else [])]
 
 
 def ordinary(dtype: dt.DataType) -> str | None:
@@ -93,13 +93,13 @@ def constants(dtype: dt.DataType, text: str) -> list[str]:
     if dtype.is_string():
         return texts
     if dtype.is_date() or dtype.is_timestamp():
-        return [each for each in texts if _DAY.match(each)]
+        return [day for day in texts if _DAY.match(day)]
     if not dtype.is_numeric():
         return []
     least, most = _range(dtype)
     beside = (Decimal(number) + step for number in _NUMBER.findall(_QUOTED.sub("", text)) for step in (0, -1, 1))
-    fitting = (each for each in beside if least <= each <= most and (not dtype.is_integer() or each % 1 == 0))
-    return [f"{each:f}" for each in fitting]
+    fitting = (number for number in beside if least <= number <= most and (not dtype.is_integer() or number % 1 == 0))
+    return [f"{number:f}" for number in fitting]
 
 
 def numbered(dtype: dt.DataType, number: int) -> str | None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from osgt.auditing.made_rows import Row, constants, ends, key_rows, numbered, ordinary, strange, text_of
 from osgt.auditing.stage import Stage
@@ -38,18 +38,23 @@ _OWN = 40
 
 def stored_columns(data: PrivateRows, names: Iterable[str]) -> list[str]:
     """The stored columns that some columns are made of, each once."""
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
-        found += stored_columns(data, data.derived[name].columns) if name in data.derived else [name]
-    return list(dict.fromkeys(found))
+        result += stored_columns(data, data.derived[name].columns) if name in data.derived else [name]
+    return list(dict.fromkeys(result))
 
 
 def named_values(stage: Stage, column: str) -> list[str | None]:
     """Values of a stored column that the expressions which look at it name."""
     data = stage.query.dataset
     every = [*data.derived.values(), *data.filters]
-    texts = [each.text for each in every if column in stored_columns(data, each.columns)]
+    texts = [expression.text for expression in every if column in stored_columns(data, expression.columns)]
     return [value for text in texts for value in constants(stage.columns[column], text)]
+
+
+def _distinct(rows: Iterable[Row]) -> list[Row]:
+    """The rows without repetitions."""
+    return list({tuple(row.items()): row for row in rows}.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +73,14 @@ class MadeKeys:
     @cached_property
     def condition_columns(self) -> list[str]:
         """The stored columns that conditions depend on."""
-        return self._stored(name for each in self.stage.query.dataset.filters for name in each.columns)
+        return self._stored(name for condition in self.stage.query.dataset.filters for name in condition.columns)
 
     def _stored(self, names: Iterable[str]) -> list[str]:
         data = self.stage.query.dataset
         return [name for name in stored_columns(data, names) if name in self.stage.columns]
 
     @property
-    def found(self) -> list[Row]:
+    def counting(self) -> list[Row]:
         """The keys, each in a group of its own as far as can be told."""
         free = [name for name in self.key_columns if name not in self.condition_columns]
         combined, meeting = self._combined(free), self._meeting
@@ -83,7 +88,7 @@ class MadeKeys:
             return combined  # they do not count, and the audit says so
         tried = [key | meeting[i % len(meeting)] for i, key in enumerate(combined)]
         tried += [combined[i % len(combined)] | each for i, each in enumerate(meeting)]
-        unique = list({tuple(key.items()): key for key in tried}.values())
+        unique = _distinct(tried)
         data, groups = self.stage.query.dataset, self.stage.query.groups
         if not data.filters and not set(groups.by) & set(data.derived):
             return unique
@@ -104,7 +109,7 @@ class MadeKeys:
         made = key_rows(self._pools(names, self.most + 8), self.most + 8)
         mixed = [key for both in zip(known, made, strict=False) for key in both] if public is None else known
         every = [*mixed, *known[len(made) :], *made]
-        return list({tuple(key.items()): key for key in every}.values())
+        return _distinct(every)
 
     def _pools(self, names: Sequence[str], most: int) -> dict[str, list[str | None]]:
         """For each column values that are known, that expressions name, strange ones, and as many more."""
@@ -127,13 +132,21 @@ class MadeKeys:
             return [{}]
         tried = [{name: row[name] for name in names} for row in self.real]
         tried += key_rows(self._pools(names, _TRIED_KEYS), _TRIED_KEYS)
-        unique = list({tuple(each.items()): each for each in tried}.values())
-        counting = self.stage.which_count([self._template | each for each in unique])
-        return [each for each, counts in zip(unique, counting, strict=True) if counts]
+        unique = _distinct(tried)
+        counting = self.stage.which_count([self._template | values for values in unique])
+        return [values for values, counts in zip(unique, counting, strict=True) if counts]
 
     @cached_property
     def _template(self) -> Row:
         return {name: ordinary(dtype) for name, dtype in self.stage.columns.items()}
+
+
+class Values(NamedTuple):
+    """Values at the lower ends of bounds and far beyond them, at the upper ends and beyond, and of all kinds."""
+
+    low: list[Row]
+    high: list[Row]
+    strange: list[Row]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,48 +157,32 @@ class MadeValues:
     fixed: Collection[str]
     row: Row
 
-    @property
-    def low(self) -> list[Row]:
-        """Values at the lower ends of bounds, and far beyond them."""
-        return _together([pool[0] for pool in self._pools])
-
-    @property
-    def high(self) -> list[Row]:
-        """Values at the upper ends of bounds, and far beyond them."""
-        return _together([pool[1] for pool in self._pools])
-
-    @property
-    def strange(self) -> list[Row]:
-        """The values of all kinds."""
-        return _together([pool[2] for pool in self._pools])
-
     @cached_property
     def measured(self) -> Mapping[str, list[float]]:
         """The columns that are measured, and the bounds that they have."""
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for aggregate in self.stage.query.aggregates:
             for measure in aggregate.measures:
                 for column in measure.columns:
-                    found.setdefault(column, [])
+                    result.setdefault(column, [])
             for limits in aggregate.limits:
-                found.setdefault(limits.column, []).extend((limits.low, limits.high))
-        return found
+                result.setdefault(limits.column, []).extend((limits.low, limits.high))
+        return result
 
-    @cached_property
-    def _pools(self) -> list[tuple[list[Row], list[Row], list[Row]]]:
-        """For each column low, high and all values, as values of stored columns."""
-        found = []
+    def of_columns(self) -> list[Values]:
+        """Make the values of each column that is measured, as values of stored columns."""
+        result = []
         derived = self.stage.query.dataset.derived
         for name, bounds in self.measured.items():
             if name in derived:
-                found.append(self._derived(name, bounds))
+                result.append(self._derived(name, bounds))
             elif name in self.stage.columns and name not in self.fixed:
                 low, high = ends(self.stage.columns[name], bounds)
-                every = [*low, *high, *strange(self.stage.columns[name])]
-                found.append(([{name: v} for v in low], [{name: v} for v in high], [{name: v} for v in every]))
-        return found
+                pools = low, high, [*low, *high, *strange(self.stage.columns[name])]
+                result.append(Values(*([{name: value} for value in pool] for pool in pools)))
+        return result
 
-    def _derived(self, name: str, bounds: list[float]) -> tuple[list[Row], list[Row], list[Row]]:
+    def _derived(self, name: str, bounds: list[float]) -> Values:
         """Values of the columns behind a derived one, in the order of what the engine makes of them."""
         data = self.stage.query.dataset
         pools: dict[str, list[str | None]] = {}
@@ -196,19 +193,16 @@ class MadeValues:
                 listed = [*low, *high, *named_values(self.stage, column), *strange(dtype)]
                 pools[column] = list(dict.fromkeys(listed))
         tried = key_rows(pools, _TRIED_VALUES)
-        places = self.stage.place([self.row | each for each in tried], [name])
+        places = self.stage.place([self.row | values for values in tried], [name])
         numbers = ((None if place is None else place.values[0], i) for i, place in enumerate(places))
         order = [tried[i] for _, i in sorted((x, i) for x, i in numbers if x is not None and not math.isnan(x))]
-        return order[:2] or tried[:1], order[:-3:-1] or tried[:1], tried
+        return Values(order[:2] or tried[:1], order[:-3:-1] or tried[:1], tried)
 
 
 def _together(pools: list[list[Row]]) -> list[Row]:
     """Combine the pools into rows, one for each place in the longest pool; shorter ones begin again."""
     longest = max((len(pool) for pool in pools), default=1)
-    found: list[Row] = []
-    for i in range(longest):
-        found.append({name: value for pool in pools for name, value in pool[i % len(pool)].items()})
-    return found
+    return [{name: value for pool in pools for name, value in pool[i % len(pool)].items()} for i in range(longest)]
 
 
 @dataclass(frozen=True)
@@ -238,7 +232,7 @@ class Maker:
     @cached_property
     def keys(self) -> list[Row]:
         """Values of columns with which rows count, each in a group of its own."""
-        return MadeKeys(self.stage, self.real, self.most).found
+        return MadeKeys(self.stage, self.real, self.most).counting
 
     def counting_keys(self) -> list[Row]:
         """Select the keys with which rows count for certain, each in a group of its own."""
@@ -247,9 +241,10 @@ class Maker:
         return list(by_group.values())
 
     @cached_property
-    def values(self) -> MadeValues:
+    def values(self) -> Values:
         """Values of the columns that are measured and may be changed: not those that keys and conditions look at."""
-        return MadeValues(self.stage, {*self.unit.columns, *self.keys[0]}, self._row(0, self.keys[0]))
+        made = MadeValues(self.stage, {*self.unit.columns, *self.keys[0]}, self._row(0, self.keys[0])).of_columns()
+        return Values(*(_together([values[kind] for values in made]) for kind in range(3)))
 
     def unit_of(self, row: Row) -> Any:
         """Identify the unit that a row is about; None if about nobody."""
@@ -303,10 +298,8 @@ class Maker:
     def _others(self) -> list[Row]:
         """The table that a unit is taken out of or added to: real rows, and a few made units."""
         strange = self.values.strange
-        crowd = []
-        for i in range(_CROWD):
-            for j, key in enumerate(self.keys[:4]):
-                crowd.append(self._row(10 + i, key | strange[(i + j) % len(strange)]))
+        keys = list(enumerate(self.keys[:4]))
+        crowd = [self._row(10 + i, key | strange[(i + j) % len(strange)]) for i in range(_CROWD) for j, key in keys]
         return [*self.real, *crowd]
 
     def _of_real(self) -> Iterator[tuple[str, list[Row]]]:

@@ -93,8 +93,8 @@ class OfTable:
         _, noisy = measuring.noisy_numbers(plan, exact)
         columns = []
         for measure, part in plan.parts.items():
-            found = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
-            columns.append(found - (shown if measure == plan.selector else 0))
+            result = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
+            columns.append(result - (shown if measure == plan.selector else 0))
         beside = {name: _moved(part, moved, size) for name, (_, part) in plan.noise.extra_noise.items()}
         columns += measuring.noisy_left_out(plan, beside).values()
         return np.concatenate(columns, axis=1)
@@ -107,10 +107,10 @@ class OfTable:
             for measure in plan.parts
         }
         _, noisy = measuring.noisy_numbers(plan, exact)
-        found = [(plan.laws[measure], numbers - exact[measure]) for measure, numbers in noisy.items()]
+        result = [(plan.laws[measure], numbers - exact[measure]) for measure, numbers in noisy.items()]
         nothing = {name: np.zeros((groups, 1), dtype=np.int64) for name in plan.noise.extra_noise}
         beside = measuring.noisy_left_out(plan, nothing)
-        return found + [(plan.noise.extra_noise[name][0], numbers) for name, numbers in beside.items()]
+        return result + [(plan.noise.extra_noise[name][0], numbers) for name, numbers in beside.items()]
 
     @property
     def _shown(self) -> int:
@@ -189,7 +189,7 @@ class WorstCase:
 
     def drawn(self, groups: int) -> list[Drawn]:
         """The noise of one release with so many groups in each table."""
-        return [each for noise in self.noises for each in noise.drawn(groups)]
+        return [draws for noise in self.noises for draws in noise.drawn(groups)]
 
     def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
         """The privacy loss of outputs: Σ log P[y | 0]/P[y | shift]."""
@@ -273,9 +273,9 @@ class Chosen:
     def outputs(self, moved: int, size: int) -> NDArray[np.int64]:
         """Draw whether groups at the threshold are shown, and their count if they are: without a unit, or with it."""
         counts = self.shown(self._others + self.most * int(moved), size)
-        found = np.zeros((size, 2), dtype=np.int64)
-        found[: len(counts), 0], found[: len(counts), 1] = 1, counts
-        return found
+        result = np.zeros((size, 2), dtype=np.int64)
+        result[: len(counts), 0], result[: len(counts), 1] = 1, counts
+        return result
 
     def loss(self) -> Callable[[NDArray[np.generic]], Floats]:
         """Score outputs by their loss if choice and count were two draws: each for itself, added up."""
@@ -309,10 +309,12 @@ def choice(chosen: Sequence[Chosen], spent: float, delta: float, *, false_alarm:
     if spent > delta * (1 + _ROUNDING):
         what = f"noise and choice take δ = {spent:.6g} together, {delta:.6g} is promised"
         findings.append(Finding("threshold" if chosen else "noise", what))
-    for each in chosen:
-        chance = each.chance
-        hits = len(each.shown(each.most, _GROUPS))
-        details["chosen"].append({"threshold": each.threshold, "chance_alone": chance, "of": _GROUPS, "shown": hits})
+    for selection in chosen:
+        chance = selection.chance
+        hits = len(selection.shown(selection.most, _GROUPS))
+        details["chosen"].append(
+            {"threshold": selection.threshold, "chance_alone": chance, "of": _GROUPS, "shown": hits}
+        )
         # Nothing is learned; more than the chance says is what counts.
         counts = Counts(np.array([0]), 0, np.array([hits]), _GROUPS)
         evidence = float(log_against(counts, np.array([chance]))[0]) if hits > chance * _GROUPS else 0.0
@@ -325,19 +327,19 @@ def choice(chosen: Sequence[Chosen], spent: float, delta: float, *, false_alarm:
     return Check("choice of groups" if chosen else "δ", words, tuple(findings), by_chance, details)
 
 
-def at_threshold(each: Chosen, budget: Budget) -> Check:
+def at_threshold(chosen: Chosen, budget: Budget) -> Check:
     """Judge a group at the threshold, with a unit and without it, by whether it is shown and with which count."""
     name = "at the threshold"
-    counts = each.shown(each.threshold, _TRIED)
-    below = int(np.count_nonzero(counts < each.threshold))
+    counts = chosen.shown(chosen.threshold, _TRIED)
+    below = int(np.count_nonzero(counts < chosen.threshold))
     if below:
         what = (
-            f"{below:,} of {len(counts):,} groups that were shown have a count below the threshold {each.threshold:,}: "
-            "they are chosen by another draw than the one that is published"
+            f"{below:,} of {len(counts):,} groups that were shown have a count below the threshold "
+            f"{chosen.threshold:,}: they are chosen by another draw than the one that is published"
         )
         return Check(name, "Choice and count are not one draw.", (Finding(name, what),), budget.false_alarm)
-    claim = Claim.of(None, None, PrivacyProfile(each.law, each.most))
-    return curve(each.outputs, 0, 1, claim, budget, loss=each.loss(), name=name)
+    claim = Claim.of(None, None, PrivacyProfile(chosen.law, chosen.most))
+    return curve(chosen.outputs, 0, 1, claim, budget, loss=chosen.loss(), name=name)
 
 
 def spent_by(plans: Sequence[Plan]) -> float:
@@ -348,14 +350,14 @@ def spent_by(plans: Sequence[Plan]) -> float:
     """
     epsilon = plans[0].epsilon
     whole = float(profile_of_all([plan.noise for plan in plans]).delta(epsilon))
-    chosen = [(plan, each) for plan in plans if (each := Chosen.of(plan)) is not None]
+    chosen = [(plan, selection) for plan in plans if (selection := Chosen.of(plan)) is not None]
     if any(plan.selection is not None and plan.selection.charged_separately for plan in plans):
-        return whole + math.fsum(each.delta for _, each in chosen)
+        return whole + math.fsum(selection.delta for _, selection in chosen)
     every = [whole]
-    for plan, each in chosen:
+    for plan, selection in chosen:
         others = [pair for other in plans if other is not plan for pair in other.noise.pairs]
-        tried = sorted({*range(1, min(each.groups, _ALONE) + 1), each.groups})
-        every += [_spent_alone(plan, each, others, alone) for alone in tried]
+        tried = sorted({*range(1, min(selection.groups, _ALONE) + 1), selection.groups})
+        every += [_spent_alone(plan, selection, others, alone) for alone in tried]
     return max(every)
 
 

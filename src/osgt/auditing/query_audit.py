@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from osgt.api.charge import title_of
-from osgt.api.publication import Publication
 from osgt.api.query import Query
 from osgt.api.suggestion.histograms import planned_histograms, prepared_histograms
 from osgt.api.suggestion.open_query import OpenQuery
@@ -20,7 +19,7 @@ from osgt.auditing.stage import Play, ReleasePlay, Stage, SuggestionPlay, salted
 from osgt.calibration.joint import budget as checked_budget
 from osgt.limits.bounding import fresh_salt
 from osgt.noise import IntegerDistribution
-from osgt.plan.plan import Plan
+from osgt.plan.plan import AnyPlan, Plan
 from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import QuerySpec
 from osgt.release.measuring import prepared
@@ -56,15 +55,15 @@ class Audited:
             )
         options.progress("choice of groups", 0.0)
         yield choice(self.chosen, self.spent, self.delta, false_alarm=false_alarm)
-        for i, each in enumerate(self.chosen):
+        for i, chosen in enumerate(self.chosen):
             part = 0.2 / (len(self.chosen) - i)
-            yield at_threshold(each, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
+            yield at_threshold(chosen, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
         options.progress("salts", 0.0)
         yield salts(self.salted, fresh_salt, false_alarm=false_alarm)
         if self.tables:
-            found = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
-            if found is not None:
-                yield found
+            check = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
+            if check is not None:
+                yield check
         laws = list(dict.fromkeys(self.laws))[:_LAWS]
         for i, law in enumerate(laws):
             part = 0.5 / (len(laws) - i)
@@ -84,35 +83,28 @@ def audit_tables(
     options.progress("planning", 0.0)
     promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
     if isinstance(target, OpenQuery):
-        found = _suggestion(target, epsilon, delta)
-        return f"a suggestion of bounds for {title_of(target)} {promise}", found.checks(options)
-    if isinstance(target, Publication):
-        titles = "; ".join(f"{name}: {title_of(query)}" for name, query in target.tables.items())
-        found = _publication(target, epsilon, delta, measure_left_out=measure_left_out)
-        return f"{titles} {promise}", found.checks(options)
-    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
-    found = _together({"replay": (target, ReleasePlay(plan))}, [(target, plan)], plan.noise_delta)
-    return f"{title_of(target)} {promise}", found.checks(options)
+        subject, audited = f"a suggestion of bounds for {title_of(target)}", _suggestion(target, epsilon, delta)
+    else:
+        named = [f"{name}: {title_of(query)}" if name else title_of(query) for name, query in target.tables.items()]
+        plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
+        subject, audited = "; ".join(named), _release(target, plan)
+    return f"{subject} {promise}", audited.checks(options)
 
 
-def _publication(target: Publication, epsilon: float, delta: float, *, measure_left_out: bool) -> Audited:
-    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
-    plays = {f"replay of {name}": (query, ReleasePlay(plan[name])) for name, query in target.tables.items()}
-    blocks = [(block.query, one) for block, one in zip(target.blocks, plan.blocks, strict=True)]
-    return _together(plays, blocks, plan.noise_delta)
-
-
-def _together(
-    plays: Mapping[str, tuple[QuerySpec, Play]], tables: Sequence[tuple[Query, Plan]], delta: float
-) -> Audited:
+def _release(target: Any, plan: AnyPlan) -> Audited:
     """Tables that are released together: one unit is in all of them."""
-    plans = [plan for _, plan in tables]
-    chosen = [each for plan in plans if (each := Chosen.of(plan)) is not None]
-    laws = [law for plan in plans for law in plan.laws.values()]
+    plays: dict[str, tuple[QuerySpec, Play]] = {
+        f"replay of {name}" if name else "replay": (query, ReleasePlay(plan.tables[name]))
+        for name, query in target.tables.items()
+    }
+    plans, tables = plan.blocks, list(zip(target.computed, plan.blocks, strict=True))
+    chosen = [selection for one in plans if (selection := Chosen.of(one)) is not None]
+    laws = [law for one in plans for law in one.laws.values()]
     salted = [
-        salted_sql(prepared, query, plan) for query, plan in tables if query.groups.by and not query.groups.each_row
+        salted_sql(prepared, query, one) for query, one in tables if query.groups.by and not query.groups.each_row
     ]
-    return Audited(plays, WorstCase.of(plans, delta), laws, chosen, spent_by(plans), plans[0].delta, salted, tables)
+    worst = WorstCase.of(plans, plan.noise_delta)
+    return Audited(plays, worst, laws, chosen, spent_by(plans), plan.delta, salted, tables)
 
 
 def _suggestion(target: OpenQuery, epsilon: float, delta: float) -> Audited:

@@ -16,28 +16,28 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from osgt.auditing.check import Check, Finding, Progress
-from osgt.auditing.made_rows import Row, can_be_written, text_of
+from osgt.auditing.made_rows import Row, text_of
 from osgt.auditing.neighbours import Maker, Pair
 from osgt.auditing.stage import ByGroup, Play, Played, Stage
 from osgt.calibration import Part
 from osgt.data.reading import compile_query, fetch
 from osgt.limits.bounding import UNIT, fresh_salt
-from osgt.query.aggregates.base import QuerySpec
 from osgt.release.exact_sums import prepared_rows
+from osgt.support.numbers import counted
 
 
-def moved(before: ByGroup, after: ByGroup) -> dict[Any, list[int]]:
+def compute_moves(before: ByGroup, after: ByGroup) -> dict[Any, list[int]]:
     """Compute by how much each number of each group moved; a group that is not there has zeros. Others are left out."""
-    found = {}
+    result = {}
     for key in before.keys() | after.keys():
         old, new = before.get(key), after.get(key)
         there = old if old is not None else new
         assert there is not None
         # As Python's integers: the difference of two 64-bit numbers need not be one.
-        olds, news = ([0] * len(there) if each is None else each.tolist() for each in (old, new))
+        olds, news = ([0] * len(there) if numbers is None else numbers.tolist() for numbers in (old, new))
         if olds != news:
-            found[key] = [b - a for a, b in zip(olds, news, strict=True)]
-    return found
+            result[key] = [b - a for a, b in zip(olds, news, strict=True)]
+    return result
 
 
 def pieces(steps: Mapping[Any, Sequence[int]], *, exchanged: bool) -> list[int]:
@@ -46,14 +46,14 @@ def pieces(steps: Mapping[Any, Sequence[int]], *, exchanged: bool) -> list[int]:
     The numbers of one group (bins) move together by what one of them may move, since that is dominated by one of them
     moving as far; where a unit is exchanged, what it takes away and what it brings are two such moves.
     """
-    found = []
+    result = []
     for step in steps.values():
         up, down = sum(max(s, 0) for s in step), sum(max(-s, 0) for s in step)
-        found += [up, down] if exchanged and len(step) > 1 else [up + down]
-    return sorted((piece for piece in found if piece), reverse=True)
+        result += [up, down] if exchanged and len(step) > 1 else [up + down]
+    return sorted((piece for piece in result if piece), reverse=True)
 
 
-def beyond(found: Sequence[int], part: Part | None, *, exchanged: bool) -> str | None:
+def beyond(moves: Sequence[int], part: Part | None, *, exchanged: bool) -> str | None:
     """Find numbers that moved further, or in more places, than the noise is made for; None if none did.
 
     Each piece needs a coordinate of its own that may move as far. Where a unit is exchanged for another, several pieces
@@ -62,17 +62,17 @@ def beyond(found: Sequence[int], part: Part | None, *, exchanged: bool) -> str |
 
     Parameters
     ----------
-    found
+    moves
         The pieces, largest first.
     """
-    moves = () if part is None else part.moves
-    room = sorted((shift for shift, n in moves for _ in range(n)), reverse=True)
+    allowed = () if part is None else part.moves
+    room = sorted((shift for shift, n in allowed for _ in range(n)), reverse=True)
     largest, places = max(room, default=0), len(room)
-    for piece in found:
+    for piece in moves:
         at = next((i for i, left in enumerate(room) if piece <= left), None)
         if at is None:
             return (
-                f"moved in {len(found):,} places by up to {found[0]:,}; the noise is made for {places:,} places and "
+                f"moved in {len(moves):,} places by up to {moves[0]:,}; the noise is made for {places:,} places and "
                 f"{largest:,.0f}"
             )
         room[at] -= piece if exchanged else math.inf
@@ -83,10 +83,10 @@ def beyond(found: Sequence[int], part: Part | None, *, exchanged: bool) -> str |
 _MOST_REAL, _UNITS, _FEW = 2000, 3, 40
 
 
-def real_rows(query: QuerySpec) -> tuple[list[Row], str]:
+def real_rows(stage: Stage) -> tuple[list[Row], str]:
     """Rows of a few units, and a note if there are none: those with most rows, in most groups, alone, and others."""
+    query, columns = stage.query, stage.columns
     table = query.dataset.rows()
-    columns = {name: dtype for name, dtype in query.dataset.stored.schema().items() if can_be_written(dtype)}
     if query.dataset.unit.each_row:
         return _as_rows(table.select(*columns).limit(_FEW))
     rows, keys, _ = prepared_rows(query, [])
@@ -98,7 +98,7 @@ def real_rows(query: QuerySpec) -> tuple[list[Row], str]:
         shared = pairs.mutate(members=pairs.count().over(group_by=keys))
         fewest = shared.group_by(UNIT).agg(members=shared["members"].max())
         ranked.append(fewest.order_by("members", UNIT))
-    chosen = ibis.union(*(each.limit(_UNITS).select(UNIT) for each in ranked), distinct=True)
+    chosen = ibis.union(*(ranking.limit(_UNITS).select(UNIT) for ranking in ranked), distinct=True)
     unit = query.dataset.unit.value(query.dataset.engine, table)
     return _as_rows(table.filter(unit.isin(chosen[UNIT])).select(*columns).limit(_MOST_REAL))
 
@@ -131,35 +131,35 @@ def replay(
         No further pair is begun after so long.
     """
     started, salt = time.monotonic(), fresh_salt()
-    rows, note = real_rows(stage.query) if real else ([], "")
+    rows, note = real_rows(stage) if real else ([], "")
     pairs = list(Maker(stage, rows).pairs())
-    found: list[Compared] = []
+    results: list[Compared] = []
     for i, compared in enumerate(comparisons(stage, play, pairs, salt)):
-        found.append(compared)
+        results.append(compared)
         progress(f"{name}: {compared.name}", (i + 1) / len(pairs))
         if time.monotonic() - started > seconds:
             break
-    if all(compared.errors for compared in found):
-        raise ValueError(f"the query fails on every table: {found[0].findings[0].what}")
-    findings = tuple(finding for compared in found for finding in compared.findings)
+    if all(compared.errors for compared in results):
+        raise ValueError(f"the query fails on every table: {results[0].findings[0].what}")
+    findings = tuple(finding for compared in results for finding in compared.findings)
     words = (
-        f"{_number_of(len(found), 'pair')} of neighbouring tables on {stage.query.dataset.engine.title}, "
-        f"{sum(sum(compared.rows) for compared in found):,} rows, {_number_of(len(play.allowed), 'measure')}. "
+        f"{counted(len(results), 'pair')} of neighbouring tables on {stage.query.dataset.engine.title}, "
+        f"{sum(sum(compared.rows) for compared in results):,} rows, {counted(len(play.allowed), 'measure')}. "
     )
-    if len(found) < len(pairs):
-        words += f"Time was too short for {_number_of(len(pairs) - len(found), 'further pair')}. "
+    if len(results) < len(pairs):
+        words += f"Time was too short for {counted(len(pairs) - len(results), 'further pair')}. "
     words += (
         "No number moved further than its noise is made for, and nothing else differed."
         if not findings
-        else f"{_number_of(len(findings), 'difference')} that may not be."
+        else f"{counted(len(findings), 'difference')} that may not be."
     )
-    words += _weakest(play, found) + note
+    words += _weakest(play, results) + note
     details = {
         "engine": stage.query.dataset.engine.name,
         "salt": salt,
         "real_rows": len(rows),
-        "pairs": [compared.to_dict() for compared in found],
-        "compared": sorted({each for compared in found for each in compared.form}),
+        "pairs": [compared.to_dict() for compared in results],
+        "compared": sorted({form for compared in results for form in compared.form}),
     }
     return Check(name, words, findings, 0.0, details)
 
@@ -191,14 +191,14 @@ def comparisons(stage: Stage, play: Play, pairs: list[Pair], salt: int) -> Itera
     def once(table: tuple[Row, ...]) -> Played:
         key = tuple(map(id, table))
         if key not in known:
-            known[key] = _played(stage, play, table, salt)
+            known[key] = _run(stage, play, table, salt)
         return known[key]
 
     for pair in pairs:
-        yield _compared(stage, play, pair, once(pair.before), once(pair.after))
+        yield _compare(stage, play, pair, once(pair.before), once(pair.after))
 
 
-def _played(stage: Stage, play: Play, rows: tuple[Row, ...], salt: int) -> Played:
+def _run(stage: Stage, play: Play, rows: tuple[Row, ...], salt: int) -> Played:
     """Play these rows. An error is an outcome as well."""
     try:
         query, order = stage.query_on(rows)
@@ -208,10 +208,10 @@ def _played(stage: Stage, play: Play, rows: tuple[Row, ...], salt: int) -> Playe
         return Played(error=f"{type(cause).__name__}: {str(cause).splitlines()[0][:200] if str(cause) else ''}")
 
 
-def _compared(stage: Stage, play: Play, pair: Pair, before: Played, after: Played) -> Compared:
+def _compare(stage: Stage, play: Play, pair: Pair, before: Played, after: Played) -> Compared:
     size = len(pair.before), len(pair.after)
     if before.error or after.error:
-        errors = [f"an error: {each}" for each in dict.fromkeys((before.error, after.error)) if each]
+        errors = [f"an error: {error}" for error in dict.fromkeys((before.error, after.error)) if error]
         return Compared(pair.name, size, tuple(Finding(pair.name, error) for error in errors))
     findings = [
         Finding(pair.name, f"{name} differs: {_first_difference(before.form[name], after.form[name])}")
@@ -222,16 +222,16 @@ def _compared(stage: Stage, play: Play, pair: Pair, before: Played, after: Playe
     places: set[Any] = set()
     told = []
     for name, allowed in play.allowed.items():
-        steps, part = moved(before.numbers[name], after.numbers[name]), allowed.part
-        found = pieces(steps, exchanged=exchanged)
-        wrong = beyond(found, None if pair.of_nobody else part, exchanged=exchanged)
+        steps, part = compute_moves(before.numbers[name], after.numbers[name]), allowed.part
+        result = pieces(steps, exchanged=exchanged)
+        wrong = beyond(result, None if pair.of_nobody else part, exchanged=exchanged)
         findings += [Finding(pair.name, f"{name} {wrong}")] if wrong else []
         places |= steps.keys() if allowed.in_groups else set()
         told.append(
             {
                 "measure": name,
-                "largest": max(found, default=0),
-                "places": len(found),
+                "largest": max(result, default=0),
+                "places": len(result),
                 "allowed": part.shift,
                 "allowed_places": sum(n for _, n in part.moves),
             }
@@ -242,17 +242,13 @@ def _compared(stage: Stage, play: Play, pair: Pair, before: Played, after: Playe
     return Compared(pair.name, size, tuple(findings), tuple(told), tuple(before.form))
 
 
-def _weakest(play: Play, found: list[Compared]) -> str:
+def _weakest(play: Play, comparisons: list[Compared]) -> str:
     """A warning about numbers that no pair moved: nothing was tried there."""
-    moving = {each["measure"] for compared in found for each in compared.moved if each["largest"]}
+    moving = {move["measure"] for compared in comparisons for move in compared.moved if move["largest"]}
     still = [name for name in play.allowed if name not in moving]
     if not still:
         return ""
     return f" But no pair moved {', '.join(still)}: the rows that were tried do not count there."
-
-
-def _number_of(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def _first_difference(one: str, other: str) -> str:

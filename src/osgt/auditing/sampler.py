@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osgt.auditing.check import Budget, Check, Finding
-from osgt.auditing.evidence import Counts, log_against, log_against_cells, log_mean, p_value
+from osgt.auditing.evidence import Counts, count_hits, log_against, log_against_cells, log_mean, p_value
 from osgt.noise import IntegerDistribution
 from osgt.support.arrays import Floats, Integers
 
@@ -57,8 +57,8 @@ class Cells:
         most = int(min(_PAIRS, max(1, abs(int(law.ppf(1e-3))) // 2)))
         return cls(law, edges, probability, 2 * np.arange(-most, most, dtype=np.int64))
 
-    def count(self, draws: Integers) -> dict[str, Integers]:
-        """Count the draws in each cell, at each value near zero, and the odd ones."""
+    def count(self, draws: Integers) -> Integers:
+        """Count the draws in each cell, at each value near zero, and the odd ones: one after the other."""
         first, last = int(self.pairs[0]), int(self.pairs[-1]) + 1
         low, high = min(first, int(self.edges[0])) - 1, max(last, int(self.edges[-1])) + 1
         if high - low < _SPAN:
@@ -68,36 +68,35 @@ class Cells:
         else:
             cells = np.bincount(np.searchsorted(self.edges, draws), minlength=len(self.probability))
             near = np.bincount(draws[(draws >= first) & (draws <= last)] - first, minlength=last - first + 1)
-        odd = np.array([np.count_nonzero(draws & 1)])
-        return {"cells": cells.astype(np.int64), "near": near.astype(np.int64), "bits": odd.astype(np.int64)}
+        return np.concatenate([cells, near, [np.count_nonzero(draws & 1)]]).astype(np.int64)
 
-    def log_evidence(self, learned: dict[str, Integers], judged: dict[str, Integers]) -> dict[str, float]:
+    def in_cells(self, counts: Counts) -> Counts:
+        """The draws in each cell, of all that were counted."""
+        return counts.of(lambda hits: hits[: len(self.probability)])
+
+    def log_evidence(self, counts: Counts) -> dict[str, float]:
         """Evidence against the distribution, by what it looks at."""
-        before, after = int(learned["cells"].sum()), int(judged["cells"].sum())
-        up_to = {name: np.cumsum(each["cells"])[:-1] for name, each in (("before", learned), ("after", judged))}
+        cells = self.in_cells(counts)
         below = np.asarray(self.law.cdf(self.edges), dtype=np.float64)
-        beyond = [_beyond(self.edges, each["cells"]) for each in (learned, judged)]
-        thresholds = np.unique(np.abs(self.edges[self.edges >= 0]))
+        thresholds = self.edges[self.edges >= 0]
         tail = np.minimum(2.0 * np.asarray(self.law.sf(thresholds), dtype=np.float64), 1.0)
-        ratio = np.asarray(self.law.pmf(self.pairs + 1) / (self.law.pmf(self.pairs) + self.law.pmf(self.pairs + 1)))
-        near = [each["near"].reshape(-1, 2) for each in (learned, judged)]
-        pairs = sum(
-            float(log_against(Counts(old[1:], int(old.sum()), new[1:], int(new.sum())), r)[0])
-            for old, new, r in zip(*near, ratio, strict=True)
-        )
-        each_cell = Counts(learned["cells"], before, judged["cells"], after)
         return {
-            "values up to a level": log_mean(
-                log_against(Counts(up_to["before"], before, up_to["after"], after), below)
-            ),
-            "values beyond a level": log_mean(log_against(Counts(beyond[0], before, beyond[1], after), tail)),
-            "values in a cell": log_mean(log_against(each_cell, self.probability)),
-            "all cells together": log_against_cells(each_cell, self.probability),
-            "the ratios of neighbouring values": pairs,
-            "odd values": float(
-                log_against(Counts(learned["bits"], before, judged["bits"], after), np.array([self._odd()]))[0]
-            ),
+            "values up to a level": log_mean(log_against(cells.of(lambda hits: np.cumsum(hits)[:-1]), below)),
+            "values beyond a level": log_mean(log_against(cells.of(lambda hits: _beyond(self.edges, hits)), tail)),
+            "values in a cell": log_mean(log_against(cells, self.probability)),
+            "all cells together": log_against_cells(cells, self.probability),
+            "the ratios of neighbouring values": self._log_of_pairs(counts),
+            "odd values": float(log_against(counts.of(lambda hits: hits[-1:]), np.array([self._odd()]))[0]),
         }
+
+    def _log_of_pairs(self, counts: Counts) -> float:
+        """Evidence against the ratio of the two values of each pair, all pairs together."""
+        ratio = np.asarray(self.law.pmf(self.pairs + 1) / (self.law.pmf(self.pairs) + self.law.pmf(self.pairs + 1)))
+        near = counts.of(lambda hits: hits[len(self.probability) : -1].reshape(-1, 2))
+        return sum(
+            float(log_against(Counts(old[1:], int(old.sum()), new[1:], int(new.sum())), second)[0])
+            for old, new, second in zip(near.learned, near.judged, ratio, strict=True)
+        )
 
     def _odd(self) -> float:
         if self.law.std() > _ADDED_UP:
@@ -109,42 +108,12 @@ class Cells:
 def _beyond(edges: Integers, cells: Integers) -> Integers:
     """Count the draws with |y| > t, for each edge t ≥ 0; the edges are symmetric: -1 - t is one where t is."""
     total = np.concatenate([[0], np.cumsum(cells)])
-    found = []
+    result = []
     for t in edges[edges >= 0]:
         above = total[-1] - total[np.searchsorted(edges, t) + 1]
         below = total[np.searchsorted(edges, -1 - t) + 1]
-        found.append(int(above + below))
-    return np.array(found, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Draws in cells: those that are judged, the number of all, and the evidence in them by what it looks at."""
-
-    cells: Cells
-    judged: dict[str, Integers]
-    draws: int
-    logs: dict[str, float]
-
-    @property
-    def evidence(self) -> float:
-        """The logarithm of all evidence together."""
-        return log_mean(list(self.logs.values()))
-
-    @property
-    def residuals(self) -> list[dict[str, Any]]:
-        """Observed and expected draws of each cell."""
-        seen = self.judged["cells"]
-        expected = self.cells.probability * int(seen.sum())
-        return [
-            {
-                "up_to": edge,
-                "observed": int(number),
-                "expected": float(mean),
-                "residual": float((number - mean) / math.sqrt(mean)),
-            }
-            for edge, number, mean in zip([*self.cells.edges.tolist(), None], seen, expected, strict=True)
-        ]
+        result.append(int(above + below))
+    return np.array(result, dtype=np.int64)
 
 
 def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
@@ -155,46 +124,55 @@ def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = Non
     draw
         The sampler: so many draws. That of the distribution if not given.
     """
-    counted = _count(law, budget, draw or (lambda size: np.asarray(law.sample(size), dtype=np.int64)), name)
-    cells, p = counted.cells, p_value(counted.evidence)
+    cells, counts = _count(law, budget, draw or (lambda size: np.asarray(law.sample(size), dtype=np.int64)), name)
+    logs, draws = cells.log_evidence(counts), counts.learned_draws + counts.judged_draws
+    evidence = log_mean(list(logs.values()))
+    p = p_value(evidence)
     details: dict[str, Any] = {
         "noise": repr(law),
-        "draws": counted.draws,
+        "draws": draws,
         "p_value": p,
         "outermost": float(cells.probability[-1]),
-        "residuals": counted.residuals,
+        "residuals": _residuals(cells, cells.in_cells(counts)),
     }
-    if counted.evidence >= -math.log(budget.false_alarm):
-        worst = max(counted.logs, key=lambda key: counted.logs[key])
-        what = f"{worst} are not as in {law!r}: p-value {p:.2g} after {counted.draws:,} draws"
+    if evidence >= -math.log(budget.false_alarm):
+        worst = max(logs, key=lambda key: logs[key])
+        what = f"{worst} are not as in {law!r}: p-value {p:.2g} after {draws:,} draws"
         words, findings = "The draws do not follow their distribution.", (Finding(name, what),)
         return Check(name, words, findings, budget.false_alarm, details)
     words = (
-        f"{counted.draws:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
+        f"{draws:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
         f"{cells.probability[-1]:.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
     )
     return Check(name, words, (), budget.false_alarm, details)
 
 
-def _count(law: IntegerDistribution, budget: Budget, draw: Sampler, name: str) -> _Counted:
+def _count(law: IntegerDistribution, budget: Budget, draw: Sampler, name: str) -> tuple[Cells, Counts]:
     """Draw, learn and count, until the distribution is refuted or the budget is used up."""
-    planned, clock = budget.affordable(draw), budget.clock(name)
+    planned = budget.affordable(draw)
     cells = Cells.of(law, planned)
-    learned = cells.count(draw(_FEWEST))
-    judged = {key: np.zeros_like(counts) for key, counts in learned.items()}
-    done, after, learn, look = _FEWEST, 0, max(_FEWEST, int(_LEARNED * planned)), 1 << 14
-    logs = {"nothing": 0.0}
-    while done < budget.draws and not (after and clock.is_over):
-        counts = learned if done < learn and clock.share(done) < _LEARNED else judged
-        size = min(_BATCH, (learn if counts is learned else budget.draws) - done)
-        for key, number in cells.count(draw(size)).items():
-            counts[key] += number
-        done += size
-        clock.tell(done)
-        after = int(judged["cells"].sum())
-        if after >= look or (after and (done >= budget.draws or clock.is_over)):
-            look *= 2
-            logs = cells.log_evidence(learned, judged)
-            if log_mean(list(logs.values())) >= -math.log(budget.false_alarm):
-                break
-    return _Counted(cells, judged, done, logs)
+    to_learn = replace(budget, draws=max(_FEWEST, int(_LEARNED * planned)), seconds=_LEARNED * budget.seconds)
+
+    def count(size: int) -> Integers:
+        return cells.count(draw(size))
+
+    def is_refuted(counts: Counts) -> bool:
+        return log_mean(list(cells.log_evidence(counts).values())) >= -math.log(budget.false_alarm)
+
+    learned = count_hits(count, (count(_FEWEST), _FEWEST), to_learn, name, lambda counts: False, _BATCH)
+    both = learned.learned + learned.judged, learned.learned_draws + learned.judged_draws
+    return cells, count_hits(count, both, budget, name, is_refuted, _BATCH)
+
+
+def _residuals(cells: Cells, counts: Counts) -> list[dict[str, Any]]:
+    """Observed and expected draws of each cell."""
+    expected = cells.probability * counts.judged_draws
+    return [
+        {
+            "up_to": edge,
+            "observed": int(number),
+            "expected": float(mean),
+            "residual": float((number - mean) / math.sqrt(mean)),
+        }
+        for edge, number, mean in zip([*cells.edges.tolist(), None], counts.judged, expected, strict=True)
+    ]

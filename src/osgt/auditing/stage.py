@@ -72,19 +72,19 @@ class Stage:
         measures: list[Measure] = [Values(name) for name in values]
         table, keys, names = prepared_rows(query, measures, order, numbered=False)
         floats = {f"float_{i}": as_float(table[names[name]]) for i, name in enumerate(values)}
-        found = fetch(compile_query(table.select("order", *keys, **floats)))
-        groups = keys_of(found.select(keys))
-        columns = [found[name].to_pylist() for name in floats]
+        result = fetch(compile_query(table.select("order", *keys, **floats)))
+        groups = keys_of(result.select(keys))
+        columns = [result[name].to_pylist() for name in floats]
         places: list[Placed | None] = [None] * len(rows)
-        for i, at in enumerate(found["order"].to_pylist()):
+        for i, at in enumerate(result["order"].to_pylist()):
             places[at] = Placed(groups[i] if keys else (), tuple(column[i] for column in columns))
         return places
 
     def which_count(self, rows: Sequence[Row]) -> list[bool]:
         """Tell for each row whether it meets the conditions."""
         query, order = self.query_on(rows)
-        found = set(fetch(compile_query(query.dataset.rows().select(order)))[order].to_pylist())
-        return [i in found for i in range(len(rows))]
+        result = set(fetch(compile_query(query.dataset.rows().select(order)))[order].to_pylist())
+        return [i in result for i in range(len(rows))]
 
     def _put(self, rows: Sequence[Row], order: str) -> ir.Table:
         """The rows as a table of the engine, with the types of the data set's columns."""
@@ -147,7 +147,7 @@ def keys_of(keys: pa.Table) -> list[Any]:
 
 
 def _other_name(name: str, taken: Mapping[str, Any]) -> str:
-    lower = {each.lower() for each in taken}
+    lower = {column.lower() for column in taken}
     while name in lower:
         name += "_"
     return name
@@ -190,11 +190,11 @@ class ReleasePlay:
     @property
     def allowed(self) -> Mapping[str, Allowed]:
         """The most by which one unit may move the numbers."""
-        found = {
+        result = {
             measure.words: Allowed(part, in_groups=not (part.also or measure.for_table))
             for measure, part in self.plan.parts.items()
         }
-        return found | {_left_out(name): Allowed(part) for name, (_, part) in self.plan.noise.extra_noise.items()}
+        return result | {_left_out(name): Allowed(part) for name, (_, part) in self.plan.noise.extra_noise.items()}
 
     def played(self, query: Any, salt: int, order: str) -> Played:
         """Play the release, and return the numbers and the form that come out."""
@@ -203,14 +203,14 @@ class ReleasePlay:
         form["SQL text"] = plain_sql(ready)
         exact = exact_numbers(query, plan, ready)
         names = keys_of(exact.keys)
-        numbers = {measure.words: _by_place(measure, names, each) for measure, each in exact.numbers.items()}
+        numbers = {measure.words: _by_place(measure, names, rows) for measure, rows in exact.numbers.items()}
         release = estimate(query, plan, [with_noise(query, plan, exact)], nonnegative=False).tables[""]
         form["aggregates and their grids"] = repr(query.aggregates)
         form["noise"] = repr([*query.planning().complete, query.planning().neighbours, query.planning().errors])
         form["columns and types"] = str(release.table.schema)
         statement = {k: v for k, v in release.statement.to_dict().items() if k not in _MAY_DIFFER}
         form["statement"] = repr(statement)
-        return Played(numbers | {_left_out(name): _at_once(each) for name, each in exact.left_out.items()}, form)
+        return Played(numbers | {_left_out(name): _at_once(counts) for name, counts in exact.left_out.items()}, form)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +231,10 @@ class SuggestionPlay:
         exact = exact_histograms(query, self.layout, ready)
         every = {"groups": exact.groups, "rows": exact.rows}
         every |= {f"values of {name}": numbers for name, numbers in exact.values.items()}
-        found = {_histogram(name): _at_once(numbers) for name, numbers in every.items() if numbers is not None}
+        result = {_histogram(name): _at_once(numbers) for name, numbers in every.items() if numbers is not None}
         if exact.sizes is not None:
-            found[_histogram("sizes")] = _in_order(exact.sizes, public=query.groups.public is not None)
-        return Played(found, {"SQL text": plain_sql(ready), "query": repr((query.asked, query.given))})
+            result[_histogram("sizes")] = _in_order(exact.sizes, public=query.groups.public is not None)
+        return Played(result, {"SQL text": plain_sql(ready), "query": repr((query.asked, query.given))})
 
 
 def _left_out(name: str) -> str:

@@ -18,7 +18,7 @@ from osgt.cli.shared import Overwrite, clear_errors, command_target, say, termin
 from osgt.support.files import written
 
 if TYPE_CHECKING:
-    from osgt.render.files.published import Published
+    from osgt.render.published import Published
 
 
 def statement(
@@ -46,7 +46,7 @@ def statement(
     with clear_errors():
         if as_json + csvw + (registry is not None) > 1:
             raise ValueError("give one of --json, --csvw and --registry")
-        from osgt.render.files.published import read_published  # noqa: PLC0415 - the extra "tables"
+        from osgt.render.published import read_published  # noqa: PLC0415 - the extra "tables"
 
         found = read_published(file)
         if as_json:
@@ -60,7 +60,7 @@ def statement(
 
 
 def _say(found: "Published") -> None:
-    from osgt.facts.columns import notes  # noqa: PLC0415 - the extra "tables"
+    from osgt.facts.plan_wording import notes  # noqa: PLC0415 - the extra "tables"
 
     console = terminal()
     if found.about.title is not None:
@@ -73,7 +73,7 @@ def _say(found: "Published") -> None:
 
 
 def _write_entry(found: "Published", file: Path, registry: Path, *, overwrite: bool) -> None:
-    from osgt.render.files.registry import BLANK, registry_yaml  # noqa: PLC0415 - the extra "tables"
+    from osgt.render.registry import BLANK, registry_yaml  # noqa: PLC0415 - the extra "tables"
 
     suffixes = (".yaml", ".yml")
     target = command_target("--registry", registry, overwrite=overwrite, suffixes=suffixes, apart=[str(file)])

@@ -267,7 +267,7 @@ def _hash(told: dict[str, Any], dataset: str, entry: int, expected: str | None) 
 
 def _put_in_place(moved: dict[Path, Path], ledger: str, *, overwrite: bool) -> list[Path]:
     """Write the files that were wanted, and what belongs beside them, from those that were kept, all or none."""
-    from osgt.render.files.published import (  # noqa: PLC0415 - the extra "tables"
+    from osgt.render.published import (  # noqa: PLC0415 - the extra "tables"
         SUFFIXES,
         read_published,
         with_descriptions,

@@ -127,7 +127,7 @@ def release_text(made: "AnyRelease", file: "QueryFile", about: "About", *, as_js
 
 
 def _show(console: Console, made: "AnyRelease", file: "QueryFile", about: "About") -> None:
-    from osgt.render.files.csvw import SUFFIX, has_escaped_text  # noqa: PLC0415 - the extra "tables"
+    from osgt.render.csvw import SUFFIX, has_escaped_text  # noqa: PLC0415 - the extra "tables"
 
     output = file.output
     for name, table in made.tables.items():

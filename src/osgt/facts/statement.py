@@ -1,16 +1,18 @@
-"""Statement: what a release promises, in plain words and with every number needed to check it."""
+"""Released tables as views see them, and their statement: the promise, in words and with the numbers to check it.
+
+The public classes extend them.
+"""
 
 import datetime
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from osgt.data.rows import PrivateRows
+from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.columns import MostlyNoise, columns_of
-from osgt.facts.plan_wording import choice, published_groups, totals
+from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, published_groups, totals
 from osgt.limits.left_out import NOTHING, LeftOut
 from osgt.limits.left_out_measures import left_out_measures
 from osgt.noise import written
@@ -18,6 +20,7 @@ from osgt.noise.error import objective_text
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.aggregates.base import QuerySpec
+from osgt.query.groups import groups_alone
 from osgt.support.numbers import listed
 
 #: The values of a table's own statement beside those that all tables of a release have in common.
@@ -77,17 +80,90 @@ class Statement:
         return {"statement": self.words, **self.values}
 
     def __repr__(self) -> str:
-        budget = f"epsilon={self.values['epsilon']:.15g}, delta={self.values['delta']:.15g}"
+        budget = wording.arguments(self.values["epsilon"], self.values["delta"])
         return f"Statement({budget}; print it to read it)"
 
     def __str__(self) -> str:
         return self.words
 
 
-def table_statement(table: NoisyTable, made: Made) -> Statement:
-    """The statement of a table that is released alone."""
+@dataclass(eq=False)
+class ReleasedTable(NoisyTable):
+    """A table that can be published: for each group the noisy values and their noise intervals."""
+
+    statement: Statement
+
+    @property
+    def tables(self) -> dict[str, Self]:
+        """The tables of the release: this one, without a name."""
+        return {"": self}
+
+    @property
+    def dataset(self) -> PrivateRows:
+        """The rows that the table is made of, which are private."""
+        return self.query.dataset
+
+    def rows(self, limit: int) -> list[dict[str, Any]]:
+        """The first rows in plain values; dates as text, since Python knows no years beyond 9999."""
+        return plain_rows(self.table.slice(0, limit))
+
+    def without_totals(self) -> Self:
+        """Drop the totals, so that the table has the groups alone."""
+        return replace(self, table=groups_alone(self.table, self.query.groups.levels))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+class Released(Protocol):
+    """A release of one table or of several, made from one budget."""
+
+    @property
+    def tables(self) -> Mapping[str, ReleasedTable]:
+        """The tables by their names; a table alone has none."""
+
+    @property
+    def plan(self) -> AnyPlan:
+        """The plan of all tables."""
+
+    @property
+    def statement(self) -> Statement:
+        """The statement about all tables."""
+
+    @property
+    def dataset(self) -> PrivateRows:
+        """The rows that all tables are made of, which are private."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings to read before the tables are relied on; empty as a rule."""
+
+
+def statements(
+    tables: Mapping[str, NoisyTable], plan: AnyPlan, made: Made
+) -> tuple[Statement, Mapping[str, Statement]]:
+    """The statement of a release, and as the file of each table has it.
+
+    Several tables have one promise, and what there is to know about each. The file of one has the words about all, its
+    own values, and the values of the whole.
+    """
+    values = {name: table_values(table, plan, made) for name, table in tables.items()}
+    if isinstance(plan, Plan):
+        [(name, table)] = tables.items()
+        alone = Statement(" ".join(_sentences(table, made)), values[name])
+        return alone, {name: alone}
+    assert isinstance(plan, PublicationPlan)
+    whole = Statement("\n".join(_paragraphs(tables, plan, made)), _whole_values(tables, values, plan, made))
+    plain = whole.to_dict()
+    return whole, {
+        name: Statement(whole.words, {**own, "table": name, "publication": plain}) for name, own in values.items()
+    }
+
+
+def _sentences(table: NoisyTable, made: Made) -> list[str]:
+    """The statement of a table alone in words."""
     query, plan = table.query, table.plan
-    sentences = [
+    return [
         promise("This release", query, plan),
         *about_limits(query),
         *about_noise(plan.confidence),
@@ -96,20 +172,14 @@ def table_statement(table: NoisyTable, made: Made) -> Statement:
         *closing("release", query.dataset, made),
         *(f"Warning: {warning}" for warning in plan.warnings),
     ]
-    return Statement(" ".join(sentences), table_values(table, plan, made))
 
 
-def publication_statement(
-    tables: Mapping[str, NoisyTable], plan: PublicationPlan, made: Made
-) -> tuple[Statement, dict[str, Statement]]:
-    """The statement of tables with one budget: one promise, and what there is to know about each table.
-
-    Also as the file of each table has it: the same words, the values of the table, and the whole.
-    """
-    first = next(iter(tables.values())).query
-    each = {name: table_values(table, plan, made) for name, table in tables.items()}
-    common = common_values(first, plan, made)
-    values = common | {
+def _whole_values(
+    tables: Mapping[str, NoisyTable], values: Mapping[str, dict[str, Any]], plan: PublicationPlan, made: Made
+) -> dict[str, Any]:
+    """The values of several tables: those that they have in common, and under its name those of each."""
+    common = common_values(_first(tables), plan, made)
+    return common | {
         "privacy": common["privacy"] | {"selection_delta": plan.selection_delta},
         "tables": {
             name: {key: own[key] for key in _OWN}
@@ -118,22 +188,23 @@ def publication_statement(
                 "measured_with": [other for other in _measured_with(plan, name) if other != name],
                 "privacy": {key: value for key, value in own["privacy"].items() if key not in common["privacy"]},
             }
-            for name, own in each.items()
+            for name, own in values.items()
         },
         "warnings": [
             *plan.warnings,
             *(f"Table {name}: {text}" for name, table in tables.items() for text in table.data_warnings),
         ],
     }
-    whole = Statement("\n".join(_paragraphs(tables, plan, first, made)), values)
-    plain = whole.to_dict()
-    return whole, {
-        name: Statement(whole.words, {**own, "table": name, "publication": plain}) for name, own in each.items()
-    }
 
 
-def _paragraphs(tables: Mapping[str, NoisyTable], plan: PublicationPlan, first: QuerySpec, made: Made) -> Iterator[str]:
+def _first(tables: Mapping[str, NoisyTable]) -> QuerySpec:
+    """The query of the first table: all have the same rows, unit and neighbours."""
+    return next(iter(tables.values())).query
+
+
+def _paragraphs(tables: Mapping[str, NoisyTable], plan: PublicationPlan, made: Made) -> Iterator[str]:
     """The statement of several tables in words: what is true of all, of each table, and of what they share."""
+    first = _first(tables)
     subject = f"This publication of {len(tables)} tables ({listed([*tables])}) together"
     yield " ".join([promise(subject, first, plan), *about_noise(plan.confidence)])
     for name, table in tables.items():
@@ -198,6 +269,10 @@ def table_values(table: NoisyTable, whole: AnyPlan, made: Made) -> dict[str, Any
 
 def measured_values(plan: Plan) -> dict[str, Any]:
     """Gather the values of the choice of groups, of the measures and of their noise."""
+    measures = [
+        *((measure.words, plan.laws[measure], part) for measure, part in plan.parts.items()),
+        *((f"what is left out: {name}", *noise) for name, noise in plan.noise.extra_noise.items()),
+    ]
     return {
         "selection_delta": plan.selection_delta,
         "threshold": plan.threshold,
@@ -206,19 +281,11 @@ def measured_values(plan: Plan) -> dict[str, Any]:
         "choice_within_delta": plan.selection is not None and not plan.selection.charged_separately,
         "measures": [
             {
-                "measure": measure.words,
-                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
-                "noise": written(plan.laws[measure]),
-            }
-            for measure, part in plan.parts.items()
-        ]
-        + [
-            {
-                "measure": f"what is left out: {name}",
+                "measure": name,
                 "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
                 "noise": written(law),
             }
-            for name, (law, part) in plan.noise.extra_noise.items()
+            for name, law, part in measures
         ],
         "numbers": plan.noise.scheme.in_words(),
     }
@@ -265,8 +332,8 @@ def about_groups(table: NoisyTable) -> list[str]:
     elif left_out_measures(query.groups, query.aggregates) is None:
         sentences.append(NOTHING)
     sentences += published_groups(plan)
-    if (chosen := choice(plan)) is not None:
-        sentences.append(chosen)
+    if plan.selection is not None:
+        sentences += choice(plan)
         asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
         if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
             sentences.append(wording.small_groups(str(plan.chosen_by)))

@@ -5,6 +5,7 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
 
@@ -35,6 +36,11 @@ def as_clause(sentence: str) -> str:
 def budget(epsilon: float, delta: float) -> str:
     """Write ε and δ in full."""
     return f"ε = {epsilon:.15g}, δ = {delta:.15g}"
+
+
+def arguments(epsilon: float, delta: float) -> str:
+    """ε and δ as Python's arguments, for a line about a value."""
+    return f"epsilon={epsilon:.15g}, delta={delta:.15g}"
 
 
 def cost(epsilon: float, delta: float, tables: int = 1) -> str:
@@ -120,12 +126,12 @@ def limits(unit: str, max_groups: int | None, max_rows: int | None, *, each_row:
     """Say how much of one unit counts; `max_groups` is None where there are no groups."""
     if each_row:
         return [_EACH_ROW]
-    found = [] if max_groups is None else [groups_limit(unit, max_groups)]
+    result = [] if max_groups is None else [groups_limit(unit, max_groups)]
     if max_rows is not None:
-        found.append(rows_limit(unit, max_rows, by=max_groups is not None))
+        result.append(rows_limit(unit, max_rows, by=max_groups is not None))
     elif max_groups is None:
-        found.append(f"Every {unit} counts once.")
-    return found
+        result.append(f"Every {unit} counts once.")
+    return result
 
 
 def _one(unit: str) -> str:
@@ -217,13 +223,13 @@ def negative_numbers(*, nonnegative: bool) -> list[str]:
 
 def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
     """Say in how many groups each column is mostly noise; nothing if in none."""
-    found = {name: number for name, number in numbers.items() if number}
-    if not found:
+    result = {name: number for name, number in numbers.items() if number}
+    if not result:
         return []
     what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
     if not has_keys:
-        return [f"Mostly noise: {listed(list(found))} ({what})."]
-    where = [f"{name} in {number:,}" for name, number in found.items()]
+        return [f"Mostly noise: {listed(list(result))} ({what})."]
+    where = [f"{name} in {number:,}" for name, number in result.items()]
     return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
 
 
@@ -252,6 +258,12 @@ def noise_name(name: str) -> str:
     """A noise beside that of a plan, by the name that people know: "Laplace noise of δ = 0"."""
     plain = name.removesuffix(" (pure)")
     return f"{plain[:1].upper()}{plain[1:]} noise" + (" of δ = 0" if plain != name else "")
+
+
+def noise(parameters: Mapping[str, Any]) -> str:
+    """A noise distribution by its family and parameters."""
+    numbers = [f"{name} {value:.6g}" for name, value in parameters.items() if isinstance(value, float)]
+    return f"noise on whole numbers of the family {parameters['family']}: {listed(numbers)}"
 
 
 def measured_beside(share: float, *, by_limits: bool, misfits: bool) -> str:

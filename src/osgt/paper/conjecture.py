@@ -55,16 +55,15 @@ def conjecture(progress: Callable[[], object] = lambda: None, *, fine: bool = Tr
     epsilons = np.geomspace(0.03, 10, 40 if fine else 12)
     shape = EIGHT[0] / math.sqrt(EIGHT[1])
     shapes = np.geomspace(0.05, 8, 20 if fine else 5)
-    by_epsilon, laplace_by_epsilon = np.empty((len(counts), len(epsilons))), np.empty((len(counts), len(epsilons)))
-    for i, count in enumerate(counts):
-        by_epsilon[i], laplace_by_epsilon[i] = _advantage(of_shape(shape, VARIANCE), int(count), epsilons)
+    by_epsilon, by_shape = [], []
+    for count in counts:
+        by_epsilon.append(_advantage(of_shape(shape, VARIANCE), int(count), epsilons))
         progress()
-    by_shape, laplace_by_shape = np.empty((len(shapes), len(counts))), np.empty((len(shapes), len(counts)))
-    one = np.array([FIXED_EPSILON])
-    for i, z in enumerate(shapes):
-        for j, count in enumerate(counts):
-            by_shape[i, j], laplace_by_shape[i, j] = np.ravel(_advantage(of_shape(z, VARIANCE), int(count), one))
+    for z in shapes:
+        law, at = of_shape(z, VARIANCE), np.array([FIXED_EPSILON])
+        by_shape.append([np.ravel(_advantage(law, int(count), at)) for count in counts])
         progress()
+    over_epsilon, over_shape = np.moveaxis(np.array(by_epsilon), 1, 0), np.moveaxis(np.array(by_shape), 2, 0)
     few = np.array([1, 2, 4, 8, 16, 32, 64, 128] if fine else [1, 8], dtype=np.float64)
     thresholds = {}
     for z in (0.25, shape, 1.5):
@@ -75,12 +74,12 @@ def conjecture(progress: Callable[[], object] = lambda: None, *, fine: bool = Tr
         coordinates=counts,
         epsilons=epsilons,
         shape=shape,
-        by_epsilon=by_epsilon,
-        laplace_by_epsilon=laplace_by_epsilon,
+        by_epsilon=over_epsilon[0],
+        laplace_by_epsilon=over_epsilon[1],
         shapes=shapes,
         fixed_epsilon=FIXED_EPSILON,
-        by_shape=by_shape,
-        laplace_by_shape=laplace_by_shape,
+        by_shape=over_shape[0],
+        laplace_by_shape=over_shape[1],
         threshold_coordinates=few,
         thresholds=thresholds,
     )

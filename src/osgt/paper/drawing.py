@@ -39,20 +39,30 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """An axis: what stands beside it, its ends, and whether its scale is logarithmic."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+
+
+@dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `added` says that it is ours and not in the paper."""
+    """One pair of axes."""
 
     title: str
-    xlabel: str
-    ylabel: str
+    x: Axis
+    y: Axis
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...] = ()
-    xlim: tuple[float, float] | None = None
-    ylim: tuple[float, float] | None = None
-    xlog: bool = False
-    ylog: bool = False
-    added: bool = False
     legend: str = "best"
+
+    @property
+    def added(self) -> bool:
+        """Whether it is ours and not in the paper."""
+        return self.title.startswith("Added:")
 
     def curve(self, label: str) -> Curve:
         """The curve with this label."""
@@ -114,16 +124,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     for curve in panel.curves:
         _draw_curve(axes, curve)
     axes.set_title(panel.title, fontsize=9.5)
-    axes.set_xlabel(panel.xlabel)
-    axes.set_ylabel(panel.ylabel)
-    if panel.xlog:
-        axes.set_xscale("log")
-    if panel.ylog:
-        axes.set_yscale("log")
-    if panel.xlim:
-        axes.set_xlim(panel.xlim)
-    if panel.ylim:
-        axes.set_ylim(panel.ylim)
+    for name, axis in (("x", panel.x), ("y", panel.y)):
+        scale = "log" if axis.log else "linear"
+        axes.set(**{f"{name}label": axis.label, f"{name}scale": scale, f"{name}lim": (axis.low, axis.high)})
     for mark in panel.marks:
         axes.plot(mark.x, mark.y, "o", markersize=4, color="#CC0000", zorder=5)
         arrow = {"arrowstyle": "-", "color": "#CC0000", "linewidth": 0.6} if max(map(abs, mark.offset)) > 12 else None
@@ -174,16 +177,16 @@ def _positive(values: Floats) -> Floats:
     return np.where((values > 0) & np.isfinite(values), values, np.nan)
 
 
-def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
+def draw_conjecture(mapped: "ConjectureMap", folder: Path) -> list[Path]:
     """The maps of the conjecture: blue where the OSGT has the smaller δ, red where the Gaussian has."""
     figure = new_figure(13.6, 4.5)
     by_epsilon, by_shape, border = figure.subplots(1, 3)
-    image = _heat(by_epsilon, found.coordinates, found.epsilons, found.by_epsilon.T)
-    _level(by_epsilon, found.coordinates, found.epsilons, found.laplace_by_epsilon.T)
-    by_epsilon.set(title=f"m/σ = {found.shape:.3f} (the paper's example)", ylabel="ε", yscale="log")
-    _heat(by_shape, found.coordinates, found.shapes, found.by_shape)
-    _level(by_shape, found.coordinates, found.shapes, found.laplace_by_shape)
-    by_shape.set(title=f"ε = {found.fixed_epsilon:g}", ylabel="m/σ", yscale="log")
+    image = _heat(by_epsilon, mapped.coordinates, mapped.epsilons, mapped.by_epsilon.T)
+    _level(by_epsilon, mapped.coordinates, mapped.epsilons, mapped.laplace_by_epsilon.T)
+    by_epsilon.set(title=f"m/σ = {mapped.shape:.3f} (the paper's example)", ylabel="ε", yscale="log")
+    _heat(by_shape, mapped.coordinates, mapped.shapes, mapped.by_shape)
+    _level(by_shape, mapped.coordinates, mapped.shapes, mapped.laplace_by_shape)
+    by_shape.set(title=f"ε = {mapped.fixed_epsilon:g}", ylabel="m/σ", yscale="log")
     for axes in (by_epsilon, by_shape):
         axes.plot([], [], color="black", label="equal: OSGT = Gaussian")
         axes.plot([], [], color=_COLOURS["laplace"], linestyle="--", label="left of and above it the Laplace is better")
@@ -195,9 +198,9 @@ def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
     bar.ax.set_yticklabels(["−2", "−1", "−0.1", "−0.01", "0", "0.01", "0.1", "1", "2"], fontsize=8)
     bar.minorticks_off()
     bar.set_label("log₁₀(δ of the Gaussian / δ of the OSGT)", fontsize=8)
-    for (shape, thresholds), style in zip(found.thresholds.items(), ("-", "--", ":"), strict=False):
+    for (shape, thresholds), style in zip(mapped.thresholds.items(), ("-", "--", ":"), strict=False):
         border.plot(
-            found.threshold_coordinates,
+            mapped.threshold_coordinates,
             thresholds,
             f"o{style}",
             color="#111111",
@@ -216,7 +219,7 @@ def draw_conjecture(found: "ConjectureMap", folder: Path) -> list[Path]:
         axes.tick_params(labelsize=8)
     figure.suptitle(
         f"Is δ(ε) smaller with the OSGT than with the Gaussian of equal variance? "
-        f"(variance {found.variance:g} per coordinate, Δ = 1)",
+        f"(variance {mapped.variance:g} per coordinate, Δ = 1)",
         fontsize=11,
     )
     return save(figure, folder, "conjecture")

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
 from osgt.auditing.check import Check
-from osgt.auditing.curve import Measured, judged
+from osgt.auditing.curve import Measured, judge
 from osgt.auditing.evidence import Claim, Counts
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
-from osgt.paper.drawing import Curve, Panel, Picture
-from osgt.paper.figures import DIMENSIONS, EIGHT
+from osgt.paper.drawing import Axis, Curve, Panel, Picture
+from osgt.paper.figures import DIMENSIONS, EIGHT, whole_law_of
 from osgt.privacy import PrivacyProfile
 from osgt.support.arrays import Floats, Integers
 
@@ -132,22 +132,16 @@ def tally(
 
 def counted(first: Tally, second: Tally, epsilon: Floats, error: float) -> Estimate:
     """δ from the shares of outcomes with L ≥ ε under the data set and under its neighbour."""
-    each = error / (4 * len(epsilon))  # two shares for each ε, two sides for each share
+    single = error / (4 * len(epsilon))  # two shares for each ε, two sides for each share
     shares = []
     for one in (first, second):
         hits = one.reaching(epsilon)
-        shares.append((hits / one.applications, *clopper_pearson(hits, one.applications, each)))
+        shares.append((hits / one.applications, *clopper_pearson(hits, one.applications, single)))
     growth = np.exp(epsilon)
     (value, low, high), (value_2, low_2, high_2) = shares
-    return Estimate(
-        "counted",
-        first.applications + second.applications,
-        1 - error,
-        epsilon,
-        value - growth * value_2,
-        np.maximum(low - growth * high_2, 0.0),
-        high - growth * low_2,
-    )
+    limits = np.maximum(low - growth * high_2, 0.0), high - growth * low_2
+    applications = first.applications + second.applications
+    return Estimate("counted", applications, 1 - error, epsilon, value - growth * value_2, *limits)
 
 
 def clopper_pearson(hits: NDArray[np.integer], trials: int, error: float) -> tuple[Floats, Floats]:
@@ -163,20 +157,36 @@ def averaged(first: Tally, epsilon: Floats, error: float) -> Estimate:
     terms = [-np.expm1(np.minimum(e - losses, 0.0)) for e in epsilon]
     mean = np.array([np.sum(share * term) for term in terms])
     square = np.array([np.sum(share * term**2) for term in terms])
-    low, high = empirical_bernstein(mean, square, first.applications, np.ones(len(epsilon)), error / len(epsilon))
-    return Estimate("averaged", first.applications, 1 - error, epsilon, mean, low, high)
+    sums = Sums("averaged", first.applications, epsilon, mean, square, np.ones(len(epsilon)))
+    return sums.estimate(error)
 
 
-def empirical_bernstein(
-    mean: Floats, square: Floats, trials: int, largest: Floats, error: float
-) -> tuple[Floats, Floats]:
-    """Limits of the mean of independent variables in [0, `largest`] (Maurer and Pontil 2009, Theorem 4).
+@dataclass(frozen=True)
+class Sums:
+    """Mean and mean square of variables whose mean is δ, in units of their bounds, at each ε."""
+
+    method: str
+    applications: int
+    epsilon: Floats
+    mean: Floats
+    square: Floats
+    largest: Floats
+
+    def estimate(self, error: float) -> Estimate:
+        """δ at each ε; the limits hold together with confidence 1 - `error`."""
+        limits = empirical_bernstein(self.mean, self.square, self.applications, error / len(self.epsilon))
+        values = (number * self.largest for number in (self.mean, *limits))
+        return Estimate(self.method, self.applications, 1 - error, self.epsilon, *values)
+
+
+def empirical_bernstein(mean: Floats, square: Floats, trials: int, error: float) -> tuple[Floats, Floats]:
+    """Limits of the mean of independent variables in [0, 1] (Maurer and Pontil 2009, Theorem 4).
 
     Both hold together with probability at least 1 - `error`, whatever the distribution and however many trials.
     """
     log = math.log(4 / error)
     variance = np.maximum(square - mean**2, 0.0) * trials / (trials - 1)
-    width = np.sqrt(2 * variance * log / trials) + 7 * largest * log / (3 * (trials - 1))
+    width = np.sqrt(2 * variance * log / trials) + 7 * log / (3 * (trials - 1))
     return np.maximum(mean - width, 0.0), mean + width
 
 
@@ -225,38 +235,13 @@ def proposal(law: DiscreteOSGT, coordinates: int, epsilon: float) -> Proposal:
     return min(candidates, key=lambda candidate: candidate.largest)
 
 
-@dataclass(frozen=True)
-class WeightedSums:
-    """Mean and mean square of the weighted variables, in units of their bounds, at each ε."""
-
-    applications: int
-    epsilon: Floats
-    mean: Floats
-    square: Floats
-    largest: Floats
-
-    def estimate(self, error: float) -> Estimate:
-        """δ at each ε; the limits hold together with confidence 1 - `error`."""
-        ones = np.ones(len(self.epsilon))
-        low, high = empirical_bernstein(self.mean, self.square, self.applications, ones, error / len(self.epsilon))
-        return Estimate(
-            "weighted",
-            self.applications,
-            1 - error,
-            self.epsilon,
-            self.mean * self.largest,
-            low * self.largest,
-            high * self.largest,
-        )
-
-
 def weighted(
     law: DiscreteOSGT,
     coordinates: int,
     epsilon: Floats,
     applications: int,
     progress: Callable[[int], object] = lambda done: None,
-) -> WeightedSums:
+) -> Sums:
     """Draw `applications` weighted outcomes for each ε."""
     mean, square, largest = np.zeros(len(epsilon)), np.zeros(len(epsilon)), np.zeros(len(epsilon))
     for i, e in enumerate(epsilon):
@@ -268,7 +253,7 @@ def weighted(
             mean[i] += values.sum()
             square[i] += values @ values
             progress(size)
-    return WeightedSums(applications, epsilon, mean / applications, square / applications, largest)
+    return Sums("weighted", applications, epsilon, mean / applications, square / applications, largest)
 
 
 #: Applications of the mechanism to the data set and as many to its neighbour, and weighted ones for each ε.
@@ -292,7 +277,7 @@ class Measurement:
     neighbour: Integers
     on_data: Tally
     on_neighbour: Tally
-    sums: WeightedSums
+    sums: Sums
 
     @cached_property
     def direct_epsilons(self) -> Floats:
@@ -323,13 +308,13 @@ class Measurement:
             Counts(nothing, 0, one.reaching(levels), one.applications) for one in (self.on_data, self.on_neighbour)
         )
         measured = Measured(events, on_data, on_neighbour)
-        return judged(measured, Claim.of(None, None, self.profile), FALSE_ALARM / 2, "experiment")
+        return judge(measured, Claim.of(None, None, self.profile), FALSE_ALARM / 2, "experiment")
 
     @cached_property
     def agrees(self) -> bool:
         """Whether all limits at the false-alarm rate contain what theory says, and an audit finds nothing."""
-        found = self.estimates(FALSE_ALARM / 2)
-        return self.audit.passed and all(one.covers(self.truth(one.epsilon)) for one in found)
+        estimates = self.estimates(FALSE_ALARM / 2)
+        return self.audit.passed and all(one.covers(self.truth(one.epsilon)) for one in estimates)
 
 
 def measure(
@@ -340,7 +325,7 @@ def measure(
     law: DiscreteOSGT | None = None,
 ) -> Measurement:
     """Apply the mechanism to a data set and to its neighbour. `law`: another noise than the stated one, as a test."""
-    stated = DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1]))
+    stated = whole_law_of(EIGHT)
     mechanism = Mechanism.of(law or stated, 1, DIMENSIONS)
     data = _people().sum(axis=0)
     neighbour = np.vstack([_people(), np.ones((1, DIMENSIONS), dtype=np.int64)]).sum(axis=0)
@@ -375,35 +360,17 @@ def experiment_picture(measured: Measurement) -> Picture:
     epsilon = np.linspace(0, 1.2, 121)
     theory = Curve("exact δ(ε) on the integers", "osgt", epsilon, measured.truth(epsilon))
     by_count, by_mean, by_weight = measured.estimates()
-    direct = Panel(
-        "Direct: outcomes on the data set and its neighbour",
-        "ε",
-        "δ(ε)",
-        (theory, _points(by_count), _points(by_mean)),
-        xlim=(0, 0.65),
-        ylim=(1e-8, 1),
-        ylog=True,
-        legend="upper right",
+    direct = _panel(
+        "Direct: outcomes on the data set and its neighbour", (theory, _points(by_count), _points(by_mean)), 0.65, 1e-8
     )
-    importance = Panel(
-        "Importance sampling",
-        "ε",
-        "δ(ε)",
-        (theory, _points(by_weight)),
-        xlim=(0, 1.22),
-        ylim=(1e-27, 1),
-        ylog=True,
-        legend="upper right",
-    )
+    importance = _panel("Importance sampling", (theory, _points(by_weight)), 1.22, 1e-27)
     width = 1.5 * float(np.max(by_weight.high / measured.truth(by_weight.epsilon) - 1.0))
     level = Curve("theory", "osgt", np.array([0.0, 1.2]), np.ones(2))
     ratio = Panel(
         "Measured / theory",
-        "ε",
-        "ratio",
+        Axis("ε", -0.02, 1.22),
+        Axis("ratio", 1 - width, 1 + width),
         (level, *(_points(one, measured.truth(one.epsilon)) for one in (by_mean, by_weight))),
-        xlim=(-0.02, 1.22),
-        ylim=(1 - width, 1 + width),
         legend="upper left",
     )
     return Picture(
@@ -411,6 +378,17 @@ def experiment_picture(measured: Measurement) -> Picture:
         f"δ(ε) measured on the outcomes, k = 8, m = 15, σ² = 630, on the integers; "
         f"all bars hold together with {CONFIDENCE:.1%} confidence",
         (direct, importance, ratio),
+    )
+
+
+def _panel(title: str, curves: tuple[Curve, ...], end: float, least: float) -> Panel:
+    """Curves of δ(ε) down to the least δ."""
+    return Panel(
+        title,
+        Axis("ε", 0, end),
+        Axis("δ(ε)", least, 1, log=True),
+        curves,
+        legend="upper right",
     )
 
 

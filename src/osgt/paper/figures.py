@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from osgt.noise import OSGT, DiscreteOSGT
-from osgt.paper.drawing import Curve, Mark, Panel, Picture
+from osgt.paper.drawing import Axis, Curve, Mark, Panel, Picture
 from osgt.paper.trio import Trio, alpha_turn, epsilon_turn, last_turn, log_ratio
 
 #: The schematic of Figure 1 has these parameters, up to its unit of length.
@@ -20,6 +20,12 @@ def law_of(example: tuple[float, float]) -> OSGT:
     return OSGT(m, math.sqrt(variance_parameter))
 
 
+def whole_law_of(example: tuple[float, float]) -> DiscreteOSGT:
+    """The OSGT on the integers with the paper's (m, σ²)."""
+    m, variance_parameter = example
+    return DiscreteOSGT(m, math.sqrt(variance_parameter))
+
+
 def figure_1() -> Picture:
     """The schematic density, and beside it a distribution on the integers."""
     m = SCHEMATIC_M
@@ -29,31 +35,25 @@ def figure_1() -> Picture:
     outer = bell.pdf(np.abs(y) - m) / bell.pdf(0.0)
     schematic = Panel(
         "Two Gaussians at ±m, and the tails kept",
-        "y",
-        "",
+        Axis("y", -5, 5),
+        Axis("", 0, 1.1),
         (
             Curve("kept: the OSGT", "osgt", y, inner, "area"),
             Curve("left out", "gaussian", y, outer, "dotted"),
         ),
-        xlim=(-5, 5),
-        ylim=(0, 1.1),
-        marks=(Mark(m, 1.0, "m", (5, 4)), Mark(-m, 1.0, "−m", (-18, 4))),
+        (Mark(m, 1.0, "m", (5, 4)), Mark(-m, 1.0, "−m", (-18, 4))),
         legend="upper left",
     )
-    real = law_of(FIRST)
-    whole = DiscreteOSGT.from_rates(real.slope, real.curvature)
+    real, whole = law_of(FIRST), whole_law_of(FIRST)
     k, fine = np.arange(-20.0, 21.0), np.linspace(-20, 20, 401)
     added = Panel(
         "Added: the law on the integers (m = 3, σ² = 40)",
-        "y",
-        "probability",
+        Axis("y", -20, 20),
+        Axis("probability", 0, 0.115),
         (
             Curve(f"on the integers, variance {whole.var():.4f}", "discrete", k, whole.pmf(k), "bars"),
             Curve(f"on the reals, variance {real.var():.4f}", "osgt", fine, real.pdf(fine)),
         ),
-        xlim=(-20, 20),
-        ylim=(0, 0.115),
-        added=True,
         legend="upper left",
     )
     return Picture("figure-1", "The offset-symmetric Gaussian tails", (schematic, added))
@@ -68,7 +68,7 @@ def figure_2() -> Picture:
             Curve(f"V(m, σ²), m = {m:g}", noise, parameter, np.array([law_of((m, v)).var() for v in parameter]))
         )
     on_integers = np.arange(5.0, 101.0, 5.0)
-    discrete = np.array([DiscreteOSGT(FIRST[0], math.sqrt(v)).var() for v in on_integers])
+    discrete = np.array([whole_law_of((FIRST[0], v)).var() for v in on_integers])
     curves.append(Curve("added: on the integers, m = 3", "discrete", on_integers, discrete, "points"))
     marks = tuple(
         Mark(v, law_of((m, v)).var(), f"V({m:g}, {v:g}) = {law_of((m, v)).var():.4f}", offset)
@@ -76,12 +76,10 @@ def figure_2() -> Picture:
     )
     paper = Panel(
         "Variance against the parameter σ²",
-        "σ²",
-        "variance V",
+        Axis("σ²", 0, 100),
+        Axis("variance V", 0, 100),
         tuple(curves),
         marks,
-        xlim=(0, 100),
-        ylim=(0, 100),
         legend="upper left",
     )
     shape = np.linspace(0.0, 6.0, 241)
@@ -90,8 +88,8 @@ def figure_2() -> Picture:
     information = np.array([law.fisher_information() for law in laws])
     added = Panel(
         "Added: one curve for all m and σ, and its price",
-        "m/σ",
-        "",
+        Axis("m/σ", 0, 6),
+        Axis("", 0, 2.5),
         (
             Curve("V/σ²: what the OSGT gains far out", "osgt", shape, variance),
             Curve(
@@ -99,9 +97,6 @@ def figure_2() -> Picture:
             ),
             Curve("2: the Laplace end", "laplace", shape, np.full_like(shape, 2.0), "dotted"),
         ),
-        xlim=(0, 6),
-        ylim=(0, 2.5),
-        added=True,
         legend="upper right",
     )
     return Picture("figure-2", "Variance of the OSGT", (paper, added))
@@ -130,29 +125,24 @@ def _density(named: _Named) -> Panel:
     y = np.linspace(-20, 20, 801)
     return Panel(
         "(a) Density",
-        "y",
-        "f(y)",
+        Axis("y", -20, 20),
+        Axis("f(y)", 0, 0.14),
         tuple(Curve(label, noise, y, np.asarray(law.pdf(y))) for label, noise, law in named if isinstance(law, OSGT)),
-        xlim=(-20, 20),
-        ylim=(0, 0.14),
     )
 
 
 def _survival(named: _Named) -> Panel:
-    whole = DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1]))
+    whole = whole_law_of(FIRST)
     far, k = np.linspace(0, 40, 401), np.arange(0.0, 41.0, 2.0)
     return Panel(
         "(b) Survival function",
-        "y",
-        "P[Y > y]",
+        Axis("y", 0, 40),
+        Axis("P[Y > y]", 1e-14, 1, log=True),
         (
             *(Curve(label, noise, far, np.asarray(law.sf(far))) for label, noise, law in named),
             # On the integers P[Y > k] belongs to the middle between k and k + 1.
             Curve("added: OSGT on the integers", "discrete", k + 0.5, np.asarray(whole.sf(k)), "points"),
         ),
-        xlim=(0, 40),
-        ylim=(1e-14, 1),
-        ylog=True,
     )
 
 
@@ -161,8 +151,8 @@ def _tails(named: _Named, trio: Trio, from_gaussian: float, from_laplace: float)
     near = np.linspace(0, 20, 401)
     return Panel(
         "Added: tails in units of the Gaussian's",
-        "y",
-        "P[Y > y] / P[Gaussian > y]",
+        Axis("y", 0, 20),
+        Axis("P[Y > y] / P[Gaussian > y]", 0.3, 20, log=True),
         tuple(
             Curve(label, noise, near, np.exp(np.asarray(law.logsf(near)) - trio.gaussian.logsf(near)))
             for label, noise, law in named
@@ -176,10 +166,6 @@ def _tails(named: _Named, trio: Trio, from_gaussian: float, from_laplace: float)
                 (-86, 44),
             ),
         ),
-        xlim=(0, 20),
-        ylim=(0.3, 20),
-        ylog=True,
-        added=True,
         legend="upper left",
     )
 
@@ -202,15 +188,15 @@ def _turns(trio: Trio, coordinates: int, end: float, name: str) -> dict[str, flo
 
 def _one_dimension(example: tuple[float, float], letter: str, end: float) -> tuple[Panel, Curve, dict[str, float]]:
     m, parameter = example
-    trio, whole = Trio.of(law_of(example)), Trio.of(DiscreteOSGT(m, math.sqrt(parameter)))
+    trio, whole = Trio.of(law_of(example)), Trio.of(whole_law_of(example))
     osgt, gaussian, laplace = trio.profiles()
     epsilon = np.linspace(0, end, 241)
     few = np.linspace(0, end, 25)
     one, other = osgt.delta(epsilon), gaussian.delta(epsilon)
     panel = Panel(
         f"({letter}) m = {m:g}, σ² = {parameter:g}, V = {trio.osgt.var():.4f}",
-        "ε",
-        "δ(ε)",
+        Axis("ε", 0, end),
+        Axis("δ(ε)", 1e-14, 1, log=True),
         (
             Curve("OSGT", "osgt", epsilon, one),
             Curve("Gaussian", "gaussian", epsilon, other),
@@ -223,9 +209,6 @@ def _one_dimension(example: tuple[float, float], letter: str, end: float) -> tup
             ),
             Curve("added: OSGT on the integers", "discrete", few, whole.profiles()[0].delta(few), "points"),
         ),
-        xlim=(0, end),
-        ylim=(1e-14, 1),
-        ylog=True,
         legend="upper right",
     )
     advantage = Curve(f"m = {m:g}, σ² = {parameter:g}", "osgt", epsilon, np.exp(log_ratio(other, one)))
@@ -241,17 +224,13 @@ def figure_4() -> Picture:
     turn_1, turn_2 = turns_1["(a): OSGT below the Gaussian from ε"], turns_2["(b): OSGT below the Gaussian from ε"]
     added = Panel(
         "Added: how many times smaller δ is with the OSGT",
-        "ε",
-        "δ of the Gaussian / δ of the OSGT",
+        Axis("ε", 0, 1.6),
+        Axis("δ of the Gaussian / δ of the OSGT", 0.01, 1e5, log=True),
         (ratio_1, ratio_2, Curve("equal", "gaussian", level, np.ones(2), "dotted")),
         (
             Mark(turn_1, 1.0, f"Gaussian better\nbelow ε = {turn_1:.3f} (a)\nand {turn_2:.3f} (b)", (22, -40)),
             Mark(turn_2, 1.0, "", (0, 0)),
         ),
-        xlim=(0, 1.6),
-        ylim=(0.01, 1e5),
-        ylog=True,
-        added=True,
         legend="upper left",
     )
     return Picture("figure-4", "Approximate differential privacy, Δ = 1", (first, second, added), turns_1 | turns_2)
@@ -259,23 +238,21 @@ def figure_4() -> Picture:
 
 def figure_5() -> Picture:
     """Rényi divergence, its bound of Theorem 2 and the Gaussian's; and all of them in units of the Gaussian's."""
-    trio, whole = Trio.of(law_of(FIRST)), Trio.of(DiscreteOSGT(FIRST[0], math.sqrt(FIRST[1])))
+    trio, whole = Trio.of(law_of(FIRST)), Trio.of(whole_law_of(FIRST))
     osgt, gaussian, laplace = trio.profiles()
     alpha = np.concatenate([1 + np.geomspace(0.01, 1, 20, endpoint=False), np.linspace(2, 100, 99)])
     few = np.array([2.0, *range(10, 101, 10)])
     exact, bound, rival = osgt.renyi(alpha), osgt.zcdp(alpha), gaussian.renyi(alpha)
     paper = Panel(
         "Divergence of order α, m = 3, σ² = 40",
-        "α",
-        "Rényi divergence",
+        Axis("α", 1, 100),
+        Axis("Rényi divergence", 0, 2),
         (
             Curve("OSGT, exact", "osgt", alpha, exact),
             Curve("OSGT, bound of Theorem 2", "bound", alpha, bound, "dashed"),
             Curve("Gaussian", "gaussian", alpha, rival),
             Curve("added: OSGT on the integers", "discrete", few, whole.profiles()[0].renyi(few), "points"),
         ),
-        xlim=(1, 100),
-        ylim=(0, 2),
         legend="upper left",
     )
     grid = 1 + np.geomspace(1e-2, 99, 80)
@@ -288,8 +265,8 @@ def figure_5() -> Picture:
     first, second, third = list(turns.values())[:3]
     added = Panel(
         "Added: in units of the Gaussian's",
-        "α",
-        "divergence / α·Δ²/2V",
+        Axis("α", 1.01, 100, log=True),
+        Axis("divergence / α·Δ²/2V", 0, 2.5),
         (
             Curve("OSGT, exact", "osgt", alpha, exact / rival),
             Curve("OSGT, bound of Theorem 2", "bound", alpha, bound / rival, "dashed"),
@@ -306,10 +283,6 @@ def figure_5() -> Picture:
                 (-62, -44),
             ),
         ),
-        xlim=(1.01, 100),
-        ylim=(0, 2.5),
-        xlog=True,
-        added=True,
         legend="upper right",
     )
     return Picture("figure-5", "Rényi divergence and zCDP, Δ = 1", (paper, added), turns)
@@ -339,7 +312,7 @@ def figure_6() -> Picture:
         ),
         (float(osgt.delta_from_renyi(READ_AT)), float(gaussian.delta_from_renyi(READ_AT))),
     )
-    few, whole = np.linspace(0.1, 1.2, 12), Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1])))
+    few, whole = np.linspace(0.1, 1.2, 12), Trio.of(whole_law_of(EIGHT))
     added = _eight_dimensions(
         "Added: the exact δ(ε)",
         "δ(ε)",
@@ -352,14 +325,13 @@ def figure_6() -> Picture:
             Curve("", "faint", epsilon, rival_bound, "dotted"),
         ),
         (float(osgt.delta(READ_AT)), float(gaussian.delta(READ_AT))),
-        added=True,
     )
     turns = _turns(trio, DIMENSIONS, 1.2, "k = 8")
     first = turns["k = 8: OSGT below the Gaussian from ε"]
     ratios = Panel(
         "Added: bounds and truth",
-        "ε",
-        "ratio",
+        Axis("ε", 0, 1.2),
+        Axis("ratio", 0.03, 1e6, log=True),
         (
             Curve("δ of the Gaussian / of the OSGT", "osgt", epsilon, np.exp(log_ratio(rival, exact))),
             Curve("paper's bound / exact, OSGT", "bound", epsilon, bound / exact, "dashed"),
@@ -367,20 +339,14 @@ def figure_6() -> Picture:
             Curve("equal", "faint", np.array([0.0, 1.2]), np.ones(2), "dotted"),
         ),
         (Mark(first, 1.0, f"Gaussian better\nbelow ε = {first:.3f}", (14, -34)),),
-        xlim=(0, 1.2),
-        ylim=(0.03, 1e6),
-        ylog=True,
-        added=True,
         legend="upper left",
     )
     return Picture("figure-6", "Eight dimensions, Δ = 1 in each, all of variance 398.2", (paper, added, ratios), turns)
 
 
-def _eight_dimensions(
-    title: str, what: str, curves: tuple[Curve, ...], read: tuple[float, float], *, added: bool = False
-) -> Panel:
+def _eight_dimensions(title: str, what: str, curves: tuple[Curve, ...], read: tuple[float, float]) -> Panel:
     """Curves over ε, with the δ of the OSGT and of the Gaussian where the paper reads them."""
-    places = ((-66.0, -10.0) if added else (-62.0, -10.0)), (8.0, 6.0)
+    places = (-64.0, -10.0), (8.0, 6.0)
     marks = tuple(Mark(READ_AT, value, f"{value:.3g}", place) for value, place in zip(read, places, strict=True))
-    limits = (0.0, 1.2), (1e-20, 1.0)
-    return Panel(title, "ε", what, curves, marks, *limits, ylog=True, added=added, legend="lower left")
+    x, y = Axis("ε", 0, 1.2), Axis(what, 1e-20, 1, log=True)
+    return Panel(title, x, y, curves, marks, legend="lower left")

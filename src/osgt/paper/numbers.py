@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from osgt.noise import OSGT, DiscreteOSGT
-from osgt.paper.figures import DIMENSIONS, EIGHT, FIRST, READ_AT, SECOND, law_of
+from osgt.noise import OSGT
+from osgt.paper.figures import DIMENSIONS, EIGHT, FIRST, READ_AT, SECOND, law_of, whole_law_of
 from osgt.paper.trio import Trio
 
 
@@ -131,7 +131,7 @@ def numbers() -> list[Number]:
 def added_numbers() -> dict[str, float]:
     """Compute the numbers that the paper could not state: the exact values behind its bounds, and the third noise."""
     reals = Trio.of(law_of(EIGHT)).profiles(DIMENSIONS)
-    integers = Trio.of(DiscreteOSGT(EIGHT[0], math.sqrt(EIGHT[1]))).profiles(DIMENSIONS)
+    integers = Trio.of(whole_law_of(EIGHT)).profiles(DIMENSIONS)
     osgt, gaussian = float(reals[0].delta(READ_AT)), float(reals[1].delta(READ_AT))
     return {
         "exact δ of the OSGT, k = 8, ε = 0.9": osgt,

@@ -127,20 +127,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _conjecture_dict(found: ConjectureMap) -> dict[str, Any]:
+def _conjecture_dict(mapped: ConjectureMap) -> dict[str, Any]:
     return {
-        "variance": found.variance,
+        "variance": mapped.variance,
         "log10_ratio": "of δ of the Gaussian to δ of the OSGT; the conjecture holds where positive",
-        "coordinates": found.coordinates,
-        "epsilons": found.epsilons,
-        "shape": found.shape,
-        "log10_ratio_by_coordinates_and_epsilon": found.by_epsilon,
-        "shapes": found.shapes,
-        "fixed_epsilon": found.fixed_epsilon,
-        "log10_ratio_by_shape_and_coordinates": found.by_shape,
+        "coordinates": mapped.coordinates,
+        "epsilons": mapped.epsilons,
+        "shape": mapped.shape,
+        "log10_ratio_by_coordinates_and_epsilon": mapped.by_epsilon,
+        "shapes": mapped.shapes,
+        "fixed_epsilon": mapped.fixed_epsilon,
+        "log10_ratio_by_shape_and_coordinates": mapped.by_shape,
         "holds_below_delta": {
-            "coordinates": found.threshold_coordinates,
-            **{f"m/sigma={shape:.4g}": values for shape, values in found.thresholds.items()},
+            "coordinates": mapped.threshold_coordinates,
+            **{f"m/sigma={shape:.4g}": values for shape, values in mapped.thresholds.items()},
         },
     }
 

@@ -69,17 +69,17 @@ def log_ratio(numerator: Floats, denominator: Floats) -> Floats:
 def turns(difference: Callable[[float], float], grid: Floats) -> list[float]:
     """Find the zeros of a difference, to 10 digits, if its sign changes once between neighbours of the grid."""
     values = np.array([difference(float(x)) for x in grid])
-    found = []
+    result = []
     for i in np.flatnonzero(np.signbit(values[:-1]) != np.signbit(values[1:])):
         if np.isfinite(values[i]) and np.isfinite(values[i + 1]):
-            found.append(float(brentq(difference, grid[i], grid[i + 1], xtol=1e-12, rtol=1e-10)))
-    return found
+            result.append(float(brentq(difference, grid[i], grid[i + 1], xtol=1e-12, rtol=1e-10)))
+    return result
 
 
 def last_turn(difference: Callable[[float], float], grid: Floats) -> float:
     """The last change of sign; NaN where there is none."""
-    found = turns(difference, grid)
-    return found[-1] if found else math.nan
+    result = turns(difference, grid)
+    return result[-1] if result else math.nan
 
 
 def epsilon_turn(one: PrivacyProfile, other: PrivacyProfile, grid: Floats) -> float:

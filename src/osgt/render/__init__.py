@@ -31,8 +31,7 @@ _PICTURES = {
     "Overview": "render.ledger.plot_overview",
     "Spending": "render.ledger.plot_spending",
 }
-_LINES = {"Plan": "render.table_cards.plan_line", "PublicationPlan": "render.table_cards.several_plan_line"}
-
+_LINES = {"Plan": "render.table_cards.plan_line", "PublicationPlan": "render.table_cards.plan_line"}
 _TEXTS = {"Plan": "facts.plan_wording.plan_text", "PublicationPlan": "facts.plan_wording.plan_text"}
 
 

@@ -15,7 +15,7 @@ from osgt.mechanism import Mechanism
 from osgt.privacy import PrivacyProfile
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import fragment
-from osgt.support.numbers import half_width, listed, percent, rounded_up
+from osgt.support.numbers import counted, half_width, listed, percent, rounded_up
 
 #: The box of a curve in its picture: left, right, top and bottom.
 _BOX = (48.0, 312.0, 8.0, 124.0)
@@ -108,7 +108,7 @@ def profile_card(profile: PrivacyProfile) -> Card:
 
 
 def _part(noise: Any, shift: float, coordinates: int) -> str:
-    return f"{noise!r}, shift {shift:g}, {coordinates:,} {'coordinate' if coordinates == 1 else 'coordinates'}"
+    return f"{noise!r}, shift {shift:g}, {counted(coordinates, 'coordinate')}"
 
 
 def delta_points(profile: PrivacyProfile, points: int) -> tuple[Any, Any]:

@@ -108,13 +108,13 @@ def lines(caption: str, panels: Sequence[tuple[str, Sequence[tuple[float, Point 
 
 def _stretches(row: Sequence[tuple[float, Point | None]]) -> list[list[tuple[float, Point]]]:
     """Points that follow each other without a gap."""
-    found: list[list[tuple[float, Point]]] = [[]]
+    result: list[list[tuple[float, Point]]] = [[]]
     for x, point in row:
         if point is None:
-            found.append([])
+            result.append([])
         else:
-            found[-1].append((x, point))
-    return [stretch for stretch in found if stretch]
+            result[-1].append((x, point))
+    return [stretch for stretch in result if stretch]
 
 
 def _paths(axis: "_Axis", stretches: Sequence[Sequence[tuple[float, Point]]]) -> tuple[str, str, str]:

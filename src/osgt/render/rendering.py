@@ -21,8 +21,8 @@ def render(template: str, **values: Any) -> str:
     style = resources.files("osgt.render").joinpath("style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    found = environment().get_template(template)
-    return found.render(style=Markup(style), policy=policy, **values)
+    result = environment().get_template(template)
+    return result.render(style=Markup(style), policy=policy, **values)
 
 
 def fragment(template: str, **values: Any) -> str:

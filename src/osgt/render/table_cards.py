@@ -11,22 +11,20 @@ import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.columns import aggregate_in_words
-from osgt.facts.plan_wording import gains, published_groups, width
-from osgt.facts.released import Released, ReleasedTable
+from osgt.facts.plan_wording import aggregate_in_words, gains, half_width_of, published_groups, width
+from osgt.facts.statement import Released, ReleasedTable
 from osgt.plan.plan import AnyPlan, Plan
-from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import Aggregate, QuerySpec
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.pictures import COLOURS, INK, axes_for
-from osgt.render.report.summary import promise
-from osgt.render.report.table import key_text, places
+from osgt.render.summary import promise
+from osgt.render.table import ENDS, column_names, interval, key_text, largest, numbers, places
 from osgt.support.numbers import counted, listed, percent, with_interval
 from osgt.support.text import shortened
 
-#: Rows of a release and columns of a data set that a card shows, and characters of a key.
-_ROWS, _COLUMNS, _LONGEST = 10, 30, 60
+#: Rows of a release and columns of a data set that a card shows, and characters of a key; intervals in a line.
+_ROWS, _COLUMNS, _LONGEST, _WIDTHS = 10, 30, 60, 4
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,14 @@ def _name(data: PrivateRows) -> str:
 
 def query_line(query: QuerySpec, kind: str, open_: StillOpen | None = None) -> str:
     """A query in a line: what is asked by which keys, and the limits."""
-    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
-    what = ", ".join(aggregate.title for aggregate in query.aggregates) or "nothing yet"
     limits = [f"{name}={'open' if limit is None else limit}" for name, limit in _limits(query, open_).items()]
-    return f"{kind}({'; '.join([what + by, *limits])})"
+    return f"{kind}({'; '.join([_asked(query, query.aggregates), *limits])})"
+
+
+def _asked(query: QuerySpec, aggregates: Sequence[Aggregate]) -> str:
+    """The aggregates and the keys that a query asks for: "count, mean of cost by ward"."""
+    by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
+    return (", ".join(aggregate.title for aggregate in aggregates) or "nothing yet") + by
 
 
 def _limits(query: QuerySpec, open_: StillOpen | None) -> dict[str, int | None]:
@@ -86,8 +88,8 @@ def _limits(query: QuerySpec, open_: StillOpen | None) -> dict[str, int | None]:
         return {}
     if open_ is not None:
         return {name: limit for name, limit in open_.limits.items() if name != "max_groups" or groups.by}
-    found = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
-    return {name: limit for name, limit in found.items() if limit is not None}
+    result = {"max_groups": groups.max_groups if groups.by else None, "max_rows_per_group": groups.max_rows}
+    return {name: limit for name, limit in result.items() if limit is not None}
 
 
 def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
@@ -104,25 +106,28 @@ def query_card(query: QuerySpec, open_: StillOpen | None = None) -> Card:
     ]
     unbounded = () if open_ is None else open_.unbounded
     rows = [
-        [Cell(listed(each.names)), Cell(aggregate_in_words(each, is_open=i in unbounded))]
-        for i, each in enumerate(query.aggregates)
+        [Cell(listed(aggregate.names)), Cell(aggregate_in_words(aggregate, is_open=i in unbounded))]
+        for i, aggregate in enumerate(query.aggregates)
     ]
     lines = [] if open_ is None else [f"Open: {text}." for text in open_.words]
     title = "Query with open bounds" if lines else "Query"
     return Card(title, facts=facts, tables=[CardTable(["Column", "What"], rows, keys=2)], lines=lines)
 
 
-def plan_line(plan: Plan) -> str:
-    """A plan in a line: the budget and the intervals."""
-    widths = ", ".join(f"{column.name} {width(column)}" for column in plan.columns[:4])
-    more = ", …" if len(plan.columns) > 4 else ""
-    told = number_of_warnings(plan.warnings)
-    return f"Plan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {widths}{more}{told})"
+def plan_line(plan: AnyPlan) -> str:
+    """A plan in a line: the budget, and the intervals of a table or the names of several."""
+    if isinstance(plan, Plan):
+        what = [f"{column.name} {width(column)}" for column in plan.columns[:_WIDTHS]]
+        what += ["…"] if len(plan.columns) > _WIDTHS else []
+    else:
+        what = list(plan.tables)
+    return _line(plan, wording.arguments(plan.epsilon, plan.delta), ", ".join(what), plan.warnings)
 
 
-def number_of_warnings(warnings: Sequence[str]) -> str:
-    """Count the warnings and say where they are, for a line about something that has some."""
-    return f"; {counted(len(warnings), 'warning')}: see .warnings" if warnings else ""
+def _line(value: object, first: str, second: str, warnings: Sequence[str]) -> str:
+    """A value in a line, with the number of its warnings and where they are."""
+    told = f"; {counted(len(warnings), 'warning')}: see .warnings" if warnings else ""
+    return f"{type(value).__name__}({first}; {second}{told})"
 
 
 def plan_card(plan: AnyPlan) -> Card:
@@ -142,7 +147,7 @@ def _widths(plan: Plan, caption: str) -> CardTable:
     """The half-widths of each column with the noise used, and with the others."""
     names = list(plan.alternatives)
     rows = [
-        [Cell(column.name), *(Cell(width(each)) for each in (column, *(plan.alternatives[name][i] for name in names)))]
+        [Cell(column.name), *(Cell(width(used)) for used in (column, *(plan.alternatives[name][i] for name in names)))]
         for i, column in enumerate(plan.columns)
     ]
     heads = ["Column", f"{percent(plan.confidence)} noise interval", *(f"with {name.capitalize()}" for name in names)]
@@ -162,53 +167,37 @@ def preview_card(curves: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]
     return Card("What the bounds cut off", alarm=warning, tables=tables)
 
 
-def release_line(release: ReleasedTable) -> str:
+def release_line(release: Released) -> str:
     """A release in a line: what is in it, and its budget."""
-    by = f" by {', '.join(release.query.groups.by)}" if release.query.groups.by else ""
-    what = ", ".join(aggregate.title for aggregate in release.plan.aggregates)
-    budget = f"epsilon={release.plan.epsilon:.15g}, delta={release.plan.delta:.15g}"
-    told = number_of_warnings(release.warnings)
-    return f"Release({what}{by}; {counted(len(release), 'row')}; {budget}{told})"
+    alone = release.tables.get("")
+    what = ", ".join(release.tables)
+    if alone is not None:
+        what = f"{_asked(alone.query, alone.plan.aggregates)}; {counted(len(alone), 'row')}"
+    return _line(release, what, wording.arguments(release.plan.epsilon, release.plan.delta), release.warnings)
 
 
-def release_card(release: ReleasedTable) -> Card:
-    """The first rows with their intervals, and the promise in a line."""
-    more = [f"… and {counted(len(release) - _ROWS, 'more row')}."] if len(release) > _ROWS else []
-    return Card(
-        f"{counted(len(release), 'row')}, each number with its noise interval",
-        warnings=release.warnings,
-        tables=[release_table(release)],
-        lines=[*more, *release.mostly_noise.sentences],
-        promise=promise(release, About())[0],
-    )
-
-
-def publication_card(made: Released) -> Card:
-    """The first rows of each table, and what is promised about all of them together."""
-    return Card(
-        f"{counted(len(made.tables), 'table')} from one budget",
-        warnings=made.warnings,
-        tables=[
-            release_table(release, f"{name}: {counted(len(release), 'row')}") for name, release in made.tables.items()
-        ],
-        lines=[f"{name}: {text}" for name, each in made.tables.items() for text in each.mostly_noise.sentences],
-        promise=promise(made, About())[0],
-    )
+def release_card(release: Released) -> Card:
+    """The first rows of each table with their intervals, and the promise about all of them in a line."""
+    tables, lines, title = [], [], f"{counted(len(release.tables), 'table')} from one budget"
+    for name, table in release.tables.items():
+        rows = counted(len(table), "row")
+        title = title if name else f"{rows}, each number with its noise interval"
+        tables.append(release_table(table, f"{name}: {rows}" if name else ""))
+        more = [f"… and {counted(len(table) - _ROWS, 'more row')}."] if len(table) > _ROWS else []
+        lines += [f"{name}: {text}" if name else text for text in (*more, *table.mostly_noise.sentences)]
+    return Card(title, warnings=release.warnings, tables=tables, lines=lines, promise=promise(release, About())[0])
 
 
 def release_table(release: ReleasedTable, caption: str = "") -> CardTable:
     """The first rows of a release."""
     keys = release.query.groups.by
-    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
-    shown = release.rows(_ROWS)
-    texts = [[Cell(shortened(key_text(row, [key], About()), _LONGEST)) for key in keys] for row in shown]
-    rows = [[*keyed, *(_number(row, name) for name in names)] for keyed, row in zip(texts, shown, strict=True)]
+    names = column_names(release)
+    rows = []
+    for row in release.rows(_ROWS):
+        texts = [shortened(key_text(row, [key], About()), _LONGEST) for key in keys]
+        numbers = [with_interval(*interval(row, name)) for name in names]
+        rows.append([*(Cell(text) for text in texts), *(Cell(shown.value, shown.interval) for shown in numbers)])
     return CardTable([*keys, *names], rows, keys=len(keys), caption=caption)
-
-
-def _number(row: dict[str, Any], name: str) -> Cell:
-    shown = with_interval(*(row[name + end] for end in ("", "_low", "_high")))
-    return Cell(shown.value, shown.interval)
 
 
 def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) -> Card:
@@ -223,25 +212,19 @@ def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) 
     )
 
 
-def several_plan_line(plan: PublicationPlan) -> str:
-    """The budget and the tables in a line."""
-    told = number_of_warnings(plan.cautions)
-    return f"PublicationPlan(epsilon={plan.epsilon:.15g}, delta={plan.delta:.15g}; {', '.join(plan)}{told})"
-
-
 #: Most groups that are drawn one below the other, and characters of a label.
 _GROUPS, _LABEL = 40, 40
 
 
-def plot_plan(plan: "Plan", axes: Any) -> Any:
+def plot_plan(plan: Plan, axes: Any) -> Any:
     """The intervals of each column beside those with Gaussian and Laplace noise, the plan's being 1."""
-    chosen = [(column, _half_width(column)) for column in plan.columns]
+    chosen = [(column, half_width_of(column)[0]) for column in plan.columns]
     names = ["osgt", *plan.alternatives]
     bar = 0.8 / len(names)
     axes = axes_for(axes, height=1.2 + 0.8 * len(chosen))
     for at, name in enumerate(names):
         others = plan.columns if name == "osgt" else plan.alternatives[name]
-        widths = [_half_width(other) / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
+        widths = [half_width_of(other)[0] / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
         label = "this plan" if name == "osgt" else name.capitalize()
         style = {"color": COLOURS.get(name.split()[0], INK), "alpha": 0.5 if "(" in name else 1.0}
         axes.barh(np.arange(len(widths)) + bar * (at - (len(names) - 1) / 2), widths, 0.9 * bar, label=label, **style)
@@ -253,21 +236,14 @@ def plot_plan(plan: "Plan", axes: Any) -> Any:
     return axes
 
 
-def _half_width(column: Any) -> float:
-    """The half-width; of a mean that in the largest group that is told, of a quantile that in ranks."""
-    if column.ranks is not None:
-        return float(column.ranks)
-    return float(max(column.by_size.items())[1] if column.half_width is None else column.half_width)
-
-
 def plot_release(release: ReleasedTable, about: About, column: str | None, axes: Any) -> Any:
     """A column with its intervals: over the key where that is one with an order, else a line for each group."""
-    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
+    names = column_names(release)
     name = names[0] if column is None else column
     if name not in names:
         raise ValueError(f"column must be one of {', '.join(names)}, got {column!r}")
     keys = release.query.groups.by
-    value, low, high = (np.array(release.table[name + end].to_pylist(), dtype=float) for end in ("", "_low", "_high"))
+    value, low, high = (numbers(release, name + end) for end in ENDS)
     order = places(release.table[keys[0]]) if len(keys) == 1 and len(release) else None
     if order is not None:
         axes = axes_for(axes)
@@ -278,8 +254,8 @@ def plot_release(release: ReleasedTable, about: About, column: str | None, axes:
         if keys[0] in about.values:
             axes.set_xticks(order, [shortened(text, _LABEL) for text in _texts(release, about)], parse_math=False)
             axes.tick_params(axis="x", rotation=45)
-        return _titled(axes, about)
-    drawn = np.sort(np.argsort(-np.abs(np.nan_to_num(value)), kind="stable")[:_GROUPS])
+        return _add_title(axes, about)
+    drawn = largest(value, _GROUPS)
     axes = axes_for(axes, height=1.0 + 0.28 * max(len(drawn), 4))
     labels = [shortened(text, _LABEL) for text in _texts(release, about, drawn)] if keys else ["all rows"]
     axes.hlines(range(len(drawn)), low[drawn], high[drawn], color=COLOURS["gaussian"], alpha=0.5, linewidth=6)
@@ -288,7 +264,7 @@ def plot_release(release: ReleasedTable, about: About, column: str | None, axes:
     axes.invert_yaxis()
     which = f", the {len(drawn)} largest of {counted(len(release), 'group')}" if len(drawn) < len(release) else ""
     axes.set_xlabel(f"{about.heading(name)}{which}", parse_math=False)
-    return _titled(axes, about)
+    return _add_title(axes, about)
 
 
 def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
@@ -297,7 +273,7 @@ def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
     return [key_text(row, release.query.groups.by, about) for row in plain_rows(table)]
 
 
-def _titled(axes: Any, about: About) -> Any:
+def _add_title(axes: Any, about: About) -> Any:
     if about.title:
         axes.set_title(about.title, fontsize=11, parse_math=False)
     return axes

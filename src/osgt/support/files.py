@@ -88,7 +88,7 @@ def written(target: Target) -> Iterator[Path]:
     """A temporary file; what is written there takes its place at the end, unless an error comes up."""
     place = target.checked()
     temporary = place.with_name(f".{place.name}.osgt.tmp")
-    with _begun(temporary, target) as held:
+    with _begin(temporary, target) as held:
         try:
             yield temporary
             os.fsync(held.fileno())
@@ -116,19 +116,19 @@ def _listed(words: tuple[str, ...]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _begun(temporary: Path, target: Target) -> BinaryIO:
+def _begin(temporary: Path, target: Target) -> BinaryIO:
     """A new, locked temporary file; one that a killed run has left is removed first."""
     shown = os.fspath(target.path)
     while True:
         try:
-            is_new, held = _opened(temporary)
+            is_new, held = _open(temporary)
         except OSError as error:
             words = f"{target.name}: cannot write {shown!r}: {error.strerror}"
             raise about(target.name, type(error)(words)) from None
         if held is None:
             continue
         try:
-            if not _locked(held, is_new):
+            if not _try_lock(held, is_new):
                 words = f"another run is writing {shown!r}; wait for it, or remove {str(temporary)!r} if there is none"
                 raise about(target.name, BlockingIOError(f"{target.name}: {words}"))
             # Between opening and locking it, another run may have moved or removed it.
@@ -151,7 +151,7 @@ def _is_at(held: BinaryIO, place: Path) -> bool:
         return False
 
 
-def _opened(temporary: Path) -> tuple[bool, BinaryIO | None]:
+def _open(temporary: Path) -> tuple[bool, BinaryIO | None]:
     """Open the temporary file, and tell if it is new; None if it was there and another run has just moved it."""
     try:
         return True, os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "rb+")
@@ -162,7 +162,7 @@ def _opened(temporary: Path) -> tuple[bool, BinaryIO | None]:
             return False, None
 
 
-def _locked(held: BinaryIO, is_new: bool) -> bool:
+def _try_lock(held: BinaryIO, is_new: bool) -> bool:
     """Try to take the lock; False if another run has it. Without locks, a file that was there counts as in use."""
     if fcntl is None:
         return is_new
@@ -208,7 +208,7 @@ def _is_read(place: Path, used: str) -> bool:
     if not text:
         return False
     paths = [Path(text + suffix) for suffix in _BESIDE_DATABASES]
-    paths += [Path(found) for found in glob.glob(text, recursive=True, include_hidden=True)]
+    paths += [Path(path) for path in glob.glob(text, recursive=True, include_hidden=True)]
     if any(_same(place, path) or any(_same(parent, path) for parent in place.parents) for path in paths):
         return True
     return _matches(place.parts, Path(os.path.realpath(text)).parts)
@@ -216,8 +216,8 @@ def _is_read(place: Path, used: str) -> bool:
 
 def _path_in(text: str) -> str | None:
     """The path in the name of a source or a ledger; None for a database server and the like."""
-    scheme, found, rest = text.partition("://")
-    if not found:
+    scheme, separator, rest = text.partition("://")
+    if not separator:
         return os.path.expanduser(text.removeprefix("file:"))
     rest = rest.partition("?")[0]
     return rest if scheme == "file" else rest[1:] if scheme == "sqlite" else None

@@ -162,7 +162,7 @@ def _is_here(host: str | None, given: Mapping[str, str]) -> bool:
         return False  # its file names the host
     names = given.get("host") or host or os.environ.get("PGHOST") or ""
     addresses = given.get("hostaddr") or os.environ.get("PGHOSTADDR") or ""
-    return all(_is_this_computer(each) for text in (names, addresses) for each in unquote(text).split(","))
+    return all(_is_this_computer(host_name) for text in (names, addresses) for host_name in unquote(text).split(","))
 
 
 def _is_this_computer(host: str) -> bool:

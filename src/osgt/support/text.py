@@ -59,8 +59,8 @@ def unknown(what: str, name: str, known: Sequence[str], having: str = "the table
 def nearest(name: str, known: Sequence[str]) -> str:
     """The known name that somebody may have meant, in brackets; nothing if none is near."""
     plain: dict[str, str] = {}
-    for each in known:
-        plain.setdefault(_plain(each), each)
+    for known_name in known:
+        plain.setdefault(_plain(known_name), known_name)
     plain |= {other: plain[here] for other, here in OTHER_NAMES.items() if here in plain and other not in plain}
     close = get_close_matches(_plain(name), list(plain), n=1)
     return f" (did you mean {plain[close[0]]!r}?)" if close else ""

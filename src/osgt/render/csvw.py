@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from osgt.facts.columns import ColumnNote, notes
+from osgt.facts.plan_wording import ColumnNote, notes
 from osgt.facts.statement import Statement
 from osgt.query.about import About
 from osgt.support.text import FORMULA
@@ -57,8 +57,8 @@ def write_csv(table: pa.Table, path: Path | IO[bytes]) -> None:
 
 def csv_names(table: pa.Table) -> list[str]:
     """The names of the columns as CSV has them."""
-    found: list[str] = _escaped(_names(table)).to_pylist()
-    return found
+    result: list[str] = _escape(_names(table)).to_pylist()
+    return result
 
 
 def has_escaped_text(table: pa.Table) -> bool:
@@ -80,13 +80,13 @@ def _is_text(dtype: pa.DataType) -> bool:
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as it is written: text that is no formula; numbers as they are, unless some are not finite."""
     if _is_text(column.type):
-        return _escaped(column)
+        return _escape(column)
     if not pa.types.is_floating(column.type) or not pc.any(pc.invert(pc.is_finite(column))).as_py():
         return column
     return pc.replace_substring(pc.utf8_upper(column.cast(pa.string())), "NAN", "NaN")
 
 
-def _escaped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _escape(column: pa.ChunkedArray) -> pa.ChunkedArray:
     texts = column.cast(pa.string())
     return pc.if_else(pc.match_substring_regex(texts, FORMULA), pc.binary_join_element_wise("'", texts, ""), texts)
 
@@ -94,7 +94,7 @@ def _escaped(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def metadata(table: pa.Table, statement: Statement, about: About, csv_name: str) -> dict[str, Any]:
     """The description of a CSV file that lies beside it under this name."""
     values = statement.to_dict()
-    found = {
+    result = {
         "@context": "http://www.w3.org/ns/csvw",
         "url": quote(csv_name),
         "dc:title": about.title,
@@ -114,10 +114,10 @@ def metadata(table: pa.Table, statement: Statement, about: About, csv_name: str)
             for name, text in ((_STATEMENT, json.dumps(values)), (_TEXTS, about.to_json()))
         ],
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
-def said(plain: Any) -> tuple[Any, Any]:
+def statement_in(plain: Any) -> tuple[Any, Any]:
     """The statement and the texts of a report in such a description, as JSON; None where there is none."""
     notes = plain.get("notes") if isinstance(plain, dict) else None
     texts = {}
@@ -154,14 +154,14 @@ def _schema(table: pa.Table, told: list[ColumnNote]) -> dict[str, Any]:
 
 def _column(alone: pa.Table, header: str, note: ColumnNote) -> dict[str, Any]:
     titles = list(dict.fromkeys([header, note.label]))
-    found = {
+    result = {
         "name": _variable(note.name),
         "titles": titles if len(titles) > 1 else header,
         "dc:description": note.words + (_ESCAPED if has_escaped_text(alone) else ""),
         "datatype": datatype(alone.schema[0].type),
         "schema:unitText": note.unit,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def _variable(name: str) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import xlsxwriter
 
 from osgt.facts import wording
-from osgt.facts.columns import ColumnNote, notes
+from osgt.facts.plan_wording import ColumnNote, notes, publishing_facts
 from osgt.facts.statement import Statement
 from osgt.query.about import About
 from osgt.query.groups import value_words
@@ -108,7 +108,7 @@ def _write_table(sheet: _Sheet, table: pa.Table, told: list[ColumnNote], about: 
     forms = [_form(field.type, note) for field, note in zip(table.schema, told, strict=True)]
     for batch in table.to_batches(max_chunksize=10_000):
         named = zip(batch.schema.names, batch.columns, strict=True)
-        for row in zip(*(_labelled(_cells(column), about.values.get(name)) for name, column in named), strict=True):
+        for row in zip(*(_label(_cells(column), about.values.get(name)) for name, column in named), strict=True):
             for at, (value, form) in enumerate(zip(row, forms, strict=True)):
                 sheet.cell(at, value, form)
             sheet.row += 1
@@ -127,8 +127,8 @@ def _cells(column: pa.Array) -> list[Any]:
     """Values for cells: times as such where a spreadsheet can hold them, else as text."""
     dtype = column.type
     if not pa.types.is_temporal(dtype):
-        found: list[Any] = column.to_pylist()
-        return found
+        result: list[Any] = column.to_pylist()
+        return result
     texts = column.cast(pa.string()).to_pylist()
     if pa.types.is_date32(dtype):
         thousandths = [None if day is None else (day * _DAY, 0) for day in column.cast(pa.int32()).to_pylist()]
@@ -137,10 +137,10 @@ def _cells(column: pa.Array) -> list[Any]:
         thousandths = [None if n is None else divmod(n * 1000, parts) for n in column.cast(pa.int64()).to_pylist()]
     else:
         return list(texts)
-    return [_moment(each, text) for each, text in zip(thousandths, texts, strict=True)]
+    return [_moment(moment, text) for moment, text in zip(thousandths, texts, strict=True)]
 
 
-def _labelled(cells: list[Any], labels: Mapping[str, str] | None) -> list[Any]:
+def _label(cells: list[Any], labels: Mapping[str, str] | None) -> list[Any]:
     """The cells of a key with the labels of its values."""
     if labels is None:
         return cells
@@ -159,23 +159,18 @@ def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: list[C
     for at, width in enumerate(_NOTE_WIDTHS):
         sheet.sheet.set_column(at, at, width)
     sheet.write([about.title or "About this table"], "title")
-    facts = {
-        "Subtitle": about.subtitle,
-        "Period": about.period,
-        "Publisher": about.publisher,
-        "Contact": about.contact,
-        "Source": about.source,
-        "Licence": about.licence,
-        "Made on": values["date"][:10],
-        "Software": values["software"],
-        "Privacy loss ε, in total": values["epsilon"],
-        "Probability δ, in total": values["delta"],
-        "Protects": about.label(values["privacy"]["unit"]),
-        "Noise intervals": wording.interval(values["confidence"]),
-    }
-    for name, fact in facts.items():
-        if fact is not None:
-            sheet.write([name, fact])
+    facts = [
+        *([("Subtitle", about.subtitle)] if about.subtitle else []),
+        *publishing_facts(about),
+        ("Made on", values["date"][:10]),
+        ("Software", values["software"]),
+        ("Privacy loss ε, in total", values["epsilon"]),
+        ("Probability δ, in total", values["delta"]),
+        ("Protects", about.label(values["privacy"]["unit"])),
+        ("Noise intervals", wording.interval(values["confidence"])),
+    ]
+    for fact in facts:
+        sheet.write(fact)
     sheet.row += 1
     sheet.write(["What is promised, and how the table was made"], "title")
     for sentence in _sentences(statement.words):

@@ -1,23 +1,109 @@
-"""The end of a report: files to save, all parameters under readable names, the noise compared, and guidelines."""
+"""The report: one page to hand to a director or to put on a web site. It needs nothing else and runs no script.
 
+In short what the numbers are, how exact they are and what is promised; then pictures, the table, and folds with all
+the rest: files to save, every parameter, the noise compared, and guidelines. Several tables have one page and one
+promise, and a section each.
+"""
+
+import datetime
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from osgt.facts import wording
-from osgt.facts.columns import aggregate_in_words
-from osgt.facts.plan_wording import accuracy, choice, published_groups, totals, width
-from osgt.facts.released import ReleasedTable
-from osgt.facts.statement import Statement
-from osgt.noise import IntegerDistribution, written
+from osgt.facts.plan_wording import (
+    accuracy,
+    aggregate_in_words,
+    choice,
+    gains,
+    published_groups,
+    publishing_facts,
+    totals,
+    width,
+)
+from osgt.facts.statement import Released, ReleasedTable, Statement
+from osgt.noise import written
 from osgt.plan.plan import AnyPlan, Plan
-from osgt.query.about import About
-from osgt.render.files.csvw import has_escaped_text, write_csv
-from osgt.render.files.published import write_parquet
-from osgt.render.rendering import data_uri
-from osgt.support.numbers import factor, listed, percent
+from osgt.query.about import About, default_title
+from osgt.render.csvw import has_escaped_text, write_csv
+from osgt.render.pictures import Dots, Lines
+from osgt.render.published import write_parquet
+from osgt.render.rendering import data_uri, render
+from osgt.render.summary import points, warnings_in
+from osgt.render.table import ShownTable, column_names, pictures, table_of
+from osgt.support.numbers import counted, day, factor, listed, percent
+
+#: Pictures that stand open; those of further columns are in a fold.
+_OPEN = 3
+
+
+@dataclass(frozen=True)
+class Section:
+    """The section of a page about one table."""
+
+    title: str
+    pictures: list[Dots | Lines]
+    more_pictures: list[Dots | Lines]
+    table: ShownTable
+    whole_table: str
+    downloads: "Downloads"
+    cuts: tuple[str, ...]
+    parameters: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, release: ReleasedTable, about: About, title: str, beside: str | None, name: str) -> "Section":
+        """The section of a table under a title. Files that can be saved have the name of the table."""
+        drawn = pictures(release, about)
+        offered = downloads(release, about, beside, name or "table")
+        return cls(
+            title=title,
+            pictures=drawn[:_OPEN],
+            more_pictures=drawn[_OPEN:],
+            table=table_of(release, about),
+            whole_table=_whole_table(release, bool(offered.tables or beside)),
+            downloads=offered,
+            cuts=release.plan.limit_notes,
+            parameters=parameters(release, about),
+        )
+
+
+def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
+    """The page as text. `beside` has the names of the files of tables that lie in the same folder."""
+    plan, tables, values = release.plan, release.tables, release.statement.to_dict()
+    titles = {name: about.labels.get(name) or default_title(table.query, about) for name, table in tables.items()}
+    if "" in tables:
+        titles[""] = about.title or titles[""]
+    choices = [text for table in plan.tables.values() for text in choice(table)]
+    return render(
+        "report.html",
+        title=about.title or titles.get("") or f"{len(tables)} tables",
+        subtitle=about.subtitle,
+        facts=[*publishing_facts(about), ("Made on", day(datetime.datetime.fromisoformat(values["date"])))],
+        warnings=warnings_in(release, about, titles),
+        points=points(release, about, titles),
+        several="" not in tables,
+        sections=[Section.of(table, about, titles[name], beside.get(name), name) for name, table in tables.items()],
+        statement_file=statement_file(release.statement),
+        statement=str(release.statement),
+        compared={
+            "names": names_of_noises(plan),
+            "tables": [(name and titles[name], compare_noises(table, about)) for name, table in plan.tables.items()],
+            "gains": gains(plan),
+        },
+        guidelines=guidelines(choices[0] if choices else None),
+        software=values["software"],
+    )
+
+
+def _whole_table(release: ReleasedTable, offered: bool) -> str:
+    """Tell where the rest of a large table is."""
+    if offered:
+        return "The whole table is in the files below."
+    columns = listed(column_names(release))
+    return f"The whole table ({counted(len(release), 'row')}: {columns}) was too large for this page."
 
 
 def parameters(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
@@ -45,8 +131,7 @@ def _contribution(release: ReleasedTable, about: About) -> list[tuple[str, str]]
     """The groups, and how much of one unit counts in them."""
     plan, groups = release.plan, release.query.groups
     keys = listed([f"{about.label(key)} (column {key})" for key in groups.by])
-    chosen = choice(plan)
-    published = " ".join([*published_groups(plan), *([] if chosen is None else [chosen])])
+    published = " ".join([*published_groups(plan), *choice(plan)])
     rows = [
         ("Groups by", keys or "none: all rows together"),
         ("Which groups are published", published or "all rows are one group"),
@@ -67,9 +152,10 @@ def _measured(plan: Plan, about: About) -> list[tuple[str, str]]:
     rows += [(f"Noise of {about.label(column.name)}", accuracy(column)) for column in plan.columns]
     for level, columns in plan.totals.items():
         rows += [(f"Noise of {about.label(column.name)} {level.words}", accuracy(column)) for column in columns]
-    rows += [(f"Measured: {measure.words}", _law(law)) for measure, law in plan.laws.items()]
+    rows += [(f"Measured: {measure.words}", wording.noise(written(law))) for measure, law in plan.laws.items()]
     return rows + [
-        (f"Measured, for what was left out: {name}", _law(law)) for name, (law, _) in plan.noise.extra_noise.items()
+        (f"Measured, for what was left out: {name}", wording.noise(written(law)))
+        for name, (law, _) in plan.noise.extra_noise.items()
     ]
 
 
@@ -86,23 +172,16 @@ def _circumstances(release: ReleasedTable) -> list[tuple[str, str]]:
     ]
 
 
-def _law(law: IntegerDistribution) -> str:
-    """A distribution by its parameters."""
-    told = written(law)
-    numbers = [f"{name} {value:.6g}" for name, value in told.items() if isinstance(value, float)]
-    return f"noise on whole numbers of the family {told['family']}: {listed(numbers)}"
-
-
 def names_of_noises(plan: AnyPlan) -> list[str]:
     """The noises that a comparison has beside the one that is used."""
     return [name.capitalize() for name in plan.gains]
 
 
-def compared(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
+def compare_noises(plan: Plan, about: About) -> list[tuple[str, list[str]]]:
     """The columns with the noise used and the two ends of the family beside it."""
     alternatives = list(plan.alternatives.values())
     return [
-        (about.heading(column.name), [width(each) for each in (column, *(columns[i] for columns in alternatives))])
+        (about.heading(column.name), [width(used) for used in (column, *(columns[i] for columns in alternatives))])
         for i, column in enumerate(plan.columns)
     ]
 
@@ -155,18 +234,18 @@ class Downloads:
 
 def downloads(release: ReleasedTable, about: About, beside: str | None, name: str = "table") -> Downloads:
     """Collect the files that a page offers; those of the table have a name."""
-    found = []
+    result = []
     if len(release) <= _ROWS:
         parquet, csv = io.BytesIO(), io.BytesIO()
         write_parquet(release.table, release.statement, about, parquet)
         try:
             write_csv(release.table, csv)
-            found.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
+            result.append(_download(f"{name}.csv", "CSV, for spreadsheets", _CSV, csv))
         except pa.ArrowException:  # CSV cannot hold every type of a key
             pass
-        found.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
-    tables = tuple(each for each in found if each is not None)
-    escaped = any(each.name.endswith(".csv") for each in tables) and has_escaped_text(release.table)
+        result.append(_download(f"{name}.parquet", "Parquet, for programs", _PARQUET, parquet))
+    tables = tuple(file for file in result if file is not None)
+    escaped = any(file.name.endswith(".csv") for file in tables) and has_escaped_text(release.table)
     return Downloads(tables, statement_file(release.statement), beside, wording.ESCAPED if escaped else None)
 
 

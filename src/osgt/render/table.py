@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from osgt.data.rows import plain_rows
-from osgt.facts.released import ReleasedTable
+from osgt.facts.statement import ReleasedTable
 from osgt.query.about import About
 from osgt.query.aggregates.base import Aggregate
 from osgt.query.groups import key_words
@@ -26,6 +26,30 @@ _CELLS, _ROWS = 6_000, 2_000
 #: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean or a quantile,
 #: where it reaches this far in parts of the distance between its bounds.
 _OF_ITSELF, _OF_BOUNDS = 0.5, 0.25
+
+
+#: The ends of the names of a column and of the two ends of its intervals.
+ENDS = ("", "_low", "_high")
+
+
+def column_names(release: ReleasedTable) -> list[str]:
+    """The names of the columns with published numbers."""
+    return [name for aggregate in release.plan.aggregates for name in aggregate.names]
+
+
+def interval(row: dict[str, Any], name: str) -> list[Any]:
+    """The number of a column in a row, and the ends of its interval."""
+    return [row[name + end] for end in ENDS]
+
+
+def numbers(release: ReleasedTable, name: str) -> Any:
+    """A column as floats; NaN where there is no number."""
+    return np.array(release.table[name].to_pylist(), dtype=float)
+
+
+def largest(values: Any, most: int) -> Any:
+    """The places of the numbers that are largest in size, at most so many, in the order of the table."""
+    return np.sort(np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:most])
 
 
 @dataclass(frozen=True)
@@ -63,7 +87,7 @@ def table_of(release: ReleasedTable, about: About) -> ShownTable:
     columns = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
     most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
     rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]
-    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda each: each[0])]
+    grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda titled: titled[0])]
     return ShownTable(
         keys=tuple(about.heading(key) for key in keys),
         columns=tuple(about.heading(name) for name in columns),
@@ -79,8 +103,8 @@ def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate]
     own = keys[1:] if len(keys) > 1 else keys
     cells = []
     for name, aggregate in columns.items():
-        numbers = [row[name + end] for end in ("", "_low", "_high")]
-        cells.append(Cell(with_interval(*numbers), is_weak(aggregate, *numbers)))
+        ends = interval(row, name)
+        cells.append(Cell(with_interval(*ends), is_weak(aggregate, *ends)))
     return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
 
 
@@ -111,12 +135,12 @@ def heading(row: dict[str, Any], keys: Sequence[str], about: About) -> Heading:
 
 def key_text(row: dict[str, Any], keys: Sequence[str], about: About) -> str:
     """The keys of a row in words; what was summed over several keys is said once."""
-    found: list[str] = []
+    result: list[str] = []
     for key in keys:
         words = about.key_words(row, key, missing="(none)") or "(empty)"
-        if row[key] is not None or words not in found:
-            found.append(words)
-    return ", ".join(found)
+        if row[key] is not None or words not in result:
+            result.append(words)
+    return ", ".join(result)
 
 
 #: Most lines with a dot, panels and points in a panel that are drawn.
@@ -132,8 +156,7 @@ _LONGEST = 60
 def pictures(release: ReleasedTable, about: About) -> list[Dots | Lines]:
     """Make one picture for each column, of the groups without totals; none if there are no groups."""
     release = release.without_totals()
-    names = [name for aggregate in release.plan.aggregates for name in aggregate.names]
-    return [_picture(release, about, name) for name in names] if len(release) else []
+    return [_picture(release, about, name) for name in column_names(release)] if len(release) else []
 
 
 def _picture(release: ReleasedTable, about: About, name: str) -> Dots | Lines:
@@ -157,13 +180,13 @@ def places(column: pa.ChunkedArray) -> Any:
         column = column.cast(pa.int64())
     elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype)):
         return None
-    found = np.array(column.to_pylist(), dtype=float)
-    return found if np.isfinite(found).all() else None
+    result = np.array(column.to_pylist(), dtype=float)
+    return result if np.isfinite(result).all() else None
 
 
 def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
     keys = release.query.groups.by
-    rows = _chosen(release, np.abs(_numbers(release, name)), _DOTS)
+    rows = _rows(release, largest(numbers(release, name), _DOTS))
     points = [
         (heading(row, keys, about), _point(row, name, key_text(row, keys[1:] or keys, about) or "all rows"))
         for row in rows
@@ -175,7 +198,7 @@ def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
         rows_of = zip(rows, (point for _, point in points), strict=True)
         flat = [replace(point, label=shortened(key_text(row, keys, about), _LONGEST)) for row, point in rows_of]
         return dots(caption, [("", flat if keys else [point for _, point in points])])
-    grouped = itertools.groupby(points, lambda each: each[0])
+    grouped = itertools.groupby(points, lambda titled: titled[0])
     return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
 
 
@@ -186,33 +209,24 @@ def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines
     rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
     panel_of = np.array([rank[title] for title in titles])
     size = np.zeros(len(rank))
-    np.maximum.at(size, panel_of, np.abs(_numbers(release, name)))
-    kept = np.sort(np.argsort(-size, kind="stable")[:_PANELS])
+    np.maximum.at(size, panel_of, np.abs(np.nan_to_num(numbers(release, name))))
+    kept = largest(size, _PANELS)
     at = np.flatnonzero(np.isin(panel_of, kept))
     rows = _rows(release, at)
     places = sorted(set(order.tolist()))
-    found: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
+    result: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
     for i, row in zip(at, rows, strict=True):
         if row[name] is None:
             continue
-        found[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
+        result[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
     caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
     if len(keys) == 2:
         caption += f", for each {about.label(keys[0])}"
         if len(kept) < len(rank):
             caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
     by_rank = list(rank)
-    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in found.items()]
+    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in result.items()]
     return lines(caption, panels)
-
-
-def _numbers(release: ReleasedTable, name: str) -> Any:
-    return np.nan_to_num(np.array(release.table[name].to_pylist(), dtype=float))
-
-
-def _chosen(release: ReleasedTable, sizes: Any, most: int) -> list[dict[str, Any]]:
-    """The rows with the largest numbers, in the order of the table."""
-    return _rows(release, np.sort(np.argsort(-sizes, kind="stable")[:most]))
 
 
 def _rows(release: ReleasedTable, at: Any, columns: list[str] | None = None) -> list[dict[str, Any]]:
@@ -221,7 +235,7 @@ def _rows(release: ReleasedTable, at: Any, columns: list[str] | None = None) -> 
 
 
 def _point(row: dict[str, Any], name: str, label: str) -> Point:
-    numbers = [row[name + end] for end in ("", "_low", "_high")]
-    low, high = (float(number or 0) for number in numbers[1:])
-    value = (low + high) / 2 if numbers[0] is None else float(numbers[0])
-    return Point(shortened(label, _LONGEST), value, low, high, with_interval(*numbers))
+    number, *ends = interval(row, name)
+    low, high = (float(end or 0) for end in ends)
+    value = (low + high) / 2 if number is None else float(number)
+    return Point(shortened(label, _LONGEST), value, low, high, with_interval(number, *ends))

@@ -1,24 +1,78 @@
 """The three points that come first: what is shown and how exactly, what was left out, and what is promised to whom."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from osgt.facts import wording
-from osgt.facts.columns import MostlyNoise
-from osgt.facts.plan_wording import published_groups
-from osgt.facts.released import Released, ReleasedTable
-from osgt.facts.statement import promise_to
+from osgt.facts.plan_wording import MostlyNoise, published_groups
+from osgt.facts.statement import Released, ReleasedTable, promise_to
 from osgt.limits.left_out import NOTHING, LeftOut
 from osgt.limits.left_out_measures import left_out_measures
 from osgt.query.about import About
-from osgt.render.report.table import key_text
+from osgt.render.table import column_names, interval, key_text, numbers
 from osgt.support.numbers import counted, half_width, listed, with_interval
 from osgt.support.text import shortened
 
 #: Characters of the keys in the example.
 _LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Point:
+    """One of the points: its title, texts of which the first comes with the title, and texts about single tables."""
+
+    title: str
+    texts: list[str]
+    by_table: list[tuple[str, str]]
+
+
+def points(release: Released, about: About, titles: Mapping[str, str]) -> list[Point]:
+    """The three points about a table, or about several under their titles."""
+    alone = release.tables.get("")
+    if alone is not None:
+        shown, lost = shows(alone, about), left_out(alone, about)
+        exact, cut = [], []
+    else:
+        tables = release.tables.items()
+        shown, lost = _shows_tables(release), _left_out_of_tables(release, about)
+        exact = [(titles[name], _exact(table, about, own=name in about.labels)) for name, table in tables]
+        cut = [(titles[name], " ".join(_left_out(table, about))) for name, table in tables]
+    return [
+        Point("What it shows and how exact it is.", shown, exact),
+        Point("What was left out.", lost, cut),
+        Point("What is promised.", promise(release, about), []),
+    ]
+
+
+def _shows_tables(release: Released) -> list[str]:
+    """Say what is true of the numbers of all tables."""
+    sentences = [
+        f"This page has {counted(len(release.tables), 'table')}.",
+        "Random noise was added to every number; the list has the limits that it is usually within.",
+        *wording.intervals(release.plan.confidence),
+    ]
+    return [" ".join(sentences)]
+
+
+def _exact(table: ReleasedTable, about: About, *, own: bool) -> str:
+    """Describe how exact a table is; what it shows as well, if its title is one of its own."""
+    what, exact = shown_in(table, about)
+    return " ".join([f"{what if own else groups_in(table)}; {exact}.", *mostly_noise(table, about)])
+
+
+def _left_out_of_tables(release: Released, about: About) -> list[str]:
+    """Introduce what was left out of several tables."""
+    if any(table.left_out is not None for table in release.tables.values()):
+        return [wording.measured_limits(about.label(release.dataset.privacy_unit))]
+    return [wording.NOT_MEASURED]
+
+
+def _left_out(table: ReleasedTable, about: About) -> list[str]:
+    told = left_out(table, about)
+    return told[1:] if told[0] != NOTHING else told
 
 
 def shows(release: ReleasedTable, about: About) -> list[str]:
@@ -34,23 +88,22 @@ def shows(release: ReleasedTable, about: About) -> list[str]:
 
 def mostly_noise(release: ReleasedTable, about: About) -> list[str]:
     """Tell how many groups are mostly noise, under the names that people have for the columns."""
-    return _labelled(release, about).sentences
+    return _label(release, about).sentences
 
 
-def _labelled(release: ReleasedTable, about: About) -> MostlyNoise:
-    found = release.mostly_noise
-    return replace(found, numbers={about.label(name): number for name, number in found.numbers.items()})
+def _label(release: ReleasedTable, about: About) -> MostlyNoise:
+    noisy = release.mostly_noise
+    return replace(noisy, numbers={about.label(name): number for name, number in noisy.numbers.items()})
 
 
-def data_warnings(release: ReleasedTable, about: About) -> list[str]:
-    """Warn where much was left out, and where most groups are mostly noise."""
-    lost = [] if release.left_out is None else _told(release, about).warnings
-    return [*lost, *_labelled(release, about).warnings]
-
-
-def warnings_in(release: ReleasedTable, about: About) -> list[str]:
-    """Collect the warnings that are worth knowing before the table is relied on."""
-    return [*release.plan.warnings, *data_warnings(release, about)]
+def warnings_in(release: Released, about: About, titles: Mapping[str, str]) -> list[str]:
+    """Collect the warnings to read before the tables are relied on, those about one of several under its title."""
+    warnings = list(release.plan.warnings)
+    for name, table in release.tables.items():
+        lost = [] if table.left_out is None else _told(table, about).warnings
+        texts = [*lost, *_label(table, about).warnings]
+        warnings += [f"{titles[name]}: {text}" if name else text for text in texts]
+    return warnings
 
 
 def _told(release: ReleasedTable, about: About) -> LeftOut:
@@ -61,12 +114,12 @@ def _told(release: ReleasedTable, about: About) -> LeftOut:
 
 def example(release: ReleasedTable, about: About) -> list[str]:
     """Explain how to read a number: the first of the table that has an interval and a value."""
-    name = next(name for aggregate in release.plan.aggregates for name in aggregate.names)
+    name = column_names(release)[0]
     for row in release.without_totals().rows(20):
-        numbers = [row[name + end] for end in ("", "_low", "_high")]
-        if None in numbers:
+        ends = interval(row, name)
+        if None in ends:
             continue
-        shown = with_interval(*numbers)
+        shown = with_interval(*ends)
         where = key_text(row, release.query.groups.by, about)
         what = f"{about.label(name)}, {shortened(where, _LONGEST)}" if where else about.label(name)
         return [
@@ -84,8 +137,7 @@ def groups_in(release: ReleasedTable) -> str:
 
 def shown_in(release: ReleasedTable, about: About) -> tuple[str, str]:
     """Describe what a table shows, and how exact each column is."""
-    query, plan = release.query, release.plan
-    names = [name for aggregate in plan.aggregates for name in aggregate.names]
+    query, names = release.query, column_names(release)
     what = listed([about.heading(name) for name in names[:8]]) + (" and more" if len(names) > 8 else "")
     where = ""
     if query.groups.by:
@@ -105,8 +157,7 @@ def _exactness(release: ReleasedTable, name: str) -> str:
 
 def half_widths(release: ReleasedTable, name: str) -> Any:
     """Half the length of each interval of a column, where there is one."""
-    ends = [np.array(release.table[name + end].to_pylist(), dtype=float) for end in ("_low", "_high")]
-    lengths = (ends[1] - ends[0]) / 2
+    lengths = (numbers(release, f"{name}_high") - numbers(release, f"{name}_low")) / 2
     return lengths[np.isfinite(lengths)]
 
 

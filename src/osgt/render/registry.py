@@ -162,13 +162,10 @@ def _before(values: Mapping[str, Any], unit: str) -> str:
 
 
 def _mechanisms(values: Mapping[str, Any]) -> str:
-    noise = [
-        f"{each['measure']}: noise of the family {each['noise']['family']}, "
-        + listed([f"{name} = {value:.6g}" for name, value in each["noise"].items() if isinstance(value, float)])
-        for each in values["privacy"]["measures"]
-    ]
+    measures = values["privacy"]["measures"]
+    noise = [f"{measure['measure']}: {wording.noise(measure['noise'])}" for measure in measures]
     return (
-        f"Additive noise on whole numbers. {'; '.join(noise)}. Library: {values['software']}. Values become whole "
+        f"Additive noise. {'; '.join(noise)}. Library: {values['software']}. Values become whole "
         "numbers before they are added up, and noise is drawn exactly, as whole numbers, from the operating system's "
         "randomness: there are no floating-point errors in it. Draws are made in batches of a fixed size, ahead of the "
         f"values that they are added to. {BLANK}: how the data themselves are protected, and who may read them."
@@ -184,7 +181,7 @@ def _lines(plain: Mapping[str, Any], depth: int, section: str = "") -> Iterator[
             yield from _lines(value, depth + 1, name)
         elif isinstance(value, list):
             yield f"{indent}{name}:"
-            yield from (f"{indent}  - {_scalar(each)}" for each in value)
+            yield from (f"{indent}  - {_scalar(item)}" for item in value)
         else:
             yield f"{indent}{name}: {_scalar(value)}"
     for name, words in _CHOICES.get(section, {}).items():

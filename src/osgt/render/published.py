@@ -16,8 +16,8 @@ import pyarrow.parquet
 from osgt.facts.statement import Statement
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
-from osgt.render.files import csvw
-from osgt.render.files.csvw import write_csv
+from osgt.render import csvw
+from osgt.render.csvw import write_csv
 from osgt.support.errors import missing
 from osgt.support.files import Target
 
@@ -123,7 +123,7 @@ class Published:
             write_csv(self.table, place)
             places[_beside(name)].write_text(self.metadata(path.name), encoding="utf-8")
         elif suffix == ".xlsx":
-            from osgt.render.files.excel import write_excel  # noqa: PLC0415 - an extra
+            from osgt.render.excel import write_excel  # noqa: PLC0415 - an extra
 
             check_sheet(self.table.num_rows)
             write_excel(self.table, self.statement, self.about, place)
@@ -143,13 +143,13 @@ def _beside(name: str) -> str:
 
 def with_descriptions(targets: Mapping[str, Target]) -> dict[str, Target]:
     """The files to write, and for each CSV file the one with its description: all are written together or none is."""
-    found: dict[str, Target] = {}
+    result: dict[str, Target] = {}
     for name, target in targets.items():
-        found[name] = target
+        result[name] = target
         if Path(target.path).suffix.lower() == ".csv":
             beside = Path(target.path).with_name(Path(target.path).name + csvw.SUFFIX)
-            found[_beside(name)] = replace(target, path=beside, suffixes=())
-    return found
+            result[_beside(name)] = replace(target, path=beside, suffixes=())
+    return result
 
 
 def read_published(path: Path) -> Published:
@@ -158,38 +158,38 @@ def read_published(path: Path) -> Published:
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     name = path.name.lower()
     if name.endswith(csvw.SUFFIX):
-        return _described(path)
+        return _read_description(path)
     if name.endswith(".csv"):
         beside = path.with_name(path.name + csvw.SUFFIX)
         if not beside.is_file():
             raise ValueError(f"{str(path)!r} has no statement: there is no file {beside.name!r} beside it")
-        return _described(beside)
+        return _read_description(beside)
     if name.endswith(".parquet"):
-        return _parquet(path)
+        return _read_parquet(path)
     raise ValueError(
         f"{str(path)!r} holds no statement for programs: give a .parquet or .csv file that `osgt release` has written"
     )
 
 
-def _parquet(path: Path) -> Published:
+def _read_parquet(path: Path) -> Published:
     try:
         table = pyarrow.parquet.read_table(path)
     except (pa.ArrowException, OSError):
         raise ValueError(f"{str(path)!r} is not a Parquet file, or not a whole one") from None
     said = table.schema.metadata or {}
-    return replace(_said(path, said.get(b"osgt"), said.get(b"osgt.texts", b"{}")), table=table)
+    return replace(_parse_statement(path, said.get(b"osgt"), said.get(b"osgt.texts", b"{}")), table=table)
 
 
-def _described(path: Path) -> Published:
+def _read_description(path: Path) -> Published:
     try:
         text = path.read_text(encoding="utf-8")
         plain = json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{str(path)!r} is not JSON") from None
-    return replace(_said(path, *csvw.said(plain)), description=text)
+    return replace(_parse_statement(path, *csvw.statement_in(plain)), description=text)
 
 
-def _said(path: Path, statement: Any, texts: Any) -> Published:
+def _parse_statement(path: Path, statement: Any, texts: Any) -> Published:
     """The statement and the texts, which are JSON; an error in words if they are not what a release writes."""
     if statement is None:
         raise ValueError(f"{str(path)!r} holds no statement: it was not written by `osgt release`")

@@ -1,1 +1,0 @@
-"""Published files: CSV, Parquet, Excel, CSV on the Web, registry entries; written and read again."""

@@ -1,1 +1,0 @@
-"""The report of a release: one page, without scripts."""
