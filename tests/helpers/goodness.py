@@ -7,7 +7,7 @@ with as many draws, must reject the distribution whose scale is 5 % larger.
 import numpy as np
 from scipy import stats
 
-from osgt import DiscreteOSGT
+from osgt.noise import scaled
 
 FALSE_ALARM = 1e-9
 
@@ -16,7 +16,7 @@ _LEAST_EXPECTED = 100
 
 
 def five_percent_wider(law):
-    return DiscreteOSGT.from_rates(law.slope / 1.05, law.curvature / 1.05**2)
+    return scaled(law, 1.05)
 
 
 def chi_square(draws, law, cells=200):

@@ -6,6 +6,7 @@ from scipy import stats
 
 from goodness import FALSE_ALARM, chi_square, five_percent_wider, log_ratio, moments
 from osgt import DiscreteOSGT
+from osgt.noise import RoundedGaussian
 from osgt.sampling import Sampler
 from osgt.sampling.certified import tail_index
 from osgt.sampling.entropy import system_entropy
@@ -26,6 +27,9 @@ TABLE_LAWS = [
     DiscreteOSGT.laplace(1),
     DiscreteOSGT.laplace(30),
     DiscreteOSGT.laplace(255),
+    RoundedGaussian(0.3),
+    RoundedGaussian(2),
+    RoundedGaussian(37.5),
 ]
 BLOCK_LAWS = [
     DiscreteOSGT.gaussian(132),  # just beyond the table
@@ -40,6 +44,8 @@ BLOCK_LAWS = [
     DiscreteOSGT.gaussian(6e10),  # blocks of 30 bits, the most that 32-bit words hold beside the sign
     DiscreteOSGT.gaussian(1.3e11),  # 31 bits
     DiscreteOSGT(1e12, 2e12),
+    RoundedGaussian(132),
+    RoundedGaussian(5.4e9),  # for a person with 2³⁰ steps at ε = 1, δ = 1e-8
 ]
 
 
@@ -72,6 +78,12 @@ def test_steps_of_the_log_pmf(law):
     assert log_ratio(draws, five_percent_wider(law)) < FALSE_ALARM
 
 
+def test_a_rounded_gaussian_is_not_the_discrete_one():
+    """Their variances differ by 1/12, which the moments of a million draws see."""
+    draws = RoundedGaussian(2).sample(DRAWS)
+    assert moments(draws, DiscreteOSGT.gaussian(2)) < FALSE_ALARM
+
+
 def place_in_block(draws, law, bits):
     """p-value of the mean place of the draws y ≥ 0 within their blocks of 2^bits integers."""
     upper = draws[draws >= 0]
@@ -101,6 +113,7 @@ def test_inside_the_blocks(law, monkeypatch):
         (DiscreteOSGT.laplace(5), 1, 170),
         (DiscreteOSGT.gaussian(30), 1, 250),
         (DiscreteOSGT.gaussian(1000), 16, 500),
+        (RoundedGaussian(2), 1, 3),
     ],
     ids=repr,
 )

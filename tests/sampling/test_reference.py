@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 from scripted import ScriptedBytes
 
-from goodness import FALSE_ALARM, chi_square
+from goodness import FALSE_ALARM, chi_square, five_percent_wider, moments
 from osgt import DiscreteOSGT
+from osgt.noise import RoundedGaussian
 from osgt.sampling import Sampler, reference
 
 
@@ -84,6 +85,15 @@ def test_the_second_reference_method(m, variance):
     draws = np.array([reference.discrete_osgt_by_offset(m, variance) for _ in range(12_000)])
     assert chi_square(draws, law, cells=30) > FALSE_ALARM
     assert chi_square(draws, wider(law, 1.2), cells=30) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1e10])
+def test_a_normal_number_that_is_rounded(sigma):
+    law = RoundedGaussian(sigma)
+    draws = np.array([reference.rounded_gaussian(law.potential.curvature) for _ in range(40_000)])
+    assert chi_square(draws, law, cells=30) > FALSE_ALARM
+    assert moments(draws, law) > FALSE_ALARM
+    assert moments(draws, five_percent_wider(law)) < FALSE_ALARM
 
 
 def test_fractions_are_taken_as_they_are():

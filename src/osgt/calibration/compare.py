@@ -99,16 +99,17 @@ def ends_of_family(
 ) -> dict[str, tuple[Distribution, ...]]:
     """The ends of the family at a budget, a distribution for each part: "gaussian", "laplace" and "laplace (pure)"."""
     search = ScaleSearch(joint_noise(parts, discrete=discrete, family=family), epsilon, delta)
-    return {name: end_of_family(name, search) for name in names_of_ends(search.joint.family, delta)}
+    return {name: end_of_family(name, search) for name in names_of_ends(search.joint.family, delta, parts)}
 
 
-def names_of_ends(family: Family, delta: float) -> list[str]:
-    """The ends that there are at a δ; those with a largest privacy loss have a second name, with "(pure)".
+def names_of_ends(family: Family, delta: float, parts: Sequence[Part] = ()) -> list[str]:
+    """The ends that there are at a δ; those with a largest privacy loss on all parts have a second name, with "(pure)".
 
     The first are accounted for as tightly as what is between them and need δ > 0; the last are the usual sum of losses.
     """
     tight = [end.name for end in family.ends] if delta > 0 else []
-    return tight + [f"{end.name} (pure)" for u, end in enumerate(family.ends) if is_bounded(family, float(u))]
+    bounded = [end for u, end in enumerate(family.ends) if is_bounded(family, float(u))]
+    return tight + [f"{end.name} (pure)" for end in bounded if not any(part.euclidean for part in parts)]
 
 
 def end_of_family(

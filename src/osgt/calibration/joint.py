@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from osgt.noise import Distribution, Family, family_of
+from osgt.noise import OSGT, Distribution, Family, RoundedGaussian, family_of
 from osgt.noise.arguments import real_number
 from osgt.noise.combination import Coefficient, Combination
 from osgt.noise.error import Objective, measure
@@ -29,12 +29,17 @@ class Part:
     With the same noise a person may change others less: `also` has further pairs (shift, coordinates). A part with a
     larger `weight` gets less noise: what is minimised is the sum over parts of weight·variance/shift², or of
     weight·(error/shift)² for the other objectives, unless there are columns.
+
+    Where `euclidean`, a coordinate is a vector, and `shift` bounds the Euclidean norm of its change: it gets Gaussian
+    noise, rounded to integers where noise is discrete, whatever the shape of the others. (One person exchanged for
+    another moves it by √2 times the norm of one of them, by 2 times that if contributions have both signs.)
     """
 
     shift: float = 1
     coordinates: int = 1
     weight: float = 1.0
     also: tuple[tuple[float, int], ...] = ()
+    euclidean: bool = False
 
     @property
     def moves(self) -> tuple[tuple[float, int], ...]:
@@ -167,13 +172,14 @@ class JointNoise:
 
     def is_bounded(self, u: float) -> bool:
         """Whether distributions of this shape have a largest privacy loss."""
-        return is_bounded(self.family, u)
+        return is_bounded(self.family, u) and not any(part.euclidean for part in self.parts)
 
     def bounded_end(self) -> float:
         """The shape with a largest privacy loss, for budgets with δ = 0."""
         if not self.is_bounded(1.0):
             raise ArgumentError(
-                f"delta must be above 0 for noise of the family {self.family.name!r}: its privacy loss has no limit",
+                f"delta must be above 0 for noise of the family {self.family.name!r} on these parts: its privacy loss "
+                "has no limit",
                 argument="delta",
             )
         return 1.0
@@ -184,12 +190,13 @@ class JointNoise:
 
     def distributions(self, u: float, scale: float, *, discrete: bool | None = None) -> tuple[Distribution, ...]:
         """For each part the distribution of shape u and, on the reals, standard deviation scale·relative scale."""
-        unit = self.family.unit(u)
+        unit, whole = self.family.unit(u), self.discrete if discrete is None else discrete
+        gaussian = RoundedGaussian if whole else OSGT.gaussian
         return tuple(
-            self.family.distribution(
-                unit.scaled(scale * relative), discrete=self.discrete if discrete is None else discrete
-            )
-            for relative in self.relative_scales(u)
+            gaussian(scale * relative)
+            if part.euclidean
+            else self.family.distribution(unit.scaled(scale * relative), discrete=whole)
+            for part, relative in zip(self.parts, self.relative_scales(u), strict=True)
         )
 
     def profile(self, u: float, scale: float) -> PrivacyProfile:
@@ -253,7 +260,7 @@ def joint_noise(
     for part in parts:
         real_number("weight", part.weight, positive=True)
         # The profile checks shift and coordinates, in the words of their own arguments.
-        profile_of([any_law], [part])
+        profile_of([RoundedGaussian(1.0) if part.euclidean else any_law], [part])
     if columns is None:
         columns = [
             Column(tuple(Fraction(i == j) for j in range(len(parts))), float(part.shift), part.weight)

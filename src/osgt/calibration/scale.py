@@ -234,6 +234,8 @@ def gaussian_mu(epsilon: float, delta: float) -> tuple[float, float]:
 
 def pure_scale(joint: JointNoise, u: float, epsilon: float) -> float:
     """The scale at which noise of a shape that has a largest loss has ε at δ = 0 on all parts, rounded up."""
+    if not joint.is_bounded(u):
+        raise ValueError(f"the privacy loss of these parts has no limit at shape {u:g}: delta must be above 0")
     scale = joint.family.unit(u).largest_slope * joint.laplace_cost(u) / epsilon
     while float(joint.profile(u, scale).epsilon(0.0)) > epsilon:
         scale *= 1.0 + 1e-15

@@ -1,4 +1,4 @@
-"""The distributions: OSGT on the reals, DiscreteOSGT on the integers, and the families behind them."""
+"""The distributions: OSGT on the reals, DiscreteOSGT and RoundedGaussian on the integers, families."""
 
 from osgt.noise.family import (
     Distribution,
@@ -16,6 +16,7 @@ from osgt.noise.integer import IntegerDistribution
 from osgt.noise.osgt import OSGT, OSGT_FAMILY, DiscreteOSGT
 from osgt.noise.potential import Potential
 from osgt.noise.real import RealDistribution
+from osgt.noise.rounded import RoundedGaussian
 
 __all__ = [
     "OSGT",
@@ -27,6 +28,7 @@ __all__ = [
     "IntegerDistribution",
     "Potential",
     "RealDistribution",
+    "RoundedGaussian",
     "family_of",
     "on_integers",
     "read",

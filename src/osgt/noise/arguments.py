@@ -6,7 +6,6 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osgt.noise.family import Distribution
 from osgt.noise.integer import IntegerDistribution
 from osgt.noise.real import RealDistribution
 from osgt.support.arrays import Floats
@@ -58,7 +57,7 @@ def positive(name: str, value: object) -> float:
     return real_number(name, value, positive=True)
 
 
-def shift(noise: Distribution, value: object) -> float:
+def shift(noise: RealDistribution | IntegerDistribution, value: object) -> float:
     """A shift > 0: an integer where the noise is on the integers."""
     number = positive("shift", value)
     if noise.discrete and (number != math.floor(number) or number > 2**53):

@@ -13,6 +13,7 @@ from typing import Any
 from osgt.noise.integer import IntegerDistribution
 from osgt.noise.potential import Potential
 from osgt.noise.real import RealDistribution
+from osgt.noise.rounded import RoundedGaussian, RoundedPotential
 from osgt.support.errors import ArgumentTypeError
 
 #: A noise distribution, on the reals or on the integers.
@@ -115,10 +116,16 @@ def family_of(family: "str | Family") -> Family:
 
 def scaled(noise: Distribution, factor: float, *, discrete: bool | None = None) -> Distribution:
     """The distribution with noise `factor` times as large; on the same line, unless `discrete` says otherwise."""
-    potential = noise.potential.scaled(factor)
-    return family_of(potential.family).distribution(
-        potential, discrete=noise.discrete if discrete is None else discrete
-    )
+    return _distribution(noise.potential.scaled(factor), discrete=noise.discrete if discrete is None else discrete)
+
+
+def _distribution(potential: Potential, *, discrete: bool) -> Distribution:
+    """The distribution with a potential of any family, or with that of a rounded Gaussian, which is of none."""
+    if not isinstance(potential, RoundedPotential):
+        return family_of(potential.family).distribution(potential, discrete=discrete)
+    if not discrete:
+        raise ArgumentTypeError("a rounded Gaussian is noise on the integers", argument="discrete")
+    return RoundedGaussian.of(potential)
 
 
 def on_integers(noise: Distribution) -> IntegerDistribution:
@@ -140,7 +147,8 @@ def read(plain: Mapping[str, Any]) -> Distribution:
     if not isinstance(plain, Mapping):
         raise TypeError(f"this is no noise distribution that was written down: {plain!r}")
     parameters = dict(plain)
-    family, discrete = family_of(parameters.pop("family")), parameters.pop("discrete")
+    name, discrete = parameters.pop("family"), parameters.pop("discrete")
     if not isinstance(discrete, bool):
         raise TypeError(f"discrete must be true or false, got {discrete!r}")
-    return family.distribution(family.potential(**parameters), discrete=discrete)
+    potential = RoundedPotential if name == RoundedPotential.family else family_of(name).potential
+    return _distribution(potential(**parameters), discrete=discrete)

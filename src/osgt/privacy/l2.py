@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from osgt.noise import Distribution, arguments
 from osgt.privacy import renyi
-from osgt.privacy.profile import NoisyPart, PrivacyProfile
+from osgt.privacy.profile import NoisyPart, PrivacyProfile, before_rounding
 from osgt.support.arrays import Floats
 from osgt.support.search import grow, root_within
 
@@ -38,6 +38,7 @@ class EuclideanProfile:
 
     def __post_init__(self) -> None:
         arguments.check_noise(self.noise)
+        object.__setattr__(self, "noise", before_rounding(self.noise))
         object.__setattr__(self, "radius", arguments.positive("radius", self.radius))
         object.__setattr__(self, "dimensions", arguments.count("dimensions", self.dimensions))
         if self.noise.discrete and self.radius < 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise import OSGT, Distribution, RealDistribution, arguments, written
+from osgt.noise import OSGT, Distribution, RealDistribution, RoundedGaussian, arguments, written
 from osgt.privacy import engine, renyi, single
 from osgt.privacy.composed import TINY
 from osgt.privacy.pair import Pair, pair_of
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 
 SLACK = 1e-4
+
+
+def before_rounding(noise: Distribution) -> Distribution:
+    """The noise that is accounted for: of a rounded Gaussian the Gaussian, of which it is post-processing."""
+    return OSGT.from_rates(0.0, noise.potential.curvature) if isinstance(noise, RoundedGaussian) else noise
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class NoisyPart:
 
     def __post_init__(self) -> None:
         arguments.check_noise(self.noise)
+        object.__setattr__(self, "noise", before_rounding(self.noise))
         object.__setattr__(self, "shift", arguments.shift(self.noise, self.shift))
         object.__setattr__(self, "coordinates", arguments.count("coordinates", self.coordinates))
 
@@ -53,9 +59,10 @@ class PrivacyProfile(Displayed):
     Parameters
     ----------
     noise
-        `OSGT` or `DiscreteOSGT`, or a distribution of another family.
+        `OSGT` or `DiscreteOSGT`, or a distribution of another family; `RoundedGaussian` counts as the Gaussian.
     shift
-        Largest change of one coordinate, > 0; an integer for noise on the integers.
+        Largest change of one coordinate, > 0; an integer for noise on the integers. With noise that is Gaussian, or
+        rounded so, it may be the largest Euclidean norm of the change of a vector, which counts as one coordinate.
     coordinates
         Number of coordinates that one person can change.
 

@@ -3,7 +3,8 @@
 Everything in this module is exact: integers and `Fraction`s only, and every random bit comes from `uniform_below`.
 Parameters are rational numbers; a float stands for the rational number that it is.
 
-The building blocks follow Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020).
+The building blocks follow Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), and
+Karney, *Sampling Exactly from the Normal Distribution* (2016).
 """
 
 from fractions import Fraction
@@ -104,3 +105,48 @@ def discrete_osgt_by_offset(m: int, variance: float | Fraction, source: ByteSour
             return x - m
         if x < -m:
             return x + m
+
+
+class _Bits:
+    """A number uniform on [low, low + width), at first on [0, 1): more of its bits are drawn when they are needed."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source, self.low, self.width = source, Fraction(0), Fraction(1)
+
+    def draw(self) -> None:
+        self.width /= 256
+        self.low += uniform_below(256, self._source) * self.width
+
+
+def _bernoulli_exp_at(x: _Bits, k: int, source: ByteSource) -> bool:
+    """Return True with probability exp(-x·(2k + x)/(2k + 2)), an exponent below 1, as `bernoulli_exp` does."""
+    n, u = 1, _Bits(source)
+    while True:
+        least, most = (v * (2 * k + v) / (2 * k + 2) for v in (x.low, x.low + x.width))
+        if n * (u.low + u.width) <= least:
+            n, u = n + 1, _Bits(source)
+        elif n * u.low >= most:
+            return n % 2 == 1
+        else:
+            u.draw()
+            x.draw()
+
+
+def rounded_gaussian(curvature: float | Fraction, source: ByteSource = system_entropy) -> int:
+    """Return round(X/√curvature) for a standard normal X, by Karney's algorithm N.
+
+    |X| = k + x with k ≥ 0, proposed with probability ∝ exp(-k²/2), and x uniform on [0, 1); they are kept with
+    probability exp(-x·(2k + x)/2), in k + 1 equal factors.
+    """
+    while True:
+        k, x = geometric_exp(Fraction(1, 2), source), _Bits(source)
+        if not bernoulli_exp(Fraction(k * (k - 1), 2), source):
+            continue
+        if all(_bernoulli_exp_at(x, k, source) for _ in range(k + 1)):
+            break
+    while True:
+        # The integer nearest to √q is ⌊(1 + ⌊√4q⌋)/2⌋.
+        low, high = ((isqrt(floor(4 * (k + v) ** 2 / Fraction(curvature))) + 1) // 2 for v in (x.low, x.low + x.width))
+        if low == high:
+            return -low if uniform_below(2, source) else low
+        x.draw()
