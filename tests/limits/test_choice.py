@@ -211,7 +211,7 @@ def test_choice_and_release_are_one_charge():
     assert expected * (1 - 1e-9) <= charge.delta(0.8) <= expected * (1 + 1e-3)
     assert charge.epsilon(1e-8) <= 0.1 + release.epsilon(1e-8)
     shares = shares_for(1.0, 1e-6, 0.0)
-    state = union.charged(union.FilterState.start(shares), shares, charge)
+    state = union.FilterState.start(shares).try_charge(charge)
     assert state is not None
     assert union.follows(union.FilterState.start(shares), shares, charge, state)
 
@@ -220,6 +220,6 @@ def test_choice_alone_takes_its_epsilon_from_a_budget():
     shares = shares_for(1.0, 1e-6, 0.0)
     charge = Charge(PrivacyProfile.of([loss_of_choice(0.25)]))
     assert union.how_many(union.FilterState.start(shares), shares, charge, most=4) == 4
-    state = union.charged(union.FilterState.start(shares), shares, charge)
+    state = union.FilterState.start(shares).try_charge(charge)
     assert state is not None
     assert state.pure == Fraction(1, 4)
