@@ -13,7 +13,7 @@ from test_engine_where import TABLE as SMALL
 
 import made_tables
 import plain_tables
-from engines import ROW, UNIT, sums
+from engines import ROW, UNIT, steps, sums
 from osgt import Dataset, cut, month, quarter, recode, weekday, year
 from osgt.query.groups import Groups
 from osgt.query.measures import ClippedSum, Rows, Units, Values
@@ -221,21 +221,23 @@ def reference_rows(rows):
 def test_sums_by_derived_keys_of_derived_values(engine, stored, max_rows):
     names = ("band", "told", "w", "net", "sum")
     data = stored(engine).derive({name: CASES[name][0] for name in names}).where("told <> 'no'")
-    query = data.group_by("band", "told", "w", max_groups=50, max_rows_per_group=max_rows)
+    by, limits = ("band", "told", "w"), {"max_groups": 50, "max_rows_per_group": max_rows}
+    query = data.group_by(*by, **limits)
     measures = [
         Units(), Rows(), Values("net"),
         ClippedSum("net", grid_of("net", data.type_of("column", "net"), (-5, 40))),
         ClippedSum("sum", grid_of("sum", data.type_of("column", "sum"), (-100, 100))),
     ]  # fmt: skip
     rows = [row for row in reference_rows(TABLE.to_pylist()) if row["told"] in ("yes", "unknown")]
-    kept = plain_tables.bounded(rows, UNIT, ("band", "told", "w"), ROW, 50, max_rows)
-    assert plain_tables.differences(sums(query, measures), plain_tables.sums(kept, UNIT, measures), measures) == []
+    expected = plain_tables.weighted_sums(rows, UNIT, by, plain_tables.Limits(**limits), measures)
+    assert plain_tables.differences(steps(query, measures), expected, measures) == []
 
 
 def test_one_unit_moves_no_more_than_its_part(engine):
     rng = made_tables.same_every_time(41)
     rows = made_tables.made_rows(rng, people=12)
-    groups = Groups(("band", "short"), 2, 2)
+    limits = {"max_groups": 2, "max_rows_per_group": 2}
+    groups = Groups(("band", "short"), **limits)
 
     def answer(rows):
         data = engine.put(made_tables.table_of(rows)).derive(
@@ -244,10 +246,10 @@ def test_one_unit_moves_no_more_than_its_part(engine):
             more="whole + small",
             half="real / 2",
         )
-        query = data.where("more IS NOT NULL OR half < 1").group_by("band", "short", max_groups=2, max_rows_per_group=2)
+        query = data.where("more IS NOT NULL OR half < 1").group_by("band", "short", **limits)
         grids = {name: grid_of(name, data.type_of("column", name), (-9, 90)) for name in ("more", "half")}
         measures = [Units(), Rows(), Values("half"), *(ClippedSum(name, grid) for name, grid in grids.items())]
-        return sums(query, measures, salt=5), measures
+        return steps(query, measures, salt=5), measures
 
     whole, measures = answer(rows)
     for unit in sorted({row[UNIT] for row in rows} - {None})[: 1 if engine.slow else 4]:

@@ -11,11 +11,15 @@ import pyarrow as pa
 import pytest
 from test_engine_sensitivity import beyond_part
 
-from engines import UNIT, sums
+from engines import UNIT, steps, sums
 from osgt import Dataset
+from osgt.data.engines import engine_on
+from osgt.data.reading import compile_query, fetch
+from osgt.limits.worth import saturated
 from osgt.query.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
-from osgt.query.values import ValueGrid, grid_of
+from osgt.query.values import grid_of
 from osgt.support.arrays import LARGEST_SUM
+from plain_tables import STEPS
 from stands import STANDS
 
 
@@ -102,27 +106,36 @@ def test_hostile_numbers(engine_of, engine_name, column, bounds):
         Bins("key", (-1, 0, 5)),
     ]  # fmt: skip
     values = engine.hostile_numbers[column][: 2 if engine.slow else None]
-    (before,) = sums(less.group_by(max_rows_per_group=1), measures).values()
+    (before,) = steps(less.group_by(max_rows_per_group=1), measures).values()
     for value in values:
         dataset = units_and(engine, column, [*common, (1000, value)])
         query = dataset.group_by(max_rows_per_group=1)
-        (after,) = sums(query, measures).values()
+        (after,) = steps(query, measures).values()
         assert beyond_part({(): before}, {(): after}, query.groups, measures, "add_remove") == [], value
         assert (after[0][0] == before[0][0]) == ("NaN" in value), value
 
 
 def test_sums_beyond_64_bits_are_saturated(engine):
-    """One row more or less then moves a sum by no more than its bound, and is no error."""
-    size, most = 40, 2**60
+    """One row more or less then moves a sum by no more than its bound, and is no error.
+
+    A row adds 2³¹ steps at the most, so that it would take as many rows to get there: larger numbers stand for them.
+    """
+    most = 2**60
     for sign in (1, -1):
-        grid = ValueGrid("integer", 1, min(0, sign * most), max(0, sign * most))
-        found = []
-        for rows in (0, 1, 2, 3, size):
-            table = pa.table({UNIT: range(rows + 1), "v": pa.array([0] + [sign * most] * rows, pa.int64())})
-            query = engine.put(table).group_by(max_rows_per_group=1)
-            (numbers,) = sums(query, [ClippedSum("v", grid), Rows()]).values()
-            found.append(numbers)
-        assert [numbers[0][0] for numbers in found] == [
-            sign * min(rows * most, LARGEST_SUM) for rows in (0, 1, 2, 3, size)
-        ]
-        assert found[-1][1] == [size + 1]
+        for rows in (0, 1, 2, 3, 40):
+            table = engine.store(pa.table({"v": pa.array([0] + [sign * most] * rows, pa.int64())}))
+            total = saturated(engine_on(table.get_backend()).total(table["v"]))
+            [found] = fetch(compile_query(table.agg(total=total)))["total"].to_pylist()
+            assert found == sign * min(rows * most, LARGEST_SUM)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_the_largest_numbers_of_steps(engine, sign):
+    """The finest grid of the widest bounds: products of a worth and a value stay within 64 bits."""
+    rows = 40
+    table = pa.table({UNIT: range(rows), "v": pa.array([sign * (2**63 - 1)] * rows, pa.int64())})
+    dataset = engine.put(table)
+    grid = grid_of("v", dataset.type_of("column", "v"), (-(2**63), 2**63))
+    assert grid.high == 2**31
+    (numbers,) = steps(dataset.group_by(max_rows_per_group=1), [ClippedSum("v", grid), Rows()]).values()
+    assert numbers == [[sign * rows * STEPS], [rows * STEPS]]

@@ -50,12 +50,12 @@ def test_refused_units(unit, message):
 
 def test_limits_of_rows_are_one():
     data = Dataset(TABLE, "row")
-    for name in ("max_groups", "max_rows_per_group"):
+    for name in ("max_rows", "max_groups", "max_rows_per_group"):
         with pytest.raises(ValueError, match=f"{name} must be left out where every row is a unit"):
             data.group_by("town", **{name: 2})
         data.group_by("town", **{name: 1})
     groups = data.group_by("town").groups
-    assert (groups.max_groups, groups.max_rows, groups.each_row) == (1, 1, True)
+    assert (groups.limits, groups.max_groups_per_unit, groups.each_row) == ({}, 1, True)
 
 
 def test_groups_of_one_unit_are_refused():

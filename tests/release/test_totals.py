@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import plain_tables
-from losses import delta_of
+from leakage import of_moves
 from osgt import Dataset
 from osgt.estimation.rounding import nonnegative, rounded_together
+from osgt.noise import on_integers, scaled
 from osgt.query.groups import OTHER, SUMMED_OVER, Total, UnitsAt, levels_of
 from osgt.query.measures import CentredOnAll, Rows, Units, UnitsInAny
 from spies import people
@@ -36,7 +37,7 @@ def noisy_rows(plan, exact=0):
     """What a release of groups that all have the same exact numbers would show, for each level."""
     measured = {}
     for measure, law in plan.laws.items():
-        numbers = np.full((plan.groups.public.num_rows, measure.numbers), exact)
+        numbers = np.full((plan.groups.public.num_rows, measure.numbers), int(exact / plan.groups.step(measure)))
         if isinstance(measure, Total):
             numbers = measure.level.summed(numbers)
         elif isinstance(measure, CentredOnAll):
@@ -146,13 +147,13 @@ class TestNoise:
 
     def of(self, by, keys, totals):
         alone = people().group_by(max_rows_per_group=1).count().plan(1, 1e-8)
-        [unit] = alone.ends["gaussian"].laws.values()
+        [(measure, law)] = alone.ends["gaussian"].laws.items()
+        unit = law.var() * float(alone.groups.step(measure)) ** 2
         query = people().group_by(*by, max_groups=1, max_rows_per_group=1, public_keys=keys, totals=totals).count()
         plan = query.plan(1, 1e-8)
         levels = plan._levels(plan.ends["gaussian"])
         return [
-            max(each.noises.numbers[plan.aggregates[0].measure].var() for each in at) / unit.var()
-            for at in levels.noises
+            max(each.noises.numbers[plan.aggregates[0].measure].var() for each in at) / unit for at in levels.noises
         ]
 
     def test_a_roll_up(self):
@@ -245,7 +246,7 @@ class TestCoverage:
             measured = {}
             for measure, law in plan.laws.items():
                 base = measure.base if isinstance(measure, Total) else measure
-                numbers = np.full((12, 1), 50 if base == count else 0)
+                numbers = np.full((12, 1), int(50 / plan.groups.step(base)) if base == count else 0)
                 assert base in (count, total)
                 numbers = measure.level.summed(numbers) if isinstance(measure, Total) else numbers
                 measured[measure] = numbers + law.sample(numbers.shape)
@@ -343,7 +344,7 @@ class TestAddingUp:
 
     def test_exact_numbers_where_there_is_next_to_no_noise(self, rides):
         query = Dataset(rides, "user").group_by(
-            "city", "month", max_groups=50, max_rows_per_group=20, public_keys=PRODUCT, totals="cube"
+            "city", "month", max_groups=50, max_rows_per_group=8, public_keys=PRODUCT, totals="cube"
         )
         release = query.count().count_units().sum("rides", (0, 9)).mean("rides", (0, 9)).release(1e6, 1e-6)
         rows = release.to_arrow().to_pylist()
@@ -426,6 +427,18 @@ class TestAddingUp:
         assert frame[frame[SUMMED_OVER] == "city, month"]["count"].item() == cells["count"].sum()
 
 
+def in_steps(groups, measure, rows):
+    """What the rows of a unit in one group add to a measure: in steps, where rows count by what they are worth."""
+    if not groups.is_weighted(measure):
+        return plain_tables.numbers(measure, rows, "unit")
+    worth = plain_tables.STEPS // max(len(rows), groups.max_rows_per_group)
+    each = [plain_tables.numbers(measure, [row], "unit") for row in rows]
+    return [
+        sum(plain_tables.toward_zero(worth * number, measure.largest) for number in column)
+        for column in zip(*each, strict=True)
+    ]
+
+
 def moved_by(plan, unit):
     """What one unit with rows in some groups (by place) adds to each number of each measure."""
     moved = {}
@@ -442,7 +455,7 @@ def moved_by(plan, unit):
         added = base.base if isinstance(base, CentredOnAll) else base
         numbers = np.zeros((size, base.numbers), np.int64)
         for place, rows in unit.items():
-            numbers[place] = plain_tables.numbers(added, rows, "unit")
+            numbers[place] = in_steps(plan.groups, added, rows)
         if isinstance(base, CentredOnAll):
             numbers = base.times * numbers - base.by
         moved[measure] = (measure.level.summed(numbers) if isinstance(measure, Total) else numbers).ravel()
@@ -450,11 +463,11 @@ def moved_by(plan, unit):
 
 
 def changes(plan, unit, other=None):
-    """All that changes if a unit comes, or if another one comes in its place."""
+    """All that changes if a unit comes, or if another one comes in its place: pairs (noise, how far)."""
     moved = moved_by(plan, unit)
     if other is not None:
         moved = {measure: numbers - moved[measure] for measure, numbers in moved_by(plan, other).items()}
-    return [(plan.laws[measure], abs(int(far)), 1) for measure, each in moved.items() for far in each if far]
+    return [(plan.laws[measure], abs(int(far))) for measure, each in moved.items() for far in each if far]
 
 
 class TestPrivacy:
@@ -471,15 +484,15 @@ class TestPrivacy:
         for _ in range(8):
             at = rng.choice([rng.sample(range(12), most), list(range(most))])
             unit = {place: [{"unit": 1, "rides": rng.choice([-2, 6])}] * rows for place in at}
-            assert delta_of(changes(plan, unit), plan.epsilon, up=False) <= plan.delta * (1 + 1e-6)
+            assert of_moves(changes(plan, unit)).delta(plan.epsilon) <= plan.delta * (1 + 1e-6)
 
     def test_the_check_has_power(self):
         """All groups of a unit in one total is the worst, and noise that is 5 % smaller is found out."""
         plan = asked(max_groups=3, max_rows=1).count().plan(1, 1e-4)
         worst = changes(plan, {place: [{"unit": 1}] for place in range(3)})
-        assert delta_of(worst, 1, up=False) >= 0.5 * plan.delta
-        smaller = [(law.from_rates(law.slope / 0.95, law.curvature / 0.95**2), far, n) for law, far, n in worst]
-        assert delta_of(smaller, 1, up=False) > plan.delta
+        assert of_moves(worst).delta(1) >= 0.5 * plan.delta
+        smaller = [(on_integers(scaled(law, 0.95)), far) for law, far in worst]
+        assert of_moves(smaller).delta(1) > plan.delta
 
     @pytest.mark.parametrize("keys", [PRODUCT, BUSHY], ids=["product", "tree"])
     def test_exchanging_a_unit_for_another(self, keys):
@@ -490,4 +503,4 @@ class TestPrivacy:
                 {place: [{"unit": 1, "rides": rng.choice([-2, 6])}] * 2 for place in rng.sample(range(8), 2)}
                 for _ in range(2)
             )
-            assert delta_of(changes(plan, one, other), 1, up=False) <= plan.delta * (1 + 1e-6)
+            assert of_moves(changes(plan, one, other)).delta(1) <= plan.delta * (1 + 1e-6)
