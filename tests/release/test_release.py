@@ -528,9 +528,9 @@ class TestStatement:
         statement = data.group_by("city", max_groups=2, max_rows_per_group=1).count().release(1, 1e-6).statement
         plain = json.loads(json.dumps(statement.to_dict()))
         privacy = plain["privacy"]
-        assert Charge.from_dict(privacy["charge"]).profile.delta(1.0) <= 1e-6
-        assert privacy["noise_delta"] == 1e-6
-        assert privacy["choice_within_delta"]
+        assert Charge.from_dict(privacy["charge"]).delta(1.0) <= 1e-6
+        assert privacy["selection_delta"] > 0
+        assert privacy["noise_delta"] + privacy["selection_delta"] == pytest.approx(1e-6, rel=1e-12)
         assert privacy["neighbours"] == "change_one"
         for number in (privacy["threshold"], privacy["shown_size"]):
             assert f"{number:,}" in str(statement)
@@ -543,7 +543,7 @@ class TestStatement:
     def test_what_it_says(self, release):
         plain, words = release.statement.to_dict(), str(release.statement)
         assert plain["statement"] == words
-        for part in ("ε = 1", "δ = 1e-06", "every user", "more than 2 groups", "more than 1 row", "not charged"):
+        for part in ("ε = 1", "δ = 1e-06", "every user", "more than 2 groups", "at most 1 row in a", "not charged"):
             assert part in words, part
         assert plain["software"] == f"osgt {version('osgt')}"
         written = datetime.datetime.fromisoformat(plain["date"])
