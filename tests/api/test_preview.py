@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pytest
 
 from osgt import Dataset
 from osgt.api.preview import WARNING, percent
+from osgt.query.open_limits import OpenLimit
 
 MAX_GROUPS, MAX_ROWS = 2, 3
 LOW, HIGH = 0, 50
@@ -33,29 +34,31 @@ class Plain:
     """The same figures in plain Python, from the rows with a user."""
 
     def __init__(self, rows):
-        self.pairs = Counter((row["user"], row["city"]) for row in rows)
-        self.groups = Counter(user for user, _ in self.pairs)
+        self.rows = Counter(row["user"] for row in rows)
+        self.groups = Counter(user for user, _ in {(row["user"], row["city"]) for row in rows})
+        self.fares = defaultdict(list)
+        for row in rows:
+            if row["fare"] is not None and not math.isnan(row["fare"]):
+                self.fares[row["user"]].append(row["fare"])
 
-    def lost_to_groups(self, limit):
-        return sum(size * max(1 - limit / self.groups[user], 0) for (user, _), size in self.pairs.items())
 
-    def lost_to_rows(self, limit, max_groups):
-        return sum(
-            max(size - limit, 0) * min(max_groups / self.groups[user], 1) for (user, _), size in self.pairs.items()
-        )
-
-    def units_beyond_groups(self, limit):
-        return sum(n > limit for n in self.groups.values())
-
-    def units_beyond_rows(self, limit):
-        return len({user for (user, _), size in self.pairs.items() if size > limit})
+def check(cuts, numbers):
+    """Hold what limits cut off against the numbers of units: rows, groups or totals."""
+    for cut in cuts:
+        assert cut.number == pytest.approx(sum(max(number - cut.limit, 0) for number in numbers.values()))
+        assert cut.share == pytest.approx(cut.number / sum(numbers.values()))
+        assert cut.units == sum(number > cut.limit for number in numbers.values())
+        assert cut.units_share == pytest.approx(cut.units / len(numbers))
+    assert cuts[-1].number == 0
+    assert len(cuts) > 2
 
 
 @pytest.mark.parametrize("public", [None, ["city 1", "city 2", "city 3", "city 4", "nowhere"]])
 def test_figures(table, public):
     data = Dataset(table, "user").where("rides >= 0")
-    query = data.group_by("city", max_groups=MAX_GROUPS, max_rows_per_group=MAX_ROWS, public_keys=public)
-    preview = query.count().sum("fare", (LOW, HIGH)).histogram("rides", [2, 5, 8]).preview()
+    query = data.group_by("city", max_rows=MAX_ROWS, max_groups=MAX_GROUPS, public_keys=public).count_units()
+    query = query.count().sum("fare", (LOW, HIGH)).histogram("rides", [2, 5, 8])
+    preview = query.sum("rides", max_total=7 if public else (0, 7)).preview()
     left = [row for row in table.to_pylist() if row["rides"] >= 0]
     known = [row for row in left if public is None or row["city"] in public]
     with_unit = [row for row in known if row["user"] is not None]
@@ -66,58 +69,60 @@ def test_figures(table, public):
         "without_a_unit": sum(row["user"] is None for row in left),
         "with_a_unit" if public is None else "with_public_keys_and_a_unit": len(with_unit),
     }
-    assert preview.units == len(plain.groups)
-    for cut in preview.max_groups:
-        assert cut.number == pytest.approx(plain.lost_to_groups(cut.limit), abs=1e-2)
-        assert cut.share == pytest.approx(cut.number / len(with_unit), abs=1e-5)
-        assert cut.units == plain.units_beyond_groups(cut.limit)
-        assert cut.given == (cut.limit == MAX_GROUPS)
-    for cut in preview.max_rows_per_group:
-        assert cut.number == pytest.approx(plain.lost_to_rows(cut.limit, MAX_GROUPS), abs=1e-2)
-        assert cut.units == plain.units_beyond_rows(cut.limit)
-        assert cut.given == (cut.limit == MAX_ROWS)
-    assert preview.max_groups[-1].number == preview.max_rows_per_group[-1].number == 0
-    fares = [row["fare"] for row in with_unit]
-    there = [fare for fare in fares if fare is not None and not math.isnan(fare)]
-    assert preview.missing == {"fare": len(fares) - len(there), "rides": 0}
-    for cut in preview.bounds["fare"]:
-        low, high = cut.limit
-        assert cut.number == sum(not low <= fare <= high for fare in there)
+    assert preview.units == len(plain.rows)
+    limits = {limit.words: cuts for limit, cuts in preview.limits.items()}
+    assert set(limits) == {"max_rows", "max_groups", "bounds of fare", "max_total of rides"}
+    given = {name: [cut.limit for cut in cuts if cut.given] for name, cuts in limits.items()}
+    assert given == {"max_rows": [3], "max_groups": [2], "bounds of fare": [], "max_total of rides": [7]}
+    # All rows of a unit make it heavy, those with other keys as well.
+    everything = [row for row in left if row["user"] is not None]
+    check(limits["max_rows"], Plain(everything).rows)
+    check(limits["max_groups"], plain.groups)
+    totals = Counter()
+    for row in everything:
+        totals[row["user"]] += row["rides"]
+    check(limits["max_total of rides"], totals)
+    there = [fare for fares in Plain(everything).fares.values() for fare in fares]
+    for cut in limits["bounds of fare"]:
+        assert cut.number == sum(abs(fare) > cut.limit for fare in there)
         assert cut.share == pytest.approx(cut.number / len(there))
-    assert [cut.limit for cut in preview.bounds["fare"] if cut.given] == [(LOW, HIGH)]
-    assert len(preview.bounds["fare"]) > 3
-    [edges] = [cut for cut in preview.bounds["rides"] if cut.given]
-    assert edges.number == sum(not 2 <= row["rides"] <= 8 for row in with_unit)
+        assert cut.units == sum(max(map(abs, fares)) > cut.limit for fares in Plain(everything).fares.values())
+    there = [fare for fares in plain.fares.values() for fare in fares]
+    assert preview.missing == {"fare": len(with_unit) - len(there), "rides": 0}
+    fares, rides = preview.outside
+    assert (fares.column, fares.low, fares.high) == ("fare", LOW, HIGH)
+    assert fares.number == sum(not LOW <= fare <= HIGH for fare in there) > sum(fare > HIGH for fare in there)
+    assert fares.share == pytest.approx(fares.number / len(there))
+    assert rides.number == sum(not 2 <= row["rides"] <= 8 for row in with_unit)
 
 
-def test_bounds_need_not_be_given(table):
+def test_limits_need_not_be_given(table):
     preview = Dataset(table, "user").group_by("city").count().mean("fare").preview()
-    assert [cut.given for cut in preview.max_groups] == [False] * 9
-    assert [cut.limit for cut in preview.max_groups] == list(range(1, 10))
-    assert not any(cut.given for cut in preview.bounds["fare"])
+    assert not any(cut.given for cuts in preview.limits.values() for cut in cuts)
+    assert preview.outside == ()
     plain = Plain([row for row in table.to_pylist() if row["user"] is not None])
-    for cut in preview.max_rows_per_group:
-        assert cut.number == pytest.approx(plain.lost_to_rows(cut.limit, 9), abs=1e-2)
+    check(preview.limits[OpenLimit("max_rows")], plain.rows)
     with pytest.raises(ValueError, match="must ask for something"):
         Dataset(table, "user").group_by("city").preview()
 
 
 def test_without_groups_and_without_rows(table):
-    preview = Dataset(table, "user").group_by(max_rows_per_group=MAX_ROWS).count().preview()
-    assert preview.max_groups == ()
-    empty = Dataset(table.slice(0, 0), "user").group_by("city", max_groups=1, max_rows_per_group=1)
-    preview = empty.count().sum("fare", (0, 1)).preview()
+    preview = Dataset(table, "user").group_by(max_rows=MAX_ROWS).count().count_units().preview()
+    assert list(preview.limits) == [OpenLimit("max_rows")]
+    empty = Dataset(table.slice(0, 0), "user").group_by("city", max_rows=1, max_groups=1)
+    preview = empty.count().count_units().sum("fare", (0, 1)).preview()
     assert set(preview.rows.values()) == {0}
     assert preview.units == 0
-    assert all(cut.share == 0 for cut in (*preview.max_groups, *preview.max_rows_per_group, *preview.bounds["fare"]))
+    assert len(preview.limits) == 3
+    assert all(cut.share == 0 for cuts in (*preview.limits.values(), preview.outside) for cut in cuts)
 
 
-def test_units_alone_have_no_rows_to_bound(table):
+def test_units_alone_have_no_rows_to_limit(table):
     preview = Dataset(table, "user").group_by("city", max_groups=1).count_units().preview()
-    assert preview.max_rows_per_group == ()
-    assert preview.counted == "units in groups"
+    assert list(preview.limits) == [OpenLimit("max_groups")]
     groups = Plain([row for row in table.to_pylist() if row["user"] is not None]).groups
-    assert preview.max_groups[0].number == sum(groups.values()) - len(groups)
+    [given] = [cut for cut in preview.limits[OpenLimit("max_groups")] if cut.given]
+    assert given.number == sum(groups.values()) - len(groups)
 
 
 def test_it_says_that_it_is_not_private(table):
@@ -128,12 +133,11 @@ def test_it_says_that_it_is_not_private(table):
 
 
 def test_words(table):
-    query = Dataset(table, "user").group_by("city", max_groups=2, max_rows_per_group=3).count().sum("fare", (LOW, HIGH))
-    preview = query.preview()
-    [given] = [cut for cut in preview.max_groups if cut.given]
+    preview = Dataset(table, "user").group_by("city", max_rows=3).count().sum("fare", (LOW, HIGH)).preview()
+    [given] = [cut for cut in preview.limits[OpenLimit("max_rows")] if cut.given]
     text = str(preview)
-    assert f"{given.number:,.0f} rows ({percent(given.share)}) lost to max_groups = 2." in text
-    assert "2 *" in text
+    assert f"{given.number:,.0f} ({percent(given.share)}) of rows cut off by max_rows = 3." in text
+    assert "3 *" in text
     assert " values of fare (" in text
     assert ") outside 0 to 50." in text
     assert [percent(share) for share in (0, 0.00001, 0.0004, 0.013, 0.37)] == [
@@ -149,7 +153,12 @@ def test_figures_on_every_engine(engine, table):
     """Each engine counts as DuckDB does."""
     plain = table.select(["user", "city", "fare"]).append_column("row", pa.array(range(table.num_rows)))
     found, expected = (
-        data.group_by("city", max_groups=2, max_rows_per_group=3).count().sum("fare", (LOW, HIGH)).preview().to_dict()
+        data.group_by("city", max_rows=3, max_groups=2)
+        .count()
+        .count_units()
+        .sum("fare", (LOW, HIGH))
+        .preview()
+        .to_dict()
         for data in (engine.put(plain.rename_columns(["person", "city", "fare", "row"])), Dataset(plain, "user"))
     )
     assert found == expected

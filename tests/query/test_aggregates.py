@@ -105,7 +105,7 @@ class TestAnotherAggregate:
         assert found["plan"]["columns"][0]["half_width"] == 0  # at ε = 1000
         assert "range of fare: values below 3 or above 5 are not counted" in found["words"]
         assert found["preview"]["missing_values"] == {"fare": 25}
-        assert [cut["lost"] for cut in found["preview"]["bounds"]["fare"] if cut["given"]] == [40]
+        assert [each["number"] for each in found["preview"]["outside"]] == [40]
         assert [(row["city"], row["fare_present"]) for row in found["rows"]] == [("Bern", 30), ("Rome", 25)]
         assert found["query"] == [
             {"kind": "present_within", "column": "fare", "range": [3, 5], "name": "fare_present", "weight": 2}
@@ -133,7 +133,7 @@ class TestAnotherAggregate:
             assert "range of fare" in plan_text
             preview = json.loads(preview_json)
             assert preview["missing_values"] == {"fare": 25}
-            assert [cut["lost"] for cut in preview["bounds"]["fare"] if cut["given"]] == [40]
+            assert [each["number"] for each in preview["outside"]] == [40]
             rows = json.loads(release_json)["table"]
             assert [(row["city"], row["fare_present"]) for row in rows] == [("Bern", 30), ("Rome", 25)]
         assert "--present-within" in help_of_release

@@ -1,6 +1,6 @@
 """Preview: what limits would cut off, exactly. For whoever may see the data; never part of a release."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -10,10 +10,10 @@ import ibis.expr.types as ir
 from osgt.limits.misfits import LineEnds, Misfits, line_ends, misfits, undecoded
 from osgt.limits.worth import UNIT
 from osgt.plan.choice import VALUE_STEP, ladders_of
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import Limits, QuerySpec
 from osgt.query.measures import Values
 from osgt.query.open_limits import OpenLimit
-from osgt.query.values import present
+from osgt.query.values import as_float, present
 from osgt.release.exact_sums import prepared_rows
 from osgt.release.limits import unit_numbers
 from osgt.render.cards import Card
@@ -50,17 +50,34 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """The number of a column's values that are outside of bounds, edges or a range that are given, and their share."""
+
+    column: str
+    low: float
+    high: float
+    number: int
+    share: float
+
+    def __str__(self) -> str:
+        words = counted(self.number, "value")
+        return f"{words} of {self.column} ({percent(self.share)}) outside {self.low:,} to {self.high:,}."
+
+
+@dataclass(frozen=True)
 class Preview:
     """The exact effect of limits, given ones and others. Not private.
 
     `rows` has how many rows there are and how many count, `units` how many units; `limits` has for each limit, by its
-    name, a line for each choice. `misfits` are values that do not fit the declared types of a CSV file, `undecoded` its
-    rows with bytes that are no text, and `line_ends` its fields with line ends in them.
+    name, a line for each choice: of bounds, those around 0. `outside` are values outside of bounds that are given,
+    `missing` those that columns do not have. `misfits` are values that do not fit the declared types of a CSV file,
+    `undecoded` its rows with bytes that are no text, and `line_ends` its fields with line ends in them.
     """
 
     rows: Mapping[str, int]
     units: int
     limits: Mapping[OpenLimit, tuple[Cut, ...]]
+    outside: tuple[Outside, ...]
     missing: Mapping[str, int]
     misfits: Mapping[str, Misfits]
     undecoded: int
@@ -73,6 +90,7 @@ class Preview:
             "rows": dict(self.rows),
             "units": self.units,
             "limits": {limit.words: [cut.to_dict() for cut in cuts] for limit, cuts in self.limits.items()},
+            "outside": [asdict(each) for each in self.outside],
             "missing_values": dict(self.missing),
             "misfits": {name: asdict(each) for name, each in self.misfits.items()},
             "undecoded_rows": self.undecoded,
@@ -109,6 +127,7 @@ class Preview:
                 for cut in cuts
                 if cut.given
             ]
+        result += map(str, self.outside)
         result += [f"{number:,} values of {name} are missing." for name, number in self.missing.items() if number]
         result += [each.words(name) for name, each in self.misfits.items()]
         result += self._unreadable()
@@ -151,7 +170,14 @@ def percent(share: float) -> str:
 def make_preview(query: QuerySpec) -> Preview:
     """Run the counting queries. They take about as long as a release."""
     limits = _limits(query)
-    names = list(dict.fromkeys(limit.column for limit in limits if limit.column is not None))
+    bounded = dict.fromkeys(
+        replace(each, words="")
+        for aggregate in query.aggregates
+        if not aggregate.open_limit
+        for each in aggregate.limits
+    )
+    columns = [*(limit.column for limit in limits if limit.column is not None), *(each.column for each in bounded)]
+    names = list(dict.fromkeys(columns))
     rows, _, values = prepared_rows(query, [Values(name) for name in names], with_totals=False)
     backend, with_unit = rows.get_backend(), rows.filter(rows[UNIT].notnull())
     everything, left = query.dataset.table, query.dataset.rows()
@@ -166,6 +192,7 @@ def make_preview(query: QuerySpec) -> Preview:
         rows={name: _number(backend, expression) for name, expression in counts.items()},
         units=_number(backend, with_unit[UNIT].nunique()),
         limits={limit: _cuts(query, limit, given) for limit, given in limits.items()},
+        outside=tuple(_outside(backend, with_unit[values[each.column]], each) for each in bounded),
         missing={name: _number(backend, (~present(with_unit[values[name]])).sum()) for name in names},
         misfits=misfits(query.dataset),
         undecoded=undecoded(query.dataset),
@@ -185,14 +212,20 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     for aggregate in query.aggregates:
         arguments = aggregate.arguments()
         if aggregate.kind == "sum" and "bounds" not in arguments:
-            limits[OpenLimit("max_total", arguments["column"])] = (
-                Fraction(arguments["max_total"]) if "max_total" in arguments else None
-            )
+            total = arguments.get("max_total")
+            most = max(total) if isinstance(total, list) else total
+            limits[OpenLimit("max_total", arguments["column"])] = None if most is None else Fraction(most)
         elif aggregate.clipping is not None:
-            given = arguments.get("bounds")
-            most = None if given is None else Fraction(max(abs(end) for end in given))
-            limits[OpenLimit("bounds", arguments["column"])] = most
+            limits[OpenLimit("bounds", arguments["column"])] = None
     return limits
+
+
+def _outside(backend: Any, column: ir.Column, limits: Limits) -> Outside:
+    """Count the values of a column that are outside of limits."""
+    number, there = as_float(column), present(column)
+    beyond = (number < float(limits.low)) | (number > float(limits.high))
+    outside, every = (_number(backend, holds.sum()) for holds in (there & beyond, there))
+    return Outside(limits.column, limits.low, limits.high, outside, outside / max(every, 1))
 
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
@@ -208,17 +241,31 @@ def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[C
         asked |= {f"units_{i}": units.count(where=beyond), f"beyond_{i}": number.sum(where=beyond)}
     [answer] = units.get_backend().to_pyarrow(units.agg(**asked)).to_pylist()
     every, whole = int(answer["units"]), float(answer["whole"] or 0)
+    cut = [int(answer[f"units_{i}"]) for i in range(len(rungs))]
+    lost = [float(answer[f"beyond_{i}"] or 0) - float(rung) * cut[i] for i, rung in enumerate(rungs)]
+    if limit.argument == "bounds":
+        whole, *lost = _values_beyond(query, limit, [float(rung * one) for rung in rungs])
     cuts = []
     for i, rung in enumerate(rungs):
-        cut = int(answer[f"units_{i}"])
-        lost = float(answer[f"beyond_{i}"] or 0) - float(rung) * cut if limit.argument != "bounds" else float(cut)
-        share = lost / max(whole if limit.argument != "bounds" else every, 1.0)
         size = float(rung * one)
         is_given = given is not None and rung == int(given / one)
-        lost *= float(one) if limit.argument == "max_total" else 1.0
-        cuts.append(Cut(int(size) if size.is_integer() else size, lost, share, cut, cut / max(every, 1), is_given))
+        number_lost = lost[i] * (float(one) if limit.argument == "max_total" else 1.0)
+        share, units_share = lost[i] / max(whole, 1.0), cut[i] / max(every, 1)
+        cuts.append(Cut(int(size) if size.is_integer() else size, number_lost, share, cut[i], units_share, is_given))
     shown = {next((i for i, cut in enumerate(cuts) if cut.units_share <= share), len(cuts) - 1) for share in _CUT}
     return tuple(cut for i, cut in enumerate(cuts) if i in shown or cut.given)
+
+
+def _values_beyond(query: QuerySpec, limit: OpenLimit, sizes: Sequence[float]) -> list[float]:
+    """Count the values of a column, and those beyond bounds of each of some sizes around 0."""
+    assert limit.column is not None
+    rows, _, values = prepared_rows(query, [Values(limit.column)], with_totals=False, with_keys=False)
+    column = rows[values[limit.column]]
+    there, number = present(column), as_float(column).abs()
+    asked = {"whole": rows.count(where=there)}
+    asked |= {f"beyond_{i}": rows.count(where=there & (number > size)) for i, size in enumerate(sizes)}
+    [answer] = rows.get_backend().to_pyarrow(rows.agg(**asked)).to_pylist()
+    return [float(number) for number in answer.values()]
 
 
 def _groups_of_units(query: QuerySpec) -> ir.Table:
