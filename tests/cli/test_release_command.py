@@ -469,7 +469,7 @@ class TestQueryFile:
         assert (plan["max_groups"], from_file["max_groups"]) == (3, 2)
         previews = [json.loads(run("preview", *given, "--json").stdout) for given in (typed, ["--query", query])]
         for each in previews:
-            assert [cut["units"] for cut in each["limits"]["bounds of fare"] if cut["given"]] == [0]
+            assert [(bounds["column"], bounds["number"]) for bounds in each["outside"]] == [("fare", 0)]
             assert [cut["limit"] for cut in each["limits"]["max_groups"] if cut["given"]] == [3]
 
 

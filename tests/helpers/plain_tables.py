@@ -118,7 +118,8 @@ def cut_off(rows, unit, keys, limits, thing, choose=None):
         if thing == "units":
             full = STEPS // min(x for x in (limits.max_groups, limits.public and len(limits.public)) if x)
             kept += full * len(counting)
-            cut += (len(groups) - len(counting)) * min(full, 3 * STEPS // max(len(groups), 1))
+            beyond = len(groups) - len(counting)
+            cut += beyond * min(full, 3 * STEPS // max(beyond, 1))
             continue
         in_box = limits.max_rows is None
         boxes = min(limits.max_groups, len(limits.public or ()) or limits.max_groups) if in_box else 1
@@ -133,8 +134,14 @@ def cut_off(rows, unit, keys, limits, thing, choose=None):
 
 
 def row_sums(groups, unit, measures):
-    """For each group the numbers of each measure where every row is a unit, and counts as it is."""
-    return {group: [numbers(measure, rows, unit) for measure in measures] for group, rows in groups.items()}
+    """For each group the numbers of each measure where every row is a unit: a count as it is, a limited sum in steps."""
+    return {group: [_of_rows(measure, rows, unit) for measure in measures] for group, rows in groups.items()}
+
+
+def _of_rows(measure, rows, unit):
+    if measure.own_limit is None:
+        return numbers(measure, rows, unit)
+    return [sum(toward_zero(STEPS * numbers(measure, [row], unit)[0], measure.own_limit) for row in rows)]
 
 
 def numbers(measure, rows, unit):

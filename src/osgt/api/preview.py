@@ -25,8 +25,14 @@ WARNING = "NOT PRIVATE: exact figures from the data, for choosing limits. Do not
 #: Shares of units that limits may cut: the limits of about such shares are shown.
 _CUT = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
 
-#: What limits are about.
-_ABOUT = {"max_rows": "rows", "max_groups": "groups of units", "max_total": "the sum", "bounds": "values"}
+#: What limits are about, and what they cut.
+_ABOUT = {
+    "max_rows": "rows",
+    "max_groups": "groups of units",
+    "max_rows_per_group": "rows",
+    "max_total": "the sum",
+    "bounds": "values",
+}
 
 
 #: A heading and lines.
@@ -112,7 +118,8 @@ class Preview:
         """Make a heading and lines for each limit; the line of the one that was given has a star."""
         result: list[Table] = []
         for limit, cuts in self.limits.items():
-            head = (limit.words, f"{_ABOUT[limit.argument]} cut off", "", "units that it cuts", "")
+            units = "units in groups" if limit.argument == "max_rows_per_group" else "units"
+            head = (limit.words, f"{_ABOUT[limit.argument]} cut off", "", f"{units} that it cuts", "")
             result.append((head, [(_limit(cut), *_counted(cut)) for cut in cuts]))
         return result
 
@@ -206,7 +213,10 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
     if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
         result[OpenLimit("max_rows")] = groups.max_rows
-    if groups.by and not groups.each_row and any(measure.per_unit for measure in measures):
+        if groups.max_rows_per_group is not None:
+            result[OpenLimit("max_rows_per_group")] = groups.max_rows_per_group
+    counts_units = any(measure.per_unit for measure in measures)
+    if groups.by and not groups.each_row and (counts_units or groups.max_groups is not None):
         result[OpenLimit("max_groups")] = groups.max_groups
     limits = {limit: None if size is None else Fraction(size) for limit, size in result.items()}
     for aggregate in query.aggregates:
@@ -230,7 +240,7 @@ def _outside(backend: Any, column: ir.Column, limits: Limits) -> Outside:
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
-    units = _groups_of_units(query) if limit.argument == "max_groups" else unit_numbers(query, limit)
+    units = _in_groups(query, limit) if "group" in limit.argument else unit_numbers(query, limit)
     one = VALUE_STEP if limit.column is not None else Fraction(1)
     rungs = list(ladders_of(limit)[0].limits)
     rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
@@ -268,11 +278,11 @@ def _values_beyond(query: QuerySpec, limit: OpenLimit, sizes: Sequence[float]) -
     return [float(number) for number in answer.values()]
 
 
-def _groups_of_units(query: QuerySpec) -> ir.Table:
-    """A table of units with the number of groups that they are in."""
+def _in_groups(query: QuerySpec, limit: OpenLimit) -> ir.Table:
+    """A table of units with the number of groups that they are in, or of units in groups with their rows there."""
     rows, keys, _ = prepared_rows(query, [], with_totals=False)
-    pairs = rows.group_by([UNIT, *keys]).agg()
-    return pairs.group_by(UNIT).agg(number=pairs.count())
+    pairs = rows.group_by([UNIT, *keys]).agg(number=rows.count())
+    return pairs if limit.argument == "max_rows_per_group" else pairs.group_by(UNIT).agg(number=pairs.count())
 
 
 def _lines(table: Table) -> list[str]:

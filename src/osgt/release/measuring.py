@@ -21,6 +21,7 @@ from osgt.query.aggregates.base import QuerySpec
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
 from osgt.release.exact_sums import exact_sums, value_names
+from osgt.support.arrays import LARGEST_SUM
 from osgt.support.errors import ArgumentError, OsgtError
 
 
@@ -208,7 +209,8 @@ def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
     """Raise the upper ends of a count or a sum by what may be missing in it, a part of the number itself."""
     place = table.column_names.index(f"{name}_high")
     ends = table[place]
-    more = np.ceil(np.maximum(table[name].cast(pa.float64(), safe=False).to_numpy(), 0.0) * missing)
+    numbers = table[name].cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
+    more = np.minimum(np.ceil(np.maximum(numbers, 0.0) * missing), float(LARGEST_SUM))
     if pa.types.is_decimal(ends.type):  # sums of decimals would have a digit more than Arrow allows
         raised = [None if end is None else end + int(step) for end, step in zip(ends.to_pylist(), more, strict=True)]
         return table.set_column(place, f"{name}_high", pa.array(raised, ends.type))
