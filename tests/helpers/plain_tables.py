@@ -125,7 +125,7 @@ def cut_off(rows, unit, keys, limits, thing, choose=None):
         boxes = min(limits.max_groups, len(limits.public or ()) or limits.max_groups) if in_box else 1
         full = STEPS // boxes // limits.max_rows_per_group if in_box else STEPS // limits.max_rows
         inside = sum(len(each) for each in groups.values())
-        most = 3 * STEPS // (max(inside, 1) if in_box else max(len(own), limits.max_rows))
+        most = 3 * STEPS // max(inside, 1) if in_box else 3 * (STEPS // max(len(own), limits.max_rows))
         for group, worth in limits.worths(groups, counting, len(own)).items():
             share = worth // boxes
             kept += len(groups[group]) * share

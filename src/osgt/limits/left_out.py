@@ -58,9 +58,10 @@ class Outside(ColumnMeasure):
 
     def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
         column = rows[self.column]
-        there, number = present(column), as_float(column)
-        outside = (number < float(self.low_end)) | (number > float(self.high_end))
-        return [one_if((there & holds).fill_null(False)) for holds in (outside, ~outside)]
+        number, low, high = as_float(column), float(self.low_end), float(self.high_end)
+        # A comparison with null holds in no case; NaN is above all numbers to every engine.
+        outside = (number < low) | ((number > high) & present(column))
+        return [one_if(outside), one_if((number >= low) & (number <= high))]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from osgt.query.values import one_if
 from osgt.sampling.entropy import token
 from osgt.support.arrays import LARGEST_SUM
 
-#: The columns of rows with their unit, with the number of its rows, and with what each of them is worth for that.
+#: The columns of rows with their unit, and with what each of them is worth for the number of its rows.
 UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"
 
 #: The column of sums that says how many rows of a group count.
@@ -41,17 +41,8 @@ def fresh_salt() -> int:
 
 
 def quotient(numerator: Any, denominator: Any) -> Any:
-    """The whole part of a quotient of whole numbers, the numerator from 0 on, the result below 2⁵⁰.
-
-    What is left without the remainder is a multiple of the denominator. So the quotient of floats is less than a half
-    away from a whole number, which is the one sought.
-    """
-    whole = numerator - numerator % denominator
-    return (whole.cast("float64") / _float(denominator)).round().cast("int64")
-
-
-def _float(number: Any) -> Any:
-    return float(number) if isinstance(number, int) else number.cast("float64")
+    """A quotient of whole numbers, one of them a column, rounded toward 0; it is below 2⁵⁰."""
+    return engine_on((numerator + denominator).get_backend()).quotient(numerator, denominator)
 
 
 def saturated(total: Any) -> Any:
@@ -69,17 +60,16 @@ UnitTotal = tuple[Callable[[ir.Table], Any], int]
 
 
 def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Table:
-    """Attach to each row some totals of its unit, each at least its limit, and what its number of rows makes it worth.
+    """Attach to each row some totals of its unit, each at least its limit; of the number of its rows, the row's worth.
 
     `totals` has for each new column the total of rows, as an expression, and the limit. Rows without a unit go.
     """
     rows = rows.filter(rows[UNIT].notnull())
     if not totals:
         return rows
-    engine = engine_on(rows.get_backend())
     sums = {name: total(rows) for name, (total, _) in totals.items()}
-    limits = {name: ibis.literal(limit, type="int64") for name, (_, limit) in totals.items()}
-    if not engine.computes_once:
+    limits = {name: _whole(limit) for name, (_, limit) in totals.items()}
+    if not engine_on(rows.get_backend()).computes_once:
         rows = rows.mutate(
             **{name: ibis.greatest(_at_most(total.over(group_by=UNIT)), limits[name]) for name, total in sums.items()}
         )
@@ -88,17 +78,23 @@ def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Tabl
     units = rows.group_by(UNIT).agg(**{name: _at_most(total) for name, total in sums.items()})
     heavy = units.filter(reduce(or_, (units[name] > limit for name, limit in limits.items())))
     known = {name: ibis.greatest(heavy[name], limit) for name, limit in limits.items()}
-    known |= {WORTH: _worth(known[UNIT_ROWS])} if UNIT_ROWS in totals else {}
-    heavy = heavy.select(heavy=heavy[UNIT], **known)
     if UNIT_ROWS in totals:
-        limits[WORTH] = ibis.literal(STEPS // totals[UNIT_ROWS][1], type="int64")
+        known[WORTH] = _worth(known.pop(UNIT_ROWS))
+        limits[WORTH] = _whole(STEPS // totals[UNIT_ROWS][1])
+        del limits[UNIT_ROWS]
+    heavy = heavy.select(heavy=heavy[UNIT], **known)
     joined = rows.left_join(heavy, rows[UNIT] == heavy["heavy"])
     return joined.select(*rows.columns, **{name: joined[name].fill_null(limit) for name, limit in limits.items()})
 
 
+def _whole(number: int | None) -> Any:
+    assert number is not None
+    return ibis.literal(number, type="int64")
+
+
 def _worth(rows: Any) -> Any:
     """The worth of each of so many rows."""
-    return quotient(ibis.literal(STEPS, type="int64"), rows)
+    return quotient(_whole(STEPS), rows)
 
 
 def unit_totals(groups: Groups, measures: Sequence[Measure], values: Mapping[Any, str]) -> dict[str, UnitTotal]:
@@ -120,7 +116,7 @@ def _absolute_total(value: str, rows: ir.Table) -> Any:
 def _worth_of_length(square: Any) -> Any:
     """The largest w with w²·square ≤ K²: a root in floats is at most one off."""
     near = (float(STEPS) / square.cast("float64").sqrt()).floor().cast("int64")
-    whole = ibis.literal(STEPS**2, type="int64")
+    whole = _whole(STEPS**2)
     near = ibis.ifelse(near * near * square > whole, near - 1, near)
     return ibis.ifelse((near + 1) * (near + 1) * square <= whole, near + 1, near)
 
@@ -177,18 +173,20 @@ def weighted_sums(
     )
     rows = ranked.rows
     columns = {name: rows[column] for name, column in values.items()}
-    numbers: dict[str, Any] = {COUNTED_ROWS: one_if(ranked.counts)}
+    numbers: dict[str, Any] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
     for i, measure in enumerate(measures):
         for j, number in enumerate(measure.contributions(columns, ranked.place)):
-            numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values).cast("int64")
+            numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values)
     for thing in cut_off:
         if isinstance(thing, Measure):
             numbers |= _cut_off_total(thing, ranked, values[thing])
         else:
             numbers |= _cut_off(thing, ranked, groups)
+    # A number that several things are made of is summed once.
+    names = {name: next(other for other in numbers if numbers[other].equals(numbers[name])) for name in numbers}
     total = engine_on(rows.get_backend()).total
-    summed = rows.select(**{key: rows[key] for key in keys}, **numbers)
-    sums = {name: saturated(total(summed[name])) for name in numbers}
+    summed = rows.select(**{key: rows[key] for key in keys}, **{name: numbers[name] for name in {*names.values()}})
+    sums = {name: saturated(total(summed[other])) for name, other in names.items()}
     return summed.group_by(list(keys)).agg(**sums) if keys else summed.agg(**sums)
 
 
@@ -201,33 +199,33 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
         number = ibis.greatest(rows["group_rank"].max().over(group_by=UNIT) + 1 - groups.max_groups_per_unit, 1)
         kept = ibis.ifelse(ranked.place.first, full, 0)
         lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
-    elif UNIT_ROWS in rows.columns:
-        number, kept, lost = rows[UNIT_ROWS], ranked.worth, groups.full_worth - ranked.worth
+    elif groups.max_rows is not None:
+        lost = ibis.least(groups.full_worth - ranked.worth, MOST_CUT_OFF * rows[WORTH])
+        return {"cut_rows": lost, "kept_rows": ranked.worth}
     else:
         # In a box a unit has its steps in each of several groups: as many as it has in all are told.
         boxes = 1 if groups.max_length is not None else groups.max_groups_per_unit
         number = rows.count().over(group_by=UNIT)
-        kept = quotient(ranked.worth, ibis.literal(boxes, type="int64"))
+        kept = quotient(ranked.worth, _whole(boxes))
         lost = STEPS // boxes // groups.most_rows - kept
     times = MOST_CUT_OFF if groups.max_length is None else MOST_OF_LENGTH
-    most = quotient(ibis.literal(times * STEPS, type="int64"), number)
+    most = quotient(_whole(times * STEPS), number)
     kept = kept if groups.max_length is None else ibis.least(kept, most)
     return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
 
 
 def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Any]:
     """The steps of each row that a limit on totals cuts off, and those that it keeps; of a unit, at most 3K and K."""
-    assert measure.own_limit is not None
     steps = STEPS * ranked.rows[value].fill_null(0)
     kept = quotient(steps, _unit_total(measure, ranked, value))
-    lost = quotient(steps, ibis.literal(measure.own_limit, type="int64")) - kept
+    lost = quotient(steps, _whole(measure.own_limit)) - kept
     return {f"cut_{value}": ibis.least(lost, MOST_CUT_OFF * kept), f"kept_{value}": kept}
 
 
 def _unit_total(measure: Measure, ranked: Ranked, value: str) -> Any:
     """The total of a unit, at least its limit; of a row that is a unit, the limit, which it does not exceed."""
     name = f"total_{value}"
-    return ranked.rows[name] if name in ranked.rows.columns else ibis.literal(measure.own_limit, type="int64")
+    return ranked.rows[name] if name in ranked.rows.columns else _whole(measure.own_limit)
 
 
 def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
@@ -236,12 +234,13 @@ def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values
         return number
     if measure.own_limit is not None:
         steps, of = ibis.ifelse(ranked.counts, STEPS, 0), _unit_total(measure, ranked, values[measure])
+    elif measure.low == measure.high == 1:
+        return ranked.worth
     elif measure.largest == 1:
         return number * ranked.worth
     else:
-        steps, of = ranked.worth, ibis.literal(measure.largest, type="int64")
-    size = quotient(steps * number.abs(), of)
-    return size if measure.low >= 0 else ibis.ifelse(number < 0, -size, size)
+        steps, of = ranked.worth, _whole(measure.largest)
+    return quotient(steps * number, of)
 
 
 def _rank(
@@ -255,7 +254,7 @@ def _rank(
     levels: Mapping[tuple[str, ...], str],
 ) -> Ranked:
     """Rank the groups of each unit by a salted hash, where anything depends on that, and say what rows are worth."""
-    yes, nothing = ibis.literal(True), ibis.literal(0, type="int64")
+    yes, nothing = ibis.literal(True), _whole(0)
     if groups.each_row:
         return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), None, yes)
     counts: Any = yes
@@ -277,11 +276,11 @@ def _rank(
     if by_group and groups.max_length is not None:
         total = engine_on(rows.get_backend()).total
         square = _at_most(total(rows["group_rows"].cast("int64")).over(group_by=UNIT))
-        worth = _worth_of_length(ibis.greatest(square, ibis.literal(groups.max_length**2, type="int64")))
+        worth = _worth_of_length(ibis.greatest(square, _whole(groups.max_length**2)))
         counts = yes if groups.shows_all else counts
         return Ranked(rows, place, ibis.ifelse(counts, worth, nothing), counts)
     if by_group:
-        most = ibis.greatest(rows["group_rows"], ibis.literal(groups.max_rows_per_group, type="int64"))
+        most = ibis.greatest(rows["group_rows"], _whole(groups.max_rows_per_group))
         return Ranked(rows, place, ibis.ifelse(counts, _worth(most), nothing), counts)
     # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by their size.
     counts = yes if groups.shows_all else counts

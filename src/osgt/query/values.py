@@ -79,11 +79,12 @@ class ValueGrid:
         if column.type().is_decimal():
             engine = engine_on(column.get_backend())
             return clip(engine.decimal_steps(column, self.step, self.low, self.high), self.low, self.high)
-        # Clipped first: the product stays finite. Clipped again: no rounding of the engine can lead out of the grid.
-        value = clip(as_float(column), float(self.low * self.step), float(self.high * self.step))
+        # Ends and half steps are floats, and rounding keeps the order: no value between the ends leads out of the grid.
         # Half a step is added first: the product of a tiny value is an error on some engines, which would give it away.
-        steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor()
-        return clip(steps.cast("int64"), self.low, self.high)
+        value, (low, high) = as_float(column), (float(end * self.step) for end in (self.low, self.high))
+        steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor().cast("int64")
+        beyond = ibis.ifelse(value <= low, ibis.literal(self.low, type="int64"), ibis.literal(self.high, type="int64"))
+        return ibis.ifelse((value > low) & (value < high), steps, beyond)
 
     def _of_integers(self, column: ir.IntegerValue) -> ir.IntegerValue:
         """Integers in steps of 1 or of a power of two: rounded by shifting bits."""

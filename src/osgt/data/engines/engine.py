@@ -157,6 +157,15 @@ class Engine(ABC):
     def total(self, numbers: Any) -> Any:
         """The sum of 64-bit integers as a decimal: exact however many there are."""
 
+    def quotient(self, numerator: Any, denominator: Any) -> Any:
+        """A quotient of integers of 64 bits, the denominator above 0, rounded toward 0; it is below 2⁵⁰.
+
+        What is left without the remainder is a multiple of the denominator. So the quotient of floats is less than a
+        half away from a whole number, which is the one sought.
+        """
+        whole = numerator - numerator % denominator
+        return (whole.cast("float64") / denominator.cast("float64")).round().cast("int64")
+
     @abstractmethod
     def decimal_steps(self, column: ir.DecimalValue, step: Fraction, low: int, high: int) -> ir.IntegerValue:
         """⌊value/step + ½⌋ of decimals, exactly, at least where it is between `low` and `high`; `step` is 10ⁿ.
@@ -175,7 +184,7 @@ class Engine(ABC):
     def present(self, column: ir.Value) -> ir.BooleanValue:
         """Test for a value: not null, and not NaN."""
         if column.type().is_floating():
-            return column.notnull() & ~column.isnan().fill_null(True)
+            return column.notnull() & ~column.isnan()
         return column.notnull()
 
     # Queries

@@ -127,6 +127,9 @@ class DuckDB(Engine):
     def total(self, numbers: Any) -> Any:
         return numbers.sum().cast("decimal(38, 0)")  # summed in 128 bits
 
+    def quotient(self, numerator: Any, denominator: Any) -> Any:
+        return function("divide", numerator.cast("int64"), denominator.cast("int64"), returns=dt.int64)
+
     def decimal_steps(self, column: ir.DecimalValue, step: Fraction, low: int, high: int) -> ir.IntegerValue:
         """Seen from the lower bound values are not negative, so that the engine's rounding away from 0 is up."""
         scale, digits = column.type().scale, digits_of(step)

@@ -127,6 +127,9 @@ class PostgreSQL(Engine):
     def total(self, numbers: Any) -> Any:
         return numbers.sum().cast("decimal(38, 0)")  # summed in numbers of any size
 
+    def quotient(self, numerator: Any, denominator: Any) -> Any:
+        return function("int8div", numerator.cast("int64"), denominator.cast("int64"), returns=dt.int64)
+
     def decimal_steps(self, column: ir.DecimalValue, step: Fraction, low: int, high: int) -> ir.IntegerValue:
         """Numbers of any size are multiplied and added exactly."""
         dtype = dt.Decimal()
