@@ -213,13 +213,13 @@ def test_choice_and_release_are_one_charge():
     shares = shares_for(1.0, 1e-6, 0.0)
     state = union.FilterState.start(shares).try_charge(charge)
     assert state is not None
-    assert union.follows(union.FilterState.start(shares), shares, charge, state)
+    assert union.follows(union.FilterState.start(shares), charge, state)
 
 
 def test_choice_alone_takes_its_epsilon_from_a_budget():
     shares = shares_for(1.0, 1e-6, 0.0)
     charge = Charge(PrivacyProfile.of([loss_of_choice(0.25)]))
-    assert union.how_many(union.FilterState.start(shares), shares, charge, most=4) == 4
+    assert union.FilterState.start(shares).how_many(charge, most=4) == 4
     state = union.FilterState.start(shares).try_charge(charge)
     assert state is not None
     assert state.pure == Fraction(1, 4)

@@ -15,8 +15,9 @@ NOISE = "Noise was added to whole numbers, by an exact sampler with the operatin
 _SHOW_NOISE = "Intervals show the noise alone, neither what the limits cut off nor errors in the data."
 
 _HOLD_TRUTH = (
-    "The upper ends of counts also allow for what the limits cut off, so that these intervals are meant to hold the "
-    "true numbers; those of sums, means and quantiles show the noise alone. Errors in the data are in none of them."
+    "The upper ends of counts, and of sums that cannot be negative, also allow for what the limits cut off, so that "
+    "these intervals are meant to hold the true numbers; others show the noise alone. Errors in the data are in none of "
+    "them."
 )
 
 NOT_MEASURED = "How much the limits left out was not measured. They work like this:"

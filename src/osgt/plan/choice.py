@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from osgt.limits.choice import LARGEST_ROWS, Candidate, Ladder, loss_of_choice
+from osgt.limits.choice import LARGEST_ROWS, Candidate, Ladder, loss_of_choice, score_strength
 from osgt.limits.rule import MOST_FOR_CHOICE, USUAL_GROUPS, Rule, rule_for, units_needed
 from osgt.noise import DiscreteOSGT
 from osgt.privacy import Charge, PrivacyProfile
@@ -70,6 +70,8 @@ class Draw:
     ladders: tuple[Ladder, ...]
     groups: int
     moves_intervals: bool
+    #: The factor of ε in the scores (`score_strength`).
+    strength: float = 1.0
 
     @property
     def span(self) -> float:
@@ -95,8 +97,7 @@ class LimitChoice:
     def units_needed(self) -> int:
         """The fewest units with which the limits can be chosen."""
         share = len(self.draws) * self.epsilon_of_a_draw / self.whole_epsilon
-        span = max(draw.span for draw in self.draws)
-        return math.ceil(units_needed(self.whole_epsilon, span, draws=len(self.draws)) * MOST_FOR_CHOICE / share)
+        return math.ceil(_units_needed(self.draws, self.whole_epsilon) * MOST_FOR_CHOICE / share)
 
     @cached_property
     def charge(self) -> Charge:
@@ -114,20 +115,29 @@ class LimitChoice:
     def rule(self, draw: Draw, units: float, noise: float) -> Rule | None:
         """The rule of a draw, given the noise at a limit of one with what is left of ε; None with too few units."""
         left = 1.0 - self.epsilon / self.whole_epsilon
-        draws = len(self.draws)
-        return rule_for(
-            self.whole_epsilon,
-            units,
-            draw.groups,
-            noise * left,
-            draw.span,
-            draws=draws,
-            moves_intervals=draw.moves_intervals,
-        )
+        return _rule(draw, self.whole_epsilon, units, noise * left, len(self.draws))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {"limits": [draw.limit.words for draw in self.draws], "epsilon": self.epsilon}
+
+
+def _rule(draw: Draw, epsilon: float, units: float, noise: float, draws: int) -> Rule | None:
+    return rule_for(
+        epsilon,
+        units,
+        draw.groups,
+        noise,
+        draw.span,
+        draws=draws,
+        strength=draw.strength,
+        moves_intervals=draw.moves_intervals,
+    )
+
+
+def _units_needed(draws: Sequence[Draw], epsilon: float) -> int:
+    """The fewest units with which all draws together can be made."""
+    return max(units_needed(epsilon, draw.span, draws=len(draws), strength=draw.strength) for draw in draws)
 
 
 def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> LimitChoice | None:
@@ -136,10 +146,10 @@ def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> Lim
         return None
     if units is None:
         return LimitChoice(draws, epsilon, _USUAL_SHARE * epsilon / len(draws), _COUNTING_SHARE * epsilon)
-    rules = [rule_for(epsilon, units, draw.groups, 1.0, draw.span, draws=len(draws)) for draw in draws]
+    rules = [_rule(draw, epsilon, units, 1.0, len(draws)) for draw in draws]
     share = max((rule.choice_share for rule in rules if rule is not None), default=0.0)
     if None in rules:
-        few = max(units_needed(epsilon, draw.span, draws=len(draws)) for draw in draws)
+        few = _units_needed(draws, epsilon)
         names = " and ".join(draw.limit.words for draw in draws)
         raise ArgumentError(
             f"{names}: with about {units:,} units, ε = {epsilon:.15g} is too little to choose limits privately; give "
@@ -171,13 +181,16 @@ def draws_of(queries: Sequence[QuerySpec]) -> tuple[Draw, ...]:
     tables: dict[OpenLimit, QuerySpec] = {}
     for query in sorted(queries, key=lambda query: -(query.groups.public_group_count or USUAL_GROUPS)):
         tables |= dict.fromkeys(open_limits(query), query)
-    return tuple(
-        Draw(
-            limit,
-            tuple(_possible(limit, ladder, query) for ladder in ladders_of(limit)),
-            query.groups.public_group_count or USUAL_GROUPS,
-            # Intervals of counts and of sums from 0 on allow for what is cut off; means hardly depend on it.
-            moves_intervals=limit.argument != "bounds",
-        )
-        for limit, query in tables.items()
+    return tuple(_draw(limit, query) for limit, query in tables.items())
+
+
+def _draw(limit: OpenLimit, query: QuerySpec) -> Draw:
+    ladders = tuple(_possible(limit, ladder, query) for ladder in ladders_of(limit))
+    return Draw(
+        limit,
+        ladders,
+        query.groups.public_group_count or USUAL_GROUPS,
+        # Intervals of counts and of sums from 0 on allow for what is cut off; means hardly depend on it.
+        moves_intervals=limit.argument != "bounds",
+        strength=score_strength(len(ladders), query.dataset.neighbours),
     )

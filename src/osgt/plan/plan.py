@@ -487,10 +487,22 @@ def _check_parts(noise: Noise, planning: Planning, left_out: LeftOutMeasures | N
     pairs = [(planning.part(measure), most) for measure, most in noise.parts.items()]
     beside = {} if left_out is None else left_out.parts(planning.neighbours)
     pairs += [(part, noise.extra_noise[name][1]) for name, part in beside.items()]
-    for part, most in pairs:
-        within = part.shift <= most.shift and part.coordinates <= most.coordinates and part.euclidean == most.euclidean
-        if not within or part.also != most.also:
-            raise ValueError("a limit that was chosen lets a unit count for more than the noise was made for")
+    if not all(_is_within(part, most) for part, most in pairs):
+        raise ValueError("a limit that was chosen lets a unit count for more than the noise was made for")
+
+
+def _is_within(part: Part, most: Part) -> bool:
+    """Whether a part moves no further than another: number by number, or all together no further than one number.
+
+    Of a sum around 0 an exchange of units moves one number by 2K; of a sum from 0 on, two numbers by K. One change that
+    is spread over several numbers is dominated by the change in one (docs/dominance.md).
+    """
+    if part.euclidean != most.euclidean:
+        return False
+    in_all = sum(shift * coordinates for shift, coordinates in part.moves)
+    if not part.euclidean and in_all <= most.shift:
+        return True
+    return part.shift <= most.shift and part.coordinates <= most.coordinates and part.also == most.also
 
 
 def _selection(planning: Planning, noise: Noise, delta: float) -> Selection | None:
