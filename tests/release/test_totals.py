@@ -146,11 +146,11 @@ class TestNoise:
     """In units of one count alone at the same budget, at the Gaussian end; one leaf a unit."""
 
     def of(self, by, keys, totals):
-        alone = people().group_by(max_rows_per_group=1).count().plan(1, 1e-8)
+        alone = people().group_by(max_rows_per_group=1).count().plan(1, 1e-8, measure_left_out=False)
         [(measure, law)] = alone.ends["gaussian"].laws.items()
         unit = law.var() * float(alone.groups.step(measure)) ** 2
         query = people().group_by(*by, max_groups=1, max_rows_per_group=1, public_keys=keys, totals=totals).count()
-        plan = query.plan(1, 1e-8)
+        plan = query.plan(1, 1e-8, measure_left_out=False)
         levels = plan._levels(plan.ends["gaussian"])
         return [
             max(each.noises.numbers[plan.aggregates[0].measure].var() for each in at) / unit for at in levels.noises
@@ -195,7 +195,7 @@ class TestNoise:
         for _ in range(400):
             for at, classes in enumerate(noisy_rows(plan)):
                 for each in classes:
-                    values, of = each.added.values[measure]
+                    values, of, _ = each.added.values[measure]
                     for place, value in zip(each.places, values[:, 0], strict=True):
                         draws.setdefault((at, int(place)), []).append(value / of)
         for at, classes in enumerate(plan.levels.noises):
