@@ -39,7 +39,13 @@ class TestLeastThatFits:
         assert least_that_fits(lambda _: False, 0.0, step=1.0, accuracy=0.1, largest=50.0) is None
         tried = []
         result = least_that_fits(lambda x: tried.append(x) or True, 0.0, step=1.0, accuracy=0.1, lowest=-50.0)
-        assert result == min(tried) >= -50.0
+        assert result == min(tried) == -50.0
+
+    @given(st.floats(-50.0, 0.0), st.floats(1e-3, 10.0), st.floats(1e-3, 1.0))
+    def test_near_a_limit_the_search_is_as_accurate(self, threshold, step, accuracy):
+        """Steps that would lead beyond the limit end at it."""
+        result = least_that_fits(lambda x: x >= threshold, 0.0, step=step, accuracy=accuracy, lowest=-50.0)
+        assert threshold <= result <= threshold + accuracy * (1 + 1e-12)
 
     def test_a_number_that_fits_is_never_guessed(self):
         """Where larger numbers do not always fit, the result still does."""

@@ -12,6 +12,7 @@ from goodness import FALSE_ALARM
 from osgt import DiscreteOSGT
 from osgt.estimation.intervals import Numbers, ratio_interval, variance_interval
 from osgt.noise.combination import Combination
+from osgt.query.groups import STEPS
 from osgt.query.measures import Centred, CentredOnAll, CentredSum, UnitsInAny
 from osgt.release.measuring import noisy_numbers
 from spies import people
@@ -210,24 +211,33 @@ class TestCoverage:
     @staticmethod
     def columns(plan, values, confidence=0.95):
         """The released columns of many groups that each hold these values."""
-        z = 2 * np.asarray(values) - 8
+        values = np.asarray(values)
+        z = 2 * values - 8
 
-        def number(measure):
+        def rows(measure):
+            """What each row adds."""
             if isinstance(measure, Centred):
-                return measure.times * number(measure.base) - measure.by * number(measure.on)
-            if isinstance(measure, CentredOnAll):
-                return measure.times * number(measure.base) - measure.by * number(UnitsInAny())
+                return measure.times * rows(measure.base) - measure.by * rows(measure.on)
             if type(measure) is CentredSum:
                 low, high = measure.grid.low, measure.grid.high
-                return int((2 * np.clip(values, low, high) - low - high).sum())
+                return 2 * np.clip(values, low, high) - low - high
             return {
-                "Rows": len(z),
-                "Units": len(z),
-                "UnitsInAny": 3 * len(z),
-                "Values": len(z),
-                "ClippedSum": int(np.clip(values, -3, 9).sum()),
-                "Squares": int((2 * z * z - 64).sum()),
+                "Rows": np.ones_like(values),
+                "Units": np.ones_like(values),
+                "Values": np.ones_like(values),
+                "ClippedSum": np.clip(values, -3, 9),
+                "Squares": 2 * z * z - 64,
             }[type(measure).__name__]
+
+        def number(measure):
+            """The number in steps: each row is worth all of its unit's, and what it adds is rounded toward 0."""
+            if isinstance(measure, UnitsInAny):
+                return 3 * len(values)
+            if isinstance(measure, CentredOnAll):
+                return measure.times * number(measure.base) - measure.by * number(UnitsInAny())
+            if not plan.groups.is_weighted(measure):
+                return int(rows(measure).sum())
+            return sum(int(np.sign(a)) * (STEPS * abs(int(a)) // measure.largest) for a in rows(measure))
 
         # Each group stands for a table of its own: what is measured for the table has noise of its own as well.
         _, noisy = noisy_numbers(plan, {measure: np.full((GROUPS, 1), number(measure)) for measure in plan.parts})

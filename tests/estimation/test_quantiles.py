@@ -12,6 +12,7 @@ from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT
+from osgt.estimation.intervals import Quotient
 from osgt.noise.combination import Combination
 from osgt.plan.plan import Asked, make_plans
 from osgt.plan.schemes import Option
@@ -51,7 +52,7 @@ def measured(layout, values, laws, *, draws=DRAWS, factor=1.0, total=None):
         for exact, law in zip(exact_numbers(layout, values), laws, strict=True)
     ]
     known = None if total is None else alone(total)
-    totals = None if total is None else (noisy(len(values), total, (draws, 1)), 1)
+    totals = None if total is None else Quotient(noisy(len(values), total, (draws, 1)), 1)
     return NoisyTree(layout, tuple(map(alone, laws)), known).with_values(numbers, totals)
 
 

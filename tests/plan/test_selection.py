@@ -84,3 +84,13 @@ def test_the_chance_that_a_group_of_one_unit_alone_is_shown(law, most, groups):
         assert chance(tau - 1, (most, *[0] * (groups - 1))) > allowed
         # Where a unit adds as much to each of its groups, it is seen more often.
         assert select(law, most, groups, allowed, in_all=False).threshold >= tau
+
+
+@pytest.mark.parametrize("in_all", [True, False])
+def test_noise_far_below_what_a_unit_adds(in_all):
+    """The search passes thresholds at which a group is certain to be shown."""
+    law, most, groups, allowed = DiscreteOSGT.laplace(3), 2**30, 4, 1e-7
+    chosen = select(law, most, groups, allowed, in_all=in_all)
+    chance = float(law.sf(chosen.threshold - 1 - most))
+    assert chance * (1 if in_all else groups) == pytest.approx(chosen.delta, rel=1e-6)
+    assert chosen.delta <= allowed < float(law.sf(chosen.threshold - 2 - most)) * (1 if in_all else groups)

@@ -102,7 +102,7 @@ class TestAnotherAggregate:
     def test_in_python(self, rides):
         found = json.loads(run("-c", PYTHON, rides))
         assert [column["name"] for column in found["plan"]["columns"]] == ["fare_present"]
-        assert found["plan"]["columns"][0]["half_width"] == 0  # at ε = 1000
+        assert 0 < found["plan"]["columns"][0]["half_width"] < 0.01  # at ε = 1000, in parts of a row
         assert "range of fare: values below 3 or above 5 are not counted" in found["words"]
         assert found["preview"]["missing_values"] == {"fare": 25}
         assert [each["number"] for each in found["preview"]["outside"]] == [40]

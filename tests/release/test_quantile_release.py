@@ -87,8 +87,9 @@ class TestValues:
         row = query.release(**EXACT).rows(1)[0]
         assert row["fare_q1_low"] == 30
         assert row["fare_q99_high"] == 50
-        [cut] = [cut for cut in query.preview().bounds["fare"] if cut.given]
-        assert (cut.limit, cut.number) == ((30, 50), int(np.sum((FARES < 30) | (FARES > 50))))
+        [cut] = query.preview().outside
+        number = int(np.sum((FARES < 30) | (FARES > 50)))
+        assert (cut.column, cut.low, cut.high, cut.number) == ("fare", 30, 50, number)
         told = query.release(**EXACT, measure_left_out=True).left_out.values["fare"]
         assert told.value == pytest.approx(np.mean((FARES < 30) | (FARES > 50)), abs=0.05)
 
@@ -197,7 +198,8 @@ class TestProportions:
     def test_half_as_far_to_move(self, rides):
         plan = by_city(rides, max_rows_per_group=3).proportion("fare > 40").plan(epsilon=1, delta=1e-6)
         most = {measure.words: plan.groups.max_contribution(measure) for measure in plan.parts}
-        assert most["rows with fare > 40, less all other rows"] == 3
+        # Three rows of a unit have all of its steps but for one: rounded up, that is a hair more than three.
+        assert 3 <= most["rows with fare > 40, less all other rows"] < 3 * (1 + 1e-8)
 
     @pytest.mark.parametrize(
         ("condition", "message"),

@@ -301,9 +301,10 @@ class Query(Methods):
         counts_units = any(measure.per_unit for aggregate in self.aggregates for measure in aggregate.measures)
         if not self.groups.each_row and (self.groups.limits or not self.open_limits):
             cuts += map(wording.as_clause, wording.limits(self.groups, unit, counts_units=counts_units))
-        cuts += [
-            limits.words for aggregate in self.aggregates if not aggregate.open_limit for limits in aggregate.limits
-        ]
+        for aggregate in self.aggregates:
+            if aggregate.open_limit is None:
+                cuts += [limits.words for limits in aggregate.limits]
+                cuts += self._total_notes(aggregate)
         if self.groups.public is not None:
             cuts.append("public_keys: rows with other keys are ignored")
         elif self.groups.by:
@@ -311,6 +312,18 @@ class Query(Methods):
         if not self.groups.each_row:
             cuts.append(f"rows without {one} are ignored")
         return list(dict.fromkeys(cuts))
+
+    def _total_notes(self, aggregate: Aggregate) -> list[str]:
+        """Say what a limit on the total of a unit cuts off, if there is one."""
+        arguments = aggregate.arguments()
+        if "max_total" not in arguments:
+            return []
+        total = arguments["max_total"]
+        most, column = total[-1] if isinstance(total, list) else total, arguments["column"]
+        each_row = self.groups.each_row
+        return [
+            wording.as_clause(wording.total_limit(self.dataset.privacy_unit, column, f"{most:,}", each_row=each_row))
+        ]
 
 
 def _chosen(columns: Sequence[Column], name: str | None) -> int:

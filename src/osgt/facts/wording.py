@@ -172,8 +172,10 @@ def length_limit(unit: str, most: int) -> str:
     )
 
 
-def total_limit(unit: str, column: str, most: str) -> str:
+def total_limit(unit: str, column: str, most: str, *, each_row: bool = False) -> str:
     """Say what `max_total` does."""
+    if each_row:
+        return f"A row adds at most {most} of {column}."
     return f"{_one(unit)} adds at most {most} of {column} in all: of one with more, each row counts less."
 
 

@@ -47,6 +47,10 @@ _MOST_PEOPLE = 8e9
 _STEEP = 60.0
 
 
+class TooMuchNoiseError(ArgumentError):
+    """A budget is so small that its noise cannot be drawn."""
+
+
 class AnyPlan(Protocol):
     """A plan of one table or of several, which have one budget."""
 
@@ -475,9 +479,10 @@ def _noises(tables: Sequence[Asked], epsilon: float, delta: float) -> tuple[Nois
         noises, ends = joint.best(epsilon, delta)
     if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
         without = "" if all(noise.extra_noise == {} for noise in noises) else " or measure_left_out=False"
-        raise ValueError(
+        raise TooMuchNoiseError(
             f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
-            f"narrower bounds{without}"
+            f"narrower bounds{without}",
+            argument="epsilon",
         )
     return noises, ends
 
@@ -523,7 +528,10 @@ def epsilon_for(target: float, excess: Callable[[float], float], start: float = 
 
     @cache
     def limited(log_epsilon: float) -> float:
-        return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
+        try:
+            return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
+        except TooMuchNoiseError:
+            return math.inf
 
     low = high = min(max(math.log(start), math.log(1e-8)), math.log(1e5))
     step = _FIRST_STEP
@@ -536,6 +544,8 @@ def epsilon_for(target: float, excess: Callable[[float], float], start: float = 
         if low <= math.log(1e-8):
             raise ValueError(f"interval {target:g} is wide enough for any ε")
         low, high, step = max(low - step, math.log(1e-8)), low, 2 * step
+    if math.isinf(limited(low)):
+        raise ValueError(f"interval {target:g} is wide enough for any ε whose noise can be drawn")
     epsilon = math.exp(root_within(limited, low, high, inward=lambda x: x + 1e-5, xtol=1e-5))
     digits = 4 - math.floor(math.log10(epsilon))
     rounded = round(math.ceil(epsilon * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down

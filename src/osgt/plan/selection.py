@@ -50,7 +50,10 @@ def select(noise: Distribution, most: int, groups: int, delta: float, *, in_all:
 
 def _chance(noise: Distribution, tau: int, most: int, groups: int, *, in_all: bool) -> float:
     """The chance that any group of a unit alone is shown, rounded up."""
-    full, empty = (-math.log1p(-float(noise.sf(place))) for place in (tau - 1 - most, tau - 1))
+    above = [float(noise.sf(place)) for place in (tau - 1 - most, tau - 1)]
+    if above[0] >= 1.0:
+        return 1.0
+    full, empty = (-math.log1p(-chance) for chance in above)
     return -math.expm1(-(full + (groups - 1) * (empty if in_all else full))) * (1.0 + 1e-12)
 
 

@@ -24,15 +24,15 @@ def least_that_fits(
 ) -> float | None:
     """A number that was found to fit, at most `accuracy` above one that was found not to; all larger ones must fit.
 
-    The search goes out from `start` in steps that double, then halves what lies between. Below `lowest` it ends with
-    the least number that was found to fit, above `largest` with None.
+    The search goes out from `start` in steps that double, then halves what lies between. It looks at no number below
+    `lowest`, which is the result if it fits; above `largest` it ends with None.
     """
     low = high = start
     if fits(start):
         while low == high or fits(low):
-            low, high, step = low - step, low, 2.0 * step
-            if low < lowest:
-                return high
+            if low <= lowest:
+                return low
+            low, high, step = max(low - step, lowest), low, 2.0 * step
     else:
         while low == high or not fits(high):
             low, high, step = high, high + step, 2.0 * step

@@ -278,13 +278,16 @@ class PlainNumbers(Aggregate):
         return "rows" if groups.is_weighted(self.measure) and self.measure.largest == 1 else None
 
     def mostly_noise(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Mark the rows in which all its intervals contain 0 or are wider than their numbers."""
+        """Mark the rows in which all its noise intervals contain 0 or are wider than their numbers.
+
+        Upper ends may allow for what limits cut off as well, which is no noise: widths are taken from the lower ends.
+        """
         result = []
         for name in self.names:
             value, low, high = (
                 table[name + end].cast(pa.float64(), safe=False).to_numpy() for end in ("", "_low", "_high")
             )
-            result.append(((low <= 0) & (high >= 0) & (low < high)) | (high - low > np.abs(value)))
+            result.append(((low <= 0) & (high >= 0) & (low < high)) | (2 * (value - low) > np.abs(value)))
         return np.asarray(np.all(result, axis=0))
 
     def plan_columns(self, noisy: Noisy) -> list[Column]:
