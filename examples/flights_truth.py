@@ -11,13 +11,19 @@ by_month = took_place.groupby("month")
 truth = {
     "flights": by_month.size(),
     "aircraft": by_month["tailnum"].nunique(),
-    "arr_delay_mean": by_month["arr_delay"].mean(),
+    "late": by_month["arr_delay"].agg(lambda delays: (delays > 30).mean()),
 }
+
+
+def short(number):
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
 for name, true in truth.items():
     low, high = release[f"{name}_low"], release[f"{name}_high"]
     held = int(((low <= true) & (true <= high)).sum())
     error = (release[name] - true).abs().mean()
     print(
         f"{name}: the interval holds the true number in {held} of {len(true)} months; "
-        f"mean half-width {(high - low).mean() / 2:,.1f}, mean error {error:,.1f}, mean truth {true.mean():,.1f}"
+        f"mean half-width {short((high - low).mean() / 2)}, mean error {short(error)}, mean truth {short(true.mean())}"
     )

@@ -40,10 +40,11 @@ def flights():
 
 @pytest.fixture(scope="module")
 def asked(engine, flights):
-    """What the file asks for, with the limits that it leaves open."""
+    """What the file asks for, with the limits that it leaves open, and a mean, whose bounds are open as well."""
     file = query_file_model().model_validate(tomllib.loads(EXAMPLE.read_text(encoding="utf-8")))
     data = engine.put(flights, file.data.privacy_unit)
-    return add_groups(add_conditions(data, file.data.where), file.groups, file.aggregates)
+    query = add_groups(add_conditions(data, file.data.where), file.groups, file.aggregates)
+    return query.mean("arr_delay", missing="centre")
 
 
 @dataclasses.dataclass

@@ -11,7 +11,7 @@ from osgt.query.measures import Rows, Units
 
 @dataclass(frozen=True)
 class Count(PlainNumbers):
-    """The number of rows, at most `max_rows_per_group` of each unit."""
+    """The number of rows; of a unit with more than its limit, each row counts less."""
 
     kind = "count"
 
@@ -20,7 +20,7 @@ class CountMethod(QuerySpec):
     """`query.count()`."""
 
     def count(self, *, name: str = "count", weight: float = 1) -> Self:
-        """The number of rows, at most `max_rows_per_group` of each unit."""
+        """The number of rows; of a unit with more than its limit, each row counts less."""
         return self.with_aggregate(
             Count(check_name(name, "count"), check_weight(weight), self.groups.canonical(Rows()))
         )

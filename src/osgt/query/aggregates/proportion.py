@@ -48,7 +48,7 @@ class Balance(Measure):
 
 @dataclass(frozen=True)
 class Proportion(Aggregate):
-    """The share of the rows of a group for which a condition holds, at most `max_rows_per_group` rows of each unit."""
+    """The share of the rows of a group for which a condition holds; a row of a heavy unit counts less."""
 
     kind = "proportion"
 
@@ -80,7 +80,7 @@ class ProportionMethod(QuerySpec):
     def proportion(self, condition: Any, *, name: str = "proportion", weight: float = 1) -> Self:
         """The share of the rows for which a condition holds, written as for `where`: between 0 and 1.
 
-        Of each unit at most `max_rows_per_group` rows count. With one row a unit it is the share of units.
+        A row of a unit with more than its limit counts less. With a limit of one row it is about the share of units.
         """
         balance = Balance(check_condition(self.dataset.table, condition, "condition"))
         rows = self.groups.canonical(Rows())
