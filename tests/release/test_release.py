@@ -104,7 +104,9 @@ class TestNoise:
                 # the nearest number of parts of one.
                 parts, place = plan.noise.scheme.combined[measure], asked[name].names.index(name)
                 total = sum(float(part) * values[each][:, place] for each, part in parts.items())
-                assert np.all(np.abs(release.to_arrow()[name].to_numpy() / step - total) <= 0.5 + 0.5 / PARTS_OF_ONE + 1e-6)
+                assert np.all(
+                    np.abs(release.to_arrow()[name].to_numpy() / step - total) <= 0.5 + 0.5 / PARTS_OF_ONE + 1e-6
+                )
 
         def added(measure):
             """What was to be measured, without noise."""

@@ -60,9 +60,9 @@ class Dataset(PrivateRows, OfAllRows):
     --------
     >>> import pyarrow as pa
     >>> visits = pa.table({"patient": ["a", "a", "b"], "ward": ["x", "y", "x"]})
-    >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_groups=2, max_rows_per_group=1).count()
+    >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_rows=2).count()
     >>> query.plan(epsilon=1, delta=1e-6).threshold
-    30
+    36
     """
 
     def __init__(
