@@ -16,8 +16,8 @@ _SHOW_NOISE = "Intervals show the noise alone, neither what the limits cut off n
 
 _HOLD_TRUTH = (
     "The upper ends of counts, and of sums that cannot be negative, also allow for what the limits cut off, so that "
-    "these intervals are meant to hold the true numbers; others show the noise alone. Errors in the data are in none of "
-    "them."
+    "these intervals are meant to hold the true numbers; others show the noise alone. Errors in the data are in none "
+    "of them."
 )
 
 NOT_MEASURED = "How much the limits left out was not measured. They work like this:"
