@@ -134,7 +134,7 @@ def cut_off(rows, unit, keys, limits, thing, choose=None):
 
 
 def row_sums(groups, unit, measures):
-    """For each group the numbers of each measure where every row is a unit: counts as they are, limited sums in steps."""
+    """For each group the numbers of each measure where every row is a unit: counts as they are, sums in steps."""
     return {group: [_of_rows(measure, rows, unit) for measure in measures] for group, rows in groups.items()}
 
 
