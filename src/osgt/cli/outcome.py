@@ -167,7 +167,7 @@ def _table(made: "Release", about: "About") -> Table:
     names = [name for aggregate in made.plan.aggregates for name in aggregate.names]
     levels = made.query.groups.levels
     what = "rows with totals" if levels else "groups"
-    shown = Table(title=f"{len(made):,} {what}, {percent(made.plan.confidence)} noise intervals", title_justify="left")
+    shown = Table(title=f"{len(made):,} {what}, {percent(made.plan.confidence)} intervals", title_justify="left")
     for key in keys:
         shown.add_column(escape(printable(about.labels.get(key, key))), overflow="fold")
     for name in names:

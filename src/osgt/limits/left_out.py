@@ -361,7 +361,7 @@ class LeftOut:
         for limits in self.limits:
             what = (
                 f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
-                f"{limits.high:,}, and count as the nearer of these"
+                f"{limits.high:,}, and {limits.beyond}"
             )
             result.append((self.values[limits.column], what, f"wider bounds for {limits.column}"))
         return result

@@ -136,7 +136,7 @@ def _promise(values: dict[str, Any]) -> list[dict[str, Any]]:
         "delta": values["delta"],
         "privacy unit": privacy["unit"],
         "neighbouring tables": privacy["neighbouring"],
-        "confidence of the noise intervals": values["confidence"],
+        "confidence of the intervals": values["confidence"],
         "software": values["software"],
     }
     return [{"@type": "schema:PropertyValue", "schema:name": name, "schema:value": told[name]} for name in told]

@@ -126,11 +126,19 @@ def example(release: ReleasedTable, about: About) -> list[str]:
         shown = with_interval(*ends)
         where = key_text(row, release.query.groups.by, about)
         what = f"{about.label(name)}, {shortened(where, _LONGEST)}" if where else about.label(name)
+        number = "the true number is" if _allows_for_cut_off(release) else "without the noise it is"
         return [
-            f"An example: “{what}” is published as {shown.value}; without the noise it is most likely between "
-            f"{shown.low} and {shown.high}."
+            f"An example: “{what}” is published as {shown.value}; {number} most likely between {shown.low} and "
+            f"{shown.high}."
         ]
     return []
+
+
+def _allows_for_cut_off(release: ReleasedTable) -> bool:
+    """Whether the intervals of the first column allow for what limits cut off."""
+    first, told = release.plan.aggregates[0], release.left_out
+    is_counted = told is not None and first.counted(release.plan.groups) in told.missing
+    return is_counted and hold_truth([release], release.statement.values["intervals"])
 
 
 def groups_in(release: ReleasedTable) -> str:

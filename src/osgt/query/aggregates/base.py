@@ -139,6 +139,8 @@ class Limits:
     low: float
     high: float
     words: str
+    #: What values beyond them do, in words.
+    beyond: str = "count as the nearer of these"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Histogram(PlainNumbers):
     def limits(self) -> tuple[Limits, ...]:
         column, first, last = self.measure.column, self.measure.edges[0], self.measure.edges[-1]
         words = f"edges of {column}: values below {first:,} or above {last:,} are in no bin"
-        return (Limits(column, first, last, words),)
+        return (Limits(column, first, last, words, "are in no bin"),)
 
     def arguments(self) -> dict[str, Any]:
         return {"column": self.measure.column, "edges": list(self.measure.edges)}
