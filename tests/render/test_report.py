@@ -79,7 +79,7 @@ class TestPage:
         assert "that a certain passenger is in the data can be at most 68 % sure afterwards" in short
         assert 1 / (1 + math.exp(-0.75)) < 0.68
         first = f"{release.rows(1)[0]['count']:,}"
-        assert f"An example: “count, a” is published as {first}; without the noise it is most likely between" in short
+        assert f"An example: “count, a” is published as {first}; the true number is most likely between" in short
         assert "was not charged to a ledger" in short
         assert f"count ±{release.plan.columns[0].half_width:g}" in short
         assert "So that no single passenger counts too much, limits were set" in short
