@@ -88,25 +88,6 @@ def discrete_osgt(slope: float | Fraction, curvature: float | Fraction, source: 
             return y
 
 
-def discrete_gaussian(variance: float | Fraction, source: ByteSource = system_entropy) -> int:
-    """Return an integer x with probability proportional to exp(-x²/(2·variance))."""
-    return discrete_osgt(0, 1 / Fraction(variance), source)
-
-
-def discrete_osgt_by_offset(m: int, variance: float | Fraction, source: ByteSource = system_entropy) -> int:
-    """Return an integer y with probability proportional to exp(-(|y| + m)²/(2·variance)), for an integer m ≥ 0.
-
-    The paper's own remark: a discrete Gaussian without its middle -m, …, m-1, the two sides moved together. A second
-    way to the distribution of `discrete_osgt`, practical while m is not much larger than the standard deviation.
-    """
-    while True:
-        x = discrete_gaussian(variance, source)
-        if x >= m:
-            return x - m
-        if x < -m:
-            return x + m
-
-
 class _Bits:
     """A number uniform on [low, low + width), at first on [0, 1): more of its bits are drawn when they are needed."""
 
