@@ -33,6 +33,9 @@ _LARGEST_EXPONENT = 6.0
 _CAUTIOUS_SHARE = 0.15
 _CAUTIOUS_TARGET_FACTOR = 0.125
 
+#: Totals of few units can be most of a sum. In few groups that is missed most, and a large limit is the lesser evil.
+_EXPONENT_OF_TOTALS = 3.0
+
 #: A limit that cuts everybody loses 90 % of ε·units in its score, and must still lose by a factor of e¹².
 _FALL = 0.9
 _CERTAIN = 12.0
@@ -76,6 +79,7 @@ def rule_for(
     draws: int = 1,
     strength: float = 1.0,
     moves_intervals: bool = True,
+    of_totals: bool = False,
 ) -> Rule | None:
     """The rule for a release; None if there are too few units (`units_needed`), and the limit must be given.
 
@@ -93,6 +97,8 @@ def rule_for(
         As in `units_needed`.
     moves_intervals
         Whether upper ends of intervals are moved up by what was cut off: not for signed sums and means.
+    of_totals
+        Whether the limit is one of totals, rather than of numbers of rows or of values.
     """
     share = _needed(span, strength) * draws / (epsilon * max(units, 1.0))
     if share > MOST_FOR_CHOICE:
@@ -106,6 +112,8 @@ def rule_for(
     share = max(share, least)
     outweighed = _FALL * strength * share * epsilon * units / draws - _CERTAIN
     exponent = _within(outweighed / math.log(max(span, 2.0)), _LEAST_EXPONENT, largest_exponent)
+    if of_totals and groups < USUAL_GROUPS:
+        factor, exponent = _CAUTIOUS_TARGET_FACTOR, _EXPONENT_OF_TOTALS
     # With less of ε the noise is larger, nearly in proportion.
     left = 1.0 - share - cut_off_share
     return Rule(share, cut_off_share, math.floor(factor * noise / left * groups), exponent)

@@ -132,6 +132,7 @@ def _rule(draw: Draw, epsilon: float, units: float, noise: float, draws: int) ->
         draws=draws,
         strength=draw.strength,
         moves_intervals=draw.moves_intervals,
+        of_totals=draw.limit.argument == "max_total",
     )
 
 
