@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.query.values import grid_of
+from osgt.release.measuring import NothingReleasedError
 from osgt.support.arrays import LARGEST_SHIFT
 
 PRICE = {"epsilon": 1, "delta": 1e-6}
@@ -156,6 +157,35 @@ def test_what_duckdb_postgres_and_spark_do_not_understand(ledger, engine_of, pos
     spark.get_backend().drop_view(spark.get_name())
     with pytest.raises(ValueError, match="nothing was charged"):
         query.count().release(**PRICE)
+
+
+def test_a_driver_that_gives_no_rows_is_noticed_before_the_charge(ledger, monkeypatch):
+    """As one of another version might: the query is rehearsed on no rows."""
+
+    def fail(engine, backend, sql, schema):
+        raise AttributeError("no such method")
+
+    data = Dataset(pa.table({"person": [1], "key": [2]}), "person", ledger=ledger, dataset="rides")
+    query = data.group_by("key", max_rows=1, public_keys=[1, 2]).count()
+    monkeypatch.setattr(type(data.engine), "fetched", fail)
+    with pytest.raises(ValueError, match="the engine cannot run this query, nothing was charged: no such method"):
+        query.release(**PRICE)
+    assert ledger.spent("rides").releases == 0
+
+
+def test_a_rehearsal_reads_no_row(postgres_tables):
+    """Of views that fail at their first row: that is noticed when rows are read, and not before."""
+    broken = "SELECT 1 AS person, CAST(CAST(number AS varchar) || 'x' AS integer) AS key FROM numbers"
+    connection = duckdb.connect()
+    postgres = psycopg.connect(postgres_tables, autocommit=True)
+    for source, execute in ((connection, connection.execute), (postgres_tables, postgres.execute)):
+        execute("CREATE TABLE numbers AS SELECT 1 AS number")
+        execute(f"CREATE VIEW broken AS {broken}")
+        query = Dataset(source, "person", table="broken").group_by("key", max_rows=1, public_keys=[1, 2]).count()
+        query.check_release(query.plan(**PRICE))
+        with pytest.raises(NothingReleasedError):
+            query.release(**PRICE)
+    postgres.close()
 
 
 LARGEST = 2**61 + 2**62

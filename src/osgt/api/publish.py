@@ -21,6 +21,7 @@ from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
+from osgt.plan.choice import limit_of
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
@@ -121,9 +122,13 @@ def make_release(
 
 
 def prepare_draws(query: AnyQuery, plan: AnyPlan) -> list[PreparedDraw]:
-    """Compile and check the queries for the choice of limits that are open. No row is read."""
+    """Compile and check the queries for the choice of limits that are open, and each kind of limit. No row is read."""
     if plan.choice is None:
         return []
+    for place in range(max(len(draw.ladders) for draw in plan.choice.draws)):
+        # No kind of limit that may be drawn is refused after the charge.
+        kinds = {draw.limit: draw.ladders[min(place, len(draw.ladders) - 1)] for draw in plan.choice.draws}
+        query.with_limits({limit: limit_of(limit, [*ladder][-1]) for limit, ladder in kinds.items()}).renew(plan)
     first = {limit: block for block in reversed(query.computed) for limit in open_limits(block)}
     return [prepare_draw(first[draw.limit], draw) for draw in plan.choice.draws]
 

@@ -44,15 +44,15 @@ def compile_query(expression: ir.Table) -> EngineQuery:
 
 
 def check_query(query: EngineQuery) -> None:
-    """Raise if the engine would run something else, or has no plan. No row is read.
+    """Raise if the engine would run something else, or cannot run it. No row is read.
 
-    Something else: a user's function in place of a built-in one could do anything. No plan: for want of a function, a
-    permission, a table, a cast.
+    Something else: a user's function in place of a built-in one could do anything. It is rehearsed on no rows: what
+    fails for want of a function, a permission, a table or a cast, or in a driver of another version, fails here.
     """
     with query.engine.turn(query.backend):
         check_functions(query)
         try:
-            query.engine.understand(query.backend, query.sql)
+            query.engine.rehearse(query.backend, query.sql, query.expression.schema())
         except Exception as error:
             raise _not_understood(error) from error
 

@@ -228,9 +228,9 @@ class Engine(ABC):
             What may be the names of functions in the query.
         """
 
-    @abstractmethod
-    def understand(self, backend: Any, sql: str) -> None:
-        """Raise if the engine has no plan for the query. No row is read."""
+    def rehearse(self, backend: Any, sql: str, schema: sch.Schema) -> None:
+        """Run the query without asking for a row of it, as `fetched` would: planned, run and turned into Arrow."""
+        self.fetched(backend, asking_for_nothing(sql), schema)
 
     @abstractmethod
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
@@ -239,6 +239,11 @@ class Engine(ABC):
     def progress(self, backend: Any) -> float | None:
         """The percentage of the running query that is done, asked from another thread; None if nobody knows."""
         return None
+
+
+def asking_for_nothing(sql: str) -> str:
+    """A query for no row of another one, so that none of its tables is read."""
+    return f"SELECT * FROM ({sql}) AS rehearsal LIMIT 0"
 
 
 def _text(array: pa.Array) -> pa.Array:

@@ -174,9 +174,6 @@ class DuckDB(Engine):
         both = f"{functions} NOT internal INTERSECT {functions} internal ORDER BY 1"
         return [name for (name,) in backend.con.execute(both).fetchall()]
 
-    def understand(self, backend: Any, sql: str) -> None:
-        backend.con.execute(f"EXPLAIN {sql}")
-
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         return backend.con.sql(sql).to_arrow_table().cast(schema.to_pyarrow())
 

@@ -200,10 +200,6 @@ class PostgreSQL(Engine):
             result = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
         return [name for (name,) in result]
 
-    def understand(self, backend: Any, sql: str) -> None:
-        with backend.con.transaction(), backend.con.cursor() as cursor:
-            cursor.execute(f"EXPLAIN {sql}")
-
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         row, batches = schema.as_struct().to_pyarrow(), []
         with backend.con.transaction(), backend.con.cursor(name=f"osgt_{token(8)}") as cursor:

@@ -12,7 +12,7 @@ import ibis.expr.schema as sch
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from osgt.data.engines.engine import Engine, decimal, digits_of, function, least_beyond
+from osgt.data.engines.engine import Engine, asking_for_nothing, decimal, digits_of, function, least_beyond
 from osgt.data.engines.source import PARQUET, Options, Source, check_file, check_names, is_rows, suffix_of, table_in
 from osgt.data.engines.spark.reading import text_files_as_view
 from osgt.data.engines.spark.sessions import (
@@ -144,9 +144,9 @@ class Spark(Engine):
                 own.append(name)
         return sorted(own)
 
-    def understand(self, backend: Any, sql: str) -> None:
+    def rehearse(self, backend: Any, sql: str, schema: sch.Schema) -> None:
         check_session(backend._session)  # a table of Ibis brings its own
-        backend.raw_sql(sql)  # planned here; run when its rows are asked for
+        backend.raw_sql(asking_for_nothing(sql)).toArrow()  # no job runs, so that none is run twice
 
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
