@@ -38,6 +38,9 @@ from osgt.query import measures
 from osgt.query.groups import STEPS, Level, Total
 from osgt.release import exact_sums, measuring
 
+#: The steps of a unit, for the engine.
+WHOLE = ibis.literal(STEPS, type="int64")
+
 
 def chosen(**options):
     query = rides(**options).group_by("city", "month", max_groups=2, max_rows_per_group=2)
@@ -106,7 +109,7 @@ def test_a_whole_replay():
     assert "nothing else differed" in check.words
 
 
-def with_totals_by(monkeypatch, total=ibis.greatest, worth=lambda most, limit: worth_module.quotient(STEPS, most)):
+def with_totals_by(monkeypatch, total=ibis.greatest, worth=lambda most, limit: worth_module.quotient(WHOLE, most)):
     """Plant how the totals of a unit follow from what they are and their limits, or from its rows what one is worth."""
 
     def planted(rows, totals):
@@ -132,13 +135,13 @@ def worth_rounded_up(monkeypatch):
 
 def one_step_more_of_heavy_units(monkeypatch):
     with_totals_by(
-        monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS, most) + (most > limit).cast("int64")
+        monkeypatch, worth=lambda most, limit: worth_module.quotient(WHOLE, most) + (most > limit).cast("int64")
     )
 
 
 def worth_of_a_smaller_limit(monkeypatch):
     with_totals_by(
-        monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS, (most > limit).ifelse(most, limit - 1))
+        monkeypatch, worth=lambda most, limit: worth_module.quotient(WHOLE, (most > limit).ifelse(most, limit - 1))
     )
 
 

@@ -138,6 +138,21 @@ def test_a_release_shows_ten_rows_and_its_numbers():
     first = release.rows(1)[0]
     assert f"{first['count']} <small>{first['count_low']} to {first['count_high']}</small>" in html
     assert repr(release).startswith("Release(count by k; 15 rows; epsilon=1, delta=1e-06")  # a warning by chance
+    title, heads, row, *rest = [line for line in str(release).splitlines() if line]
+    assert title == "15 rows, each number with its 95 % interval"
+    assert heads.split() == ["k", "count"]
+    assert row.split(maxsplit=1) == ["0", f"{first['count']} ({first['count_low']} to {first['count_high']})"]
+    assert len(heads) == len(row)
+    assert "… and 5 more rows." in rest
+    assert "Every user is protected by differential privacy." in rest[-1]
+
+
+def test_printed_texts_cannot_write_to_the_terminal():
+    """Keys of the data are shown with their control characters escaped."""
+    rows = pa.table({"user": np.arange(3000), "k": ["a\x1b[2J"] * 3000})
+    release = Dataset(rows, "user").group_by("k", max_groups=1, max_rows_per_group=1).count().release(1, 1e-6)
+    assert "\x1b" not in str(release)
+    assert "a" in str(release)
 
 
 def test_totals_quantiles_and_several_tables():

@@ -114,6 +114,10 @@ class Release(ReleasedTable, Interchange):
     def __repr__(self) -> str:
         return release_line(self)
 
+    def __str__(self) -> str:
+        """The first rows with their intervals, and the promise."""
+        return release_card(self).text()
+
     def _repr_html_(self) -> str:
         return release_card(self).html()
 
@@ -152,6 +156,10 @@ class PublicationRelease:
 
     def __repr__(self) -> str:
         return release_line(self)
+
+    def __str__(self) -> str:
+        """The first rows with their intervals, and the promise."""
+        return release_card(self).text()
 
     def _repr_html_(self) -> str:
         return release_card(self).html()

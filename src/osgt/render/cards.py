@@ -16,6 +16,7 @@ from osgt.privacy import PrivacyProfile
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import fragment
 from osgt.support.numbers import counted, half_width, listed, percent, rounded_up
+from osgt.support.text import printable
 
 #: The box of a curve in its picture: left, right, top and bottom.
 _BOX = (48.0, 312.0, 8.0, 124.0)
@@ -67,6 +68,32 @@ class Card:
     def html(self) -> str:
         """A piece of HTML for a notebook. It runs no script and loads nothing."""
         return fragment("notebook.html", card=self)
+
+    def text(self) -> str:
+        """The card in plain lines, without its curve."""
+        facts = [f"{name}: {value}" for name, value in self.facts]
+        warnings = [f"Warning: {warning}" for warning in self.warnings]
+        head = [self.alarm, self.title, self.line, *facts]
+        parts = [head, *(_text_of(table) for table in self.tables), self.lines, warnings, [self.promise]]
+        return "\n\n".join("\n".join(lines) for part in parts if (lines := [line for line in part if line]))
+
+
+def _text_of(table: CardTable) -> list[str]:
+    """A table in lines: keys to the left, numbers to the right."""
+    rows = [
+        list(table.heads),
+        *([f"{cell.text} ({cell.beside})" if cell.beside else cell.text for cell in row] for row in table.rows),
+    ]
+    cells = [[printable(text) for text in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(table.heads))]
+    lines = [
+        "  ".join(
+            text.ljust(width) if i < table.keys else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return [table.caption, *lines]
 
 
 def curve(

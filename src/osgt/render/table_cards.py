@@ -181,7 +181,7 @@ def release_card(release: Released) -> Card:
     tables, lines, title = [], [], f"{counted(len(release.tables), 'table')} from one budget"
     for name, table in release.tables.items():
         rows = counted(len(table), "row")
-        title = title if name else f"{rows}, each number with its noise interval"
+        title = title if name else f"{rows}, each number with its {percent(release.plan.confidence)} interval"
         tables.append(release_table(table, f"{name}: {rows}" if name else ""))
         more = [f"… and {counted(len(table) - _ROWS, 'more row')}."] if len(table) > _ROWS else []
         lines += [f"{name}: {text}" if name else text for text in (*more, *table.mostly_noise.sentences)]
