@@ -4,8 +4,8 @@ import csv
 import io
 import json
 import math
-import re
 import random
+import re
 import unicodedata
 from datetime import UTC, datetime
 from html.parser import HTMLParser
