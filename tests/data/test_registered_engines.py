@@ -95,7 +95,8 @@ def test_another_engine_releases_a_table(folder, parquet):
         released = query.sum("value", bounds=(0, 5)).release(1, 1e-6)
         assert released.to_arrow()["town"].to_pylist() == ["x", "y", "z"]
         assert all(abs(count - 300) < 60 for count in released.to_arrow()["count"].to_pylist())
-        assert len(pond.fetches) == 1  # the groups, and what was left out
+        rehearsal, groups = pond.fetches  # with what was left out
+        assert groups in rehearsal
         assert query.to_dict()["data"]["engine"] == "pond"
     # Ours has kept its own.
     assert Dataset(parquet, "person").engine.name == "duckdb"
@@ -109,7 +110,7 @@ def test_another_engine_on_the_command_line(folder, parquet, tmp_path):
     done = CliRunner().invoke(app, ["release", *arguments])
     assert done.exit_code == 0, done.output
     assert out.read_text().startswith('"town","count"')
-    assert len(engine_named("pond").fetches) == 1
+    assert len(engine_named("pond").fetches) == 2
 
 
 def test_the_help_lists_all_engines(folder):
