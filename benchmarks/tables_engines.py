@@ -123,7 +123,7 @@ def postgres_with(path: Path) -> Iterator[Callable[[str], Running]]:
 
     from osgt import Dataset  # noqa: PLC0415
 
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
     from postgres_server import postgres_server  # noqa: PLC0415
 
     with postgres_server(shared_buffers="1GB", max_wal_size="8GB") as url:
