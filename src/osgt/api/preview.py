@@ -19,6 +19,7 @@ from osgt.release.limits import unit_numbers
 from osgt.render.cards import Card
 from osgt.render.table_cards import preview_card
 from osgt.support.numbers import counted
+from osgt.support.text import aligned
 
 WARNING = "NOT PRIVATE: exact figures from the data, for choosing limits. Do not publish them."
 
@@ -34,6 +35,9 @@ _ABOUT = {
     "bounds": "values",
 }
 
+
+#: Limits on what a unit has in groups.
+_OF_GROUPS = ("max_groups", "max_rows_per_group")
 
 #: A heading and lines.
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -154,7 +158,7 @@ class Preview:
             )
 
     def __str__(self) -> str:
-        parts = [[WARNING, *self.lines()], *(_lines(table) for table in self.curves())]
+        parts = [[WARNING, *self.lines()], *(aligned([head, *rows]) for head, rows in self.curves())]
         return "\n\n".join("\n".join(part) for part in parts)
 
 
@@ -240,7 +244,7 @@ def _outside(backend: Any, column: ir.Column, limits: Limits) -> Outside:
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
-    units = _in_groups(query, limit) if "group" in limit.argument else unit_numbers(query, limit)
+    units = _in_groups(query, limit) if limit.argument in _OF_GROUPS else unit_numbers(query, limit)
     one = VALUE_STEP if limit.column is not None else Fraction(1)
     rungs = list(ladders_of(limit)[0].limits)
     rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
@@ -283,13 +287,6 @@ def _in_groups(query: QuerySpec, limit: OpenLimit) -> ir.Table:
     rows, keys, _ = prepared_rows(query, [], with_totals=False)
     pairs = rows.group_by([UNIT, *keys]).agg(number=rows.count())
     return pairs if limit.argument == "max_rows_per_group" else pairs.group_by(UNIT).agg(number=pairs.count())
-
-
-def _lines(table: Table) -> list[str]:
-    """The table in lines, its columns below each other."""
-    head, rows = table
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
 
 
 def _number(backend: Any, expression: ir.Scalar) -> Any:

@@ -25,7 +25,7 @@ from osgt.query.values import one_if
 from osgt.sampling.entropy import token
 from osgt.support.arrays import LARGEST_SUM
 
-#: The columns of rows with their unit, and with what each of them is worth for the number of its rows.
+#: The columns of rows with their unit, with the number of its rows, and with what each of them is worth for that.
 UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"
 
 #: The column of sums that says how many rows of a group count.
@@ -185,7 +185,9 @@ def weighted_sums(
     # A number that several things are made of is summed once.
     names = {name: next(other for other in numbers if numbers[other].equals(numbers[name])) for name in numbers}
     total = engine_on(rows.get_backend()).total
-    summed = rows.select(**{key: rows[key] for key in keys}, **{name: numbers[name] for name in {*names.values()}})
+    summed = rows.select(
+        **{key: rows[key] for key in keys}, **{name: numbers[name] for name in dict.fromkeys(names.values())}
+    )
     sums = {name: saturated(total(summed[other])) for name, other in names.items()}
     return summed.group_by(list(keys)).agg(**sums) if keys else summed.agg(**sums)
 

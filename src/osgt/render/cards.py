@@ -16,7 +16,7 @@ from osgt.privacy import PrivacyProfile
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import fragment
 from osgt.support.numbers import counted, half_width, listed, percent, rounded_up
-from osgt.support.text import printable
+from osgt.support.text import aligned, printable
 
 #: The box of a curve in its picture: left, right, top and bottom.
 _BOX = (48.0, 312.0, 8.0, 124.0)
@@ -84,16 +84,7 @@ def _text_of(table: CardTable) -> list[str]:
         list(table.heads),
         *([f"{cell.text} ({cell.beside})" if cell.beside else cell.text for cell in row] for row in table.rows),
     ]
-    cells = [[printable(text) for text in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(table.heads))]
-    lines = [
-        "  ".join(
-            text.ljust(width) if i < table.keys else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return [table.caption, *lines]
+    return [table.caption, *aligned([[printable(text) for text in row] for row in rows], left=table.keys)]
 
 
 def curve(

@@ -77,3 +77,15 @@ def names_in_words(names: Sequence[str]) -> str:
 def _plain(name: str) -> str:
     """The name as people remember it: without case and dashes before it, with blanks and hyphens as underscores."""
     return name.casefold().strip(" -").replace(" ", "_").replace("-", "_")
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """Rows of a table in lines, its columns below each other: so many to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.ljust(width) if i < left else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -146,7 +146,7 @@ class Spark(Engine):
 
     def rehearse(self, backend: Any, sql: str, schema: sch.Schema) -> None:
         check_session(backend._session)  # a table of Ibis brings its own
-        backend.raw_sql(asking_for_nothing(sql)).toArrow()  # no job runs, so that none is run twice
+        backend.raw_sql(asking_for_nothing(sql)).toArrow()  # a job on no rows: the source is not read
 
     def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
         # Ibis goes through pandas here, where whole numbers beside a null become floats and large ones run together.
