@@ -78,11 +78,9 @@ class Running:
 def duckdb_with(path: Path, memory: str | None = None) -> Iterator[Running]:
     """DuckDB in this process; the rows stay in their file. A data set opens it as users do, or with limited memory."""
     import duckdb  # noqa: PLC0415
-    import ibis  # noqa: PLC0415
 
     from osgt import Dataset  # noqa: PLC0415
 
-    ibis.duckdb  # noqa: B018 - its modules are loaded when it is first named, and imports are not measured
     with duckdb.connect() as connection:
         if memory is not None:
             connection.execute(f"SET memory_limit = '{memory}'")

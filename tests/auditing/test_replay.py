@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,21 +24,21 @@ from replays import (
 )
 from typer.testing import CliRunner
 
+from engines import rows_of
 from osgt import Dataset, audit
 from osgt.auditing.made_rows import numbered, strange
 from osgt.auditing.replay import beyond, compute_moves, pieces, replay, together
 from osgt.auditing.stage import ReleasePlay, Stage
 from osgt.calibration import Part
 from osgt.cli import app
+from osgt.data.engines import engine_named
 from osgt.data.engines.duckdb import DuckDB
+from osgt.data.unit import PrivacyUnit
 from osgt.limits import worth as worth_module
 from osgt.limits.worth import UNIT, UNIT_ROWS
 from osgt.query import measures
 from osgt.query.groups import STEPS, Level, Total
 from osgt.release import exact_sums, measuring
-
-#: The steps of a unit, for the engine.
-WHOLE = ibis.literal(STEPS, type="int64")
 
 
 def chosen(**options):
@@ -109,39 +108,53 @@ def test_a_whole_replay():
     assert "nothing else differed" in check.words
 
 
-def with_totals_by(monkeypatch, total=ibis.greatest, worth=lambda most, limit: worth_module.quotient(WHOLE, most)):
+def all_steps(of):
+    return of.engine.whole(STEPS)
+
+
+def the_larger(number, limit):
+    return number.at_least(limit)
+
+
+def with_totals_by(
+    monkeypatch, total=the_larger, worth=lambda most, limit: worth_module.quotient(all_steps(most), most)
+):
     """Plant how the totals of a unit follow from what they are and their limits, or from its rows what one is worth."""
 
     def planted(rows, totals):
-        rows = rows.filter(rows[UNIT].notnull())
-        numbers = {name: of(rows).over(group_by=UNIT).cast("int64") for name, (of, _) in totals.items()}
-        rows = rows.mutate(**{name: total(number, totals[name][1]) for name, number in numbers.items()})
-        return rows.mutate(worth=worth(rows[UNIT_ROWS], totals[UNIT_ROWS][1])) if UNIT_ROWS in totals else rows
+        numbers = {name: of(rows, [rows[UNIT]]) for name, (of, _) in totals.items()}
+        added = {name: total(number, totals[name][1]) for name, number in numbers.items()}
+        rows = rows.select("planted", "Planted.", added, keeps_all=True)
+        if UNIT_ROWS not in totals:
+            return rows
+        added = {"worth": worth(rows[UNIT_ROWS], totals[UNIT_ROWS][1])}
+        return rows.select("planted", "Planted.", added, keeps_all=True)
 
     monkeypatch.setattr(exact_sums, "with_unit_totals", planted)
 
 
 def the_smaller_of_number_and_limit(monkeypatch):
-    with_totals_by(monkeypatch, total=ibis.least)
+    with_totals_by(monkeypatch, total=lambda number, limit: number.at_most(limit))
 
 
 def limited_one_row_too_late(monkeypatch):
-    with_totals_by(monkeypatch, total=lambda number, limit: (number > limit + 1).ifelse(number, limit))
+    with_totals_by(monkeypatch, total=lambda number, limit: (number > limit + 1).then(number, limit))
 
 
 def worth_rounded_up(monkeypatch):
-    with_totals_by(monkeypatch, worth=lambda most, limit: worth_module.quotient(STEPS - 1 + most, most))
+    with_totals_by(monkeypatch, worth=lambda most, limit: worth_module.quotient(most + (STEPS - 1), most))
 
 
 def one_step_more_of_heavy_units(monkeypatch):
     with_totals_by(
-        monkeypatch, worth=lambda most, limit: worth_module.quotient(WHOLE, most) + (most > limit).cast("int64")
+        monkeypatch, worth=lambda most, limit: worth_module.quotient(all_steps(most), most) + (most > limit).then(1, 0)
     )
 
 
 def worth_of_a_smaller_limit(monkeypatch):
     with_totals_by(
-        monkeypatch, worth=lambda most, limit: worth_module.quotient(WHOLE, (most > limit).ifelse(most, limit - 1))
+        monkeypatch,
+        worth=lambda most, limit: worth_module.quotient(all_steps(most), (most > limit).then(most, limit - 1)),
     )
 
 
@@ -152,15 +165,16 @@ def rounded_away_from_zero(monkeypatch):
     def planted(measure, number, ranked, groups, values):
         if measure.own_limit is None:
             return honest(measure, number, ranked, groups, values)
-        steps, of = STEPS * number.abs(), ranked.rows[f"total_{values[measure]}"]
+        steps, of = number.abs() * STEPS, ranked.rows[f"total_{values[measure]}"]
         up, down = (worth_module.quotient(numerator, of) for numerator in (steps + of - 1, steps))
-        return (number < 0).ifelse(-up, down)
+        return (number < 0).then(0 - up, down)
 
     monkeypatch.setattr(worth_module, "_steps", planted)
 
 
 def worth_rounded_up_in_a_group(monkeypatch):
-    monkeypatch.setattr(worth_module, "_worth", lambda rows: worth_module.quotient(STEPS - 1 + rows, rows))
+    honest = worth_module.quotient
+    monkeypatch.setattr(worth_module, "quotient", lambda steps, rows: honest(steps + rows - 1, rows))
 
 
 def root_too_large(monkeypatch):
@@ -171,7 +185,8 @@ def root_too_large(monkeypatch):
 def unclipped(monkeypatch):
     def planted(self, rows, place):
         column = rows[self.column]
-        return [column.notnull().ifelse(self._of((column.fill_null(0).clip(-100, 100) * 2.0**17).cast("int64")), 0)]
+        near = column.or_else(0).at_least(-100).at_most(100)
+        return [column.not_null().then(self._of((near * 2.0**17).cast(column.engine.int64)), 0)]
 
     monkeypatch.setattr(measures.ClippedSum, "contributions", planted)
 
@@ -192,24 +207,23 @@ def one_group_too_many(monkeypatch):
 
 
 def counts_rows_of_nobody(monkeypatch):
-    honest = exact_sums.with_unit_totals
-
-    def planted(rows, totals):
-        return honest(rows.mutate(unit=rows[UNIT].fill_null(-1)), totals)
-
-    monkeypatch.setattr(exact_sums, "with_unit_totals", planted)
+    monkeypatch.setattr(PrivacyUnit, "named", lambda unit, table: [])
 
 
 def fails_for_many_rows(monkeypatch):
-    honest = DuckDB.fetched
+    honest = DuckDB.fetch
 
-    def planted(self, backend, sql, schema):
-        found = honest(self, backend, sql, schema)
+    def planted(self, connection, sql, schema):
+        found = honest(self, connection, sql, schema)
         if found.num_rows > 4:
             raise MemoryError("too many groups")
         return found
 
-    monkeypatch.setattr(DuckDB, "fetched", planted)
+    monkeypatch.setattr(DuckDB, "fetch", planted)
+
+
+def number_of_rows(query):
+    return rows_of(query.dataset.table).num_rows
 
 
 def type_follows_values(monkeypatch):
@@ -218,7 +232,7 @@ def type_follows_values(monkeypatch):
     def planted(query, keys):
         found = honest(query, keys)
         columns = [column.cast(pa.large_string()) if pa.types.is_string(column.type) else column for column in found]
-        return pa.table(columns, names=found.column_names) if query.dataset.table.count().execute() > 40 else found
+        return pa.table(columns, names=found.column_names) if number_of_rows(query) > 40 else found
 
     monkeypatch.setattr(measuring, "shown_keys", planted)
 
@@ -228,7 +242,7 @@ def salt_follows_rows(monkeypatch):
     honest = measuring.exact_sums
 
     def planted(query, measured, salt, *others):
-        return honest(query, measured, salt + query.dataset.table.count().execute() % 7, *others)
+        return honest(query, measured, salt + number_of_rows(query) % 7, *others)
 
     monkeypatch.setattr(measuring, "exact_sums", planted)
 
@@ -344,15 +358,14 @@ def test_moves():
 
 def test_made_values_are_of_their_type():
     """Every engine must read them; here DuckDB."""
-    backend = ibis.duckdb.connect()
-    for dtype in map(
-        ibis.dtype,
-        ("int8", "uint16", "int64", "float64", "decimal(5, 2)", "decimal(38, 0)", "boolean", "string", "date",
-         "timestamp", "timestamp('UTC')", "uuid"),
-    ):  # fmt: skip
+    engine = engine_named("duckdb")
+    connection = engine.connect()
+    for name in ("TINYINT", "USMALLINT", "BIGINT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(38, 0)", "BOOLEAN", "VARCHAR",
+                 "DATE", "TIMESTAMP", "TIMESTAMPTZ", "UUID"):  # fmt: skip
+        [(_, dtype)] = engine.describe(connection, f"SELECT CAST(NULL AS {name}) AS x")
         texts = [*strange(dtype), *(numbered(dtype, i) for i in range(3))]
-        table = ibis.memtable(pa.table({"x": pa.array(texts, pa.string())})).cast({"x": dtype})
-        values = backend.to_pyarrow(table)["x"]
+        made = engine.small_table(connection, pa.table({"x": pa.array(texts, pa.string())}))
+        values = rows_of(made.select("typed", "Typed.", {"x": made["x"].cast(dtype)}))["x"]
         assert values.null_count == texts.count(None), dtype
 
 

@@ -5,10 +5,10 @@ chance.
 
 from dataclasses import replace
 
-import ibis
 import pytest
 from replays import AS_MANY, LOWER, NOBODY, OWN, REAL, RIDES, SIMILAR, STRANGE, UPPER, compared, found, furthest, rides
 
+from engines import column_type
 from osgt import Dataset, Publication, audit, cut
 from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
@@ -17,8 +17,10 @@ from osgt.auditing.made_rows import constants
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.plan_noise import WorstCase, spent_by
 from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage
+from osgt.data import derived as derived_module
 from osgt.data import rows
 from osgt.data.engines.engine import Engine
+from osgt.data.sql import Value
 from osgt.data.unit import PrivacyUnit
 from osgt.limits.worth import UNIT
 from osgt.plan.choice import AROUND, FROM_ZERO
@@ -35,6 +37,13 @@ def derived():
     return grouped.count().sum("net", bounds=(-10, 40))
 
 
+def numbered(rows):
+    """Rows that are units of their own."""
+    others = {name: rows[name] for name in rows.columns}
+    number = Value("row_number() OVER ()", rows.engine.int64, rows.engine)
+    return rows.select("planted", "Planted.", others | {UNIT: number})
+
+
 class TestDerivedColumns:
     def test_honest(self):
         made = compared(derived(), pairs=(UPPER, AS_MANY, STRANGE, REAL), real=True)
@@ -42,19 +51,23 @@ class TestDerivedColumns:
         assert min(furthest(made).values()) > 0.9, furthest(made)
 
     def test_a_column_that_looks_at_other_rows(self, monkeypatch):
-        honest = rows.add_column
+        honest = derived_module.sql_value
         query = derived()
 
-        def planted(table, name, expression):
-            made = honest(table, name, expression)
-            return made.mutate(net=made["net"] - made["net"].max()) if name == "net" else made
+        def planted(sql, table, columns, dtype):
+            value = honest(sql, table, columns, dtype)
+            return value - value.max().over([], [value.engine.literal(None)]) if dtype.is_number else value
 
-        monkeypatch.setattr(rows, "add_column", planted)
+        monkeypatch.setattr(derived_module, "sql_value", planted)
         assert "sum of net" in found(compared(query, pairs=(UPPER,)))
 
     def test_a_condition_that_looks_at_other_rows(self, monkeypatch):
         query = derived()
-        monkeypatch.setattr(rows, "filter_rows", lambda table, conditions: table.filter(table.count() < 25))
+
+        def planted(condition, table):
+            return Value(f"(SELECT count(*) FROM ({table.sql}) AS every) < 25", table.engine.boolean, table.engine)
+
+        monkeypatch.setattr(rows, "holds", planted)
         assert "rows moved" in found(compared(query, pairs=(UPPER,)))
 
 
@@ -71,10 +84,10 @@ class TestMadeRows:
 
     def test_constants(self):
         text = "city = 'It''s' AND month BETWEEN 3 AND 7.5 AND day > '2020-02-03'"
-        assert constants(ibis.dtype("string"), text) == ["It's", "2020-02-03"]
-        assert constants(ibis.dtype("int8"), text) == ["3", "2", "4"]
-        assert constants(ibis.dtype("float64"), text) == ["3", "2", "4", "7.5", "6.5", "8.5"]
-        assert constants(ibis.dtype("date"), text) == ["2020-02-03"]
+        assert constants(column_type("string"), text) == ["It's", "2020-02-03"]
+        assert constants(column_type("int8"), text) == ["3", "2", "4"]
+        assert constants(column_type("float64"), text) == ["3", "2", "4", "7.5", "6.5", "8.5"]
+        assert constants(column_type("date"), text) == ["2020-02-03"]
 
     def test_what_was_not_tried_is_told(self):
         query = rides().where("tip + 2 * month = 7751").group_by("city", max_groups=1).count_units()
@@ -158,7 +171,7 @@ class TestChoiceOfLimits:
 
         def planted(*arguments, **options):
             rows, keys, values = honest(*arguments, **options)
-            return rows.mutate(unit=ibis.row_number()), keys, values
+            return numbered(rows), keys, values
 
         monkeypatch.setattr(release_limits, "prepared_rows", planted)
         seen = found(self.compare(self.query(), argument, UPPER))
@@ -170,17 +183,16 @@ class TestChoiceOfLimits:
         assert "histogram of around 0 moved" in found(self.compare(self.query(), "max_rows", OWN))
 
     def test_rows_of_nobody(self, monkeypatch):
-        honest = exact_sums.with_unit_totals
-        monkeypatch.setattr(
-            exact_sums,
-            "with_unit_totals",
-            lambda rows, totals: honest(rows.mutate(unit=rows[UNIT].fill_null(-1)), totals),
-        )
+        monkeypatch.setattr(PrivacyUnit, "named", lambda unit, table: [])
         assert "rows of nobody: histogram" in found(self.compare(self.query(), "max_rows", NOBODY))
 
     def test_values_that_look_at_other_rows(self, monkeypatch):
         honest = release_limits.as_float
-        monkeypatch.setattr(release_limits, "as_float", lambda column: honest(column) - column.count().over())
+
+        def planted(column):
+            return honest(column) - Value("count(*) OVER ()", column.engine.int64, column.engine)
+
+        monkeypatch.setattr(release_limits, "as_float", planted)
         assert "histogram of around 0 moved" in found(self.compare(self.query(), "bounds", UPPER))
 
     def test_a_whole_audit(self):

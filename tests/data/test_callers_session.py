@@ -4,7 +4,6 @@ import datetime as dt
 import gc
 
 import duckdb
-import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -51,6 +50,16 @@ def test_a_spark_session_is_left_as_it_was(berlin):
         del data, night, query, released
     gc.collect()
     assert state(berlin) == before
+
+
+def test_a_frame_that_is_kept_in_memory_stays_there(spark):
+    frame = spark.sql("SELECT id AS person FROM range(3)").cache()
+    data = Dataset(frame, "person")
+    assert sums(data.group_by(max_rows_per_group=1), [Units()]) == {(): [[3]]}
+    del data
+    gc.collect()
+    assert frame.storageLevel.useMemory
+    frame.unpersist()
 
 
 #: The second hour is skipped in New York on that day: there the first two of these times would be one.
@@ -124,16 +133,15 @@ def test_a_duckdb_connection_is_left_as_it_was():
     assert settings() == before
 
 
-@pytest.mark.parametrize("of_ibis", [False, True])
-def test_nothing_of_public_keys_is_left_in_a_callers_connection(of_ibis):
-    backend = ibis.duckdb.connect()
-    backend.con.execute("CREATE TABLE visits AS SELECT range AS person, range % 3 AS town FROM range(30)")
-    source = (backend.table("visits"), {}) if of_ibis else (backend.con, {"table": "visits"})
-    query = (
-        Dataset(source[0], "person", **source[1]).group_by("town", max_groups=1, public_keys=[0, 1, 2]).count_units()
-    )
-    found = query.release(epsilon=1, delta=0).to_arrow()
-    assert found.num_rows == 3
-    del query
-    gc.collect()
-    assert backend.con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("visits",)]
+def test_nothing_of_public_keys_is_left_in_a_callers_connection():
+    """Nor of those of a release before: what was in memory goes with the next query."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits AS SELECT range AS person, range % 3 AS town FROM range(30)")
+    for keys in ([0, 1, 2], [0, 1]):
+        query = Dataset(connection, "person", table="visits").group_by("town", max_groups=1, public_keys=keys)
+        assert query.count_units().release(epsilon=1, delta=0).to_arrow().num_rows == len(keys)
+        del query
+        gc.collect()
+    assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("visits",)]
+    views = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE 'osgt%'"
+    assert connection.execute(views).fetchall()[0][0] <= 1

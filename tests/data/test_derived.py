@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import osgt
+from engines import rows_of
 from osgt import Dataset, cut, month, quarter, recode, weekday, year
 from osgt.data.sources import fingerprint
 
@@ -102,7 +103,7 @@ def test_types_are_declared_not_guessed(tmp_path):
         Dataset(path, "user").derive(y=year("day"))
     data = Dataset(path, "user", types={"age": "int64", "day": "date"})
     derived = data.derive(band=cut("age", [0, 18]), y=year("day"))
-    assert derived.table.select("band", "y").to_pyarrow().to_pydict() == {"band": ["0–18", None], "y": [2020, None]}
+    assert rows_of(derived.table, "band", "y").to_pydict() == {"band": ["0–18", None], "y": [2020, None]}
 
 
 def test_all_values_that_a_column_can_have():
@@ -137,20 +138,18 @@ def test_a_file_named_all_can_be_given(tmp_path, monkeypatch):
         DATA.group_by("town", max_groups=1, public_keys="./all")
 
 
+def kinds(data):
+    return {name: dtype.kind for name, dtype in data.table.columns.items()}
+
+
 def test_a_data_set_stays_as_it_was_and_is_the_same_table_to_a_ledger():
     derived = DATA.derive(a="age + 1").derive(b="a + 1")
     assert DATA.derived == {}
     assert "a" not in DATA.table.columns
     assert derived.identity == DATA.identity
-    assert derived.identity["schema"] == fingerprint(DATA.table.schema()) != fingerprint(derived.table.schema())
-    assert derived.where("b > 30").rows().count().to_pyarrow().as_py() == 2
-    assert DATA.where("age > 30").derive(b="age + 1").where("b < 40").rows().count().to_pyarrow().as_py() == 1
-
-
-def test_expressions_on_the_table_before_a_column_was_added():
-    before = DATA.table
-    later = DATA.derive(a="age + 1").derive(b=before.age + 2).where(before.age > 30)
-    assert later.rows().select("b").to_pyarrow()["b"].to_pylist() == [36, 73]
+    assert derived.identity["schema"] == fingerprint(kinds(DATA)) != fingerprint(kinds(derived))
+    assert rows_of(derived.where("b > 30").rows()).num_rows == 2
+    assert rows_of(DATA.where("age > 30").derive(b="age + 1").where("b < 40").rows()).num_rows == 1
 
 
 def test_public_names():

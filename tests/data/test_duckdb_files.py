@@ -85,5 +85,5 @@ def test_no_extension_is_installed_or_loaded_by_itself(file, tmp_path):
     for source in (csv, parquet, pd.DataFrame({"person": [1]}), file):
         dataset = Dataset(source, "person", table="people" if source is file else None)
         settings = f"SELECT value FROM duckdb_settings() WHERE name IN ({names})"
-        assert dataset.table.get_backend().con.execute(settings).fetchall() == [("false",)] * 2
+        assert dataset.table.connection.execute(settings).fetchall() == [("false",)] * 2
         dataset.close()

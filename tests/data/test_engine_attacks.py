@@ -1,13 +1,13 @@
 """What someone who writes the rows of one unit might try, so that it counts for more than one."""
 
 import duckdb
-import ibis
 import psycopg
 import pytest
 from psycopg import sql
 
 from engines import new_name, sums
 from osgt import Dataset
+from osgt.data.engines import engine_named
 from osgt.query.measures import Bins, ClippedSum, Rows, Units, Values
 from osgt.query.values import grid_of
 
@@ -60,17 +60,18 @@ def postgres_rows(postgres_tables):
         connection.execute(
             "CREATE COLLATION IF NOT EXISTS alike (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
         )
-        opened = ibis.connect(postgres_tables)
+        engine = engine_named("postgres")
+        opened = engine.connect(postgres_tables)
 
         def make(person, key, rows, value="int"):
             name = new_name()
             connection.execute(f"CREATE TABLE {name} (person {person}, key {key}, value {value})")
             for row in rows:
                 connection.execute(sql.SQL("INSERT INTO {} VALUES ({})").format(sql.Identifier(name), sql.SQL(row)))
-            return Dataset(opened.table(name), "person")
+            return Dataset(engine.named(opened, name), "person")
 
         yield make
-        opened.disconnect()
+        opened.close()
 
 
 @pytest.mark.parametrize("key", ["citext", "text COLLATE alike", "varchar(9) COLLATE alike"])

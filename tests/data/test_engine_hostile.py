@@ -13,9 +13,8 @@ from test_engine_sensitivity import beyond_part
 
 from engines import UNIT, steps, sums
 from osgt import Dataset
-from osgt.data.engines import engine_on
 from osgt.data.reading import compile_query, fetch
-from osgt.limits.worth import saturated
+from osgt.limits.worth import saturate
 from osgt.query.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.query.values import grid_of
 from osgt.support.arrays import LARGEST_SUM
@@ -124,8 +123,8 @@ def test_sums_beyond_64_bits_are_saturated(engine):
     for sign in (1, -1):
         for rows in (0, 1, 2, 3, 40):
             table = engine.store(pa.table({"v": pa.array([0] + [sign * most] * rows, pa.int64())}))
-            total = saturated(engine_on(table.get_backend()).total(table["v"]))
-            [found] = fetch(compile_query(table.agg(total=total)))["total"].to_pylist()
+            total = saturate(table.engine.total(table["v"]))
+            [found] = fetch(compile_query(table.select("sums", "A sum.", {"total": total})))["total"].to_pylist()
             assert found == sign * min(rows * most, LARGEST_SUM)
 
 

@@ -5,7 +5,7 @@ The salt is the same for both tables, so all that differs is what one unit adds.
 
 import functools
 
-import ibis
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +16,7 @@ import made_tables
 import plain_tables
 from engines import ROW, UNIT, numbers_by_key, steps
 from osgt import Dataset
+from osgt.data.reading import compile_query
 from osgt.query.groups import Groups
 from osgt.query.measures import Bins, CentredOnAll, ClippedSum, Rows, Units, UnitsInAny, Values
 from osgt.query.values import ValueGrid, grid_of
@@ -192,23 +193,26 @@ OF_ONE = st.lists(st.fixed_dictionaries({UNIT: st.just("x"), **VALUES}), max_siz
 @pytest.fixture(scope="module")
 def compiled():
     """For bounds: a function from rows to the answer on DuckDB. Queries are compiled once, that takes longest."""
-    connection = ibis.duckdb.connect()
-    connection.create_table("people", schema=ibis.Schema.from_pyarrow(made_tables.SCHEMA))
-    dataset = Dataset(connection.table("people"), UNIT)
+    connection = duckdb.connect()
+    connection.register("incoming", made_tables.SCHEMA.empty_table())
+    connection.execute("CREATE TABLE people AS FROM incoming").fetchall()
+    connection.unregister("incoming")
+    dataset = Dataset(connection, UNIT, table="people")
     measures = made_tables.made_measures(dataset)
 
     @functools.cache
     def query(limits, salt):
         query = dataset.group_by("town", "number", **dict(limits))
-        expression = exact_sums(query, measures, salt)
-        return query, str(ibis.to_sql(expression)), expression.schema().to_pyarrow()
+        compiled = compile_query(exact_sums(query, measures, salt))
+        return query, compiled.sql, compiled.schema
 
     def answer(bounds, rows):
         asked, text, schema = query(*bounds)
         table = made_tables.table_of([row | {ROW: i} for i, row in enumerate(rows)])
-        connection.con.register("incoming", table)
-        connection.con.execute("DELETE FROM people; INSERT INTO people FROM incoming")
-        return numbers_by_key(asked, measures, connection.con.execute(text).to_arrow_table().cast(schema))
+        connection.register("incoming", table)
+        connection.execute("DELETE FROM people; INSERT INTO people FROM incoming").fetchall()
+        connection.unregister("incoming")
+        return numbers_by_key(asked, measures, connection.sql(text).to_arrow_table().cast(schema))
 
     return answer, lambda bounds: query(*bounds)[0].groups, measures
 
@@ -257,10 +261,9 @@ def test_the_claim_is_tight():
 
 def test_the_steps_of_a_unit_are_used_up():
     """A unit at its limit or beyond it adds K steps, but for less than one for each of its rows."""
-    connection = ibis.duckdb.connect()
     for size in (2, 3, 7, 1000):
         table = pa.table({UNIT: ["x"] * size, "g": [i % 3 for i in range(size)], "v": [5.0] * size})
-        dataset = Dataset(connection.create_table(f"t{size}", table), UNIT)
+        dataset = Dataset(table, UNIT)
         query = dataset.group_by("g", max_rows=2, public_keys=[0, 1, 2])
         measures = [
             Rows(),

@@ -7,8 +7,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from engines import ROW, UNIT
-from osgt.data.engines import engine_on
+from engines import ROW, UNIT, rows_of
 from osgt.data.expressions.growth import FORMULAS, LONGEST
 from stands import STANDS
 
@@ -83,7 +82,7 @@ def test_what_makes_no_text_sees_texts_of_any_length(engine):
         "NOT c IS NULL AND length(c) > 71999",
     ):
         rows = dataset.where(text).rows()
-        kept = rows.get_backend().to_pyarrow(rows.select(ROW))[ROW].to_pylist()
+        kept = rows_of(rows, ROW)[ROW].to_pylist()
         assert longest in kept, text
 
 
@@ -215,13 +214,13 @@ def states(engine, seed, count):
     result, kept, used = [], 0, 0
     for tree in trees:
         try:
-            rows = dataset.derive(made=maker.sql(engine, tree)).rows().select(ROW, "made")
+            rows = dataset.derive(made=maker.sql(engine, tree)).rows()
         except ValueError as error:
             if "whatever the row is" not in str(error):
                 raise
             result.append(["refused"] * len(PLAIN))
             continue
-        found = rows.get_backend().to_pyarrow(rows).sort_by(ROW)["made"].to_pylist()
+        found = rows_of(rows, ROW, "made").sort_by(ROW)["made"].to_pylist()
         row = []
         for text, value in zip(PLAIN, found, strict=True):
             none = maker.value(engine, tree, None, len(text), [])
@@ -278,7 +277,7 @@ SAMPLES = {"t": "c", "n": "1", "d": "DATE '2020-01-01'", "s": "TIMESTAMP '2020-0
 def test_every_function_that_gives_text_has_a_formula(engine):
     """What chooses one of its arguments has none: no text is made."""
     dataset = engine.put(TABLE)
-    dialect = engine_on(dataset.table.get_backend()).dialect
+    dialect = dataset.engine.dialect
     texts = set()
     for name, letters in dialect.functions.items():
         if name in ("isnull", "rlike", "regexp"):  # words of the grammar
@@ -291,7 +290,7 @@ def test_every_function_that_gives_text_has_a_formula(engine):
             if "a column cannot be of type" not in str(error):
                 raise
             continue
-        if made.type().is_string() and "=" not in letters:
+        if made.dtype.kind == "text" and "=" not in letters:
             texts.add(name)
     assert texts
     assert texts <= FORMULAS.keys()
@@ -304,7 +303,7 @@ def test_the_longest_of_each_formula(engine):
     names["padded"] = "rpad(c, 1000, '💥')"
     names["replaced"] = "replace(c, 'a', c)"
     rows = engine.put(TABLE).derive(names).rows()
-    found = rows.get_backend().to_pyarrow(rows.select(*names))
+    found = rows_of(rows, *names)
     for name in names:
         lengths = [len(text.encode()) for text in found[name].to_pylist() if text is not None]
         assert len(lengths) > 6, name

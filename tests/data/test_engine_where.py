@@ -1,9 +1,7 @@
 """Conditions: the same rows in SQL and as an expression on every engine, and nothing that looks beyond its own row."""
 
-import ibis
 import pyarrow as pa
 import pytest
-from ibis import _
 
 from engines import ROW, UNIT, sums
 from osgt import Dataset
@@ -24,34 +22,29 @@ def rows_left(dataset):
     return sums(dataset.group_by(max_rows_per_group=10), [Rows(), Units()])[()]
 
 
-#: Conditions in SQL, the same as expressions, and the rows and units that they leave.
+#: Conditions, and the rows and units that they leave.
 CONDITIONS = {
-    "size > 1": (lambda t: t.size > 1, [[3], [3]]),
-    "town = 'y'": (lambda t: t.town == "y", [[1], [1]]),
-    "town IS NULL OR size IN (1, 3)": (lambda t: t.town.isnull() | t.size.isin([1, 3]), [[3], [3]]),
-    "size BETWEEN 2 AND 5 AND NOT town = 'x'": (lambda t: t.size.between(2, 5) & (t.town != "x"), [[1], [1]]),
-    "CASE WHEN size > 2 THEN 1 ELSE 0 END = 1": (lambda t: (t.size > 2).ifelse(1, 0) == 1, [[2], [2]]),
-    "town = 'it''s'": (lambda t: t.town == "it's", [[1], [1]]),  # not in Spark's SQL, where it is 'it\\'s'
-    "lower(town) LIKE 'x%'": (lambda t: t.town.lower().like("x%"), [[2], [2]]),
+    "size > 1": [[3], [3]],
+    "town = 'y'": [[1], [1]],
+    "town IS NULL OR size IN (1, 3)": [[3], [3]],
+    "size BETWEEN 2 AND 5 AND NOT town = 'x'": [[1], [1]],
+    "CASE WHEN size > 2 THEN 1 ELSE 0 END = 1": [[2], [2]],
+    "town = 'it''s'": [[1], [1]],  # not in Spark's SQL, where it is 'it\\'s'
+    "lower(town) LIKE 'x%'": [[2], [2]],
+    "size >= 1": [[4], [3]],
 }
 
 
-def test_conditions_in_sql_and_as_expressions(engine):
+def test_conditions(engine):
     dataset = engine.put(TABLE)
-    conditions = list(CONDITIONS.items())[: 2 if engine.slow else None]
-    for text, (expression, expected) in conditions:
+    for text, expected in list(CONDITIONS.items())[: 2 if engine.slow else None]:
         assert rows_left(dataset.where(text)) == expected, text
-        assert rows_left(dataset.where(expression(dataset.table))) == expected, text
-    assert rows_left(dataset.where(_.size >= 1)) == [[4], [3]]
 
 
 def test_conditions_follow_one_another(engine):
     dataset = engine.put(TABLE)
     twice = dataset.where("size > 1").where("size < 5")
     assert rows_left(twice) == [[2], [2]]
-    assert rows_left(dataset.where(_.size > 1).where("size < 5")) == [[2], [2]]
-    assert rows_left(dataset.where("size > 1").where(_.size < 5)) == [[2], [2]]
-    assert rows_left(dataset.where("size > 1").where(dataset.table.size < 5)) == [[2], [2]]
     assert rows_left(dataset) == [[5], [3]]
 
 
@@ -98,18 +91,6 @@ BEYOND = [
 ]
 
 
-def test_places_random_numbers_and_functions_of_users_are_refused_in_expressions():
-    dataset = Dataset(TABLE, UNIT)
-    own = ibis.udf.scalar.builtin(lambda x: ..., name="stats", signature=((int,), str))
-    for condition in (
-        lambda t: t.rowid() < 100,
-        lambda t: ibis.random() < 0.5,
-        lambda t: own(t["size"]) == "x",
-    ):
-        with pytest.raises(ValueError, match="one row alone"):
-            dataset.where(condition)
-
-
 @pytest.mark.parametrize("text", BEYOND)
 def test_refused_in_sql(engine, text):
     """With an error that names `where`; the rows are not read, and what was there before is unharmed."""
@@ -138,56 +119,14 @@ def test_comments_do_not_hide_anything(engine):
         assert rows_left(dataset.where("size > 1 /* AND size > 2 */")) == [[3], [3]]
 
 
-OTHER = ibis.memtable(pa.table({"size": [1]}))
-EXPRESSIONS = {
-    "mean": lambda t: t.size > t.size.mean(),
-    "deferred mean": lambda t: _.size > _.size.mean(),
-    "count": lambda t: t.count() > 3,
-    "maximum in a sum": lambda t: t.size + 1 > t.size.max() - 2,
-    "any": lambda t: (t.size > 5).any(),
-    "window": lambda t: t.size > t.size.mean().over(group_by="town"),
-    "rank": lambda t: ibis.row_number().over(order_by=t.size) < 3,
-    "lag": lambda t: t.size.lag() > 1,
-    "other table": lambda t: t.size > OTHER.size.max(),
-    "rows of another": lambda t: t.size.isin(OTHER.size),
-    "rows of its own": lambda t: t.size.isin(t.size),
-    "scalar": lambda t: t.size > t.size.max().as_scalar(),
-    "exists": lambda t: (t.size == OTHER.size).any(),
-    "view of itself": lambda t: t.size.isin(t.view().size),
-    "limit": lambda t: t.size.isin(t.limit(1).size),
-    "top": lambda t: t.size.isin(t.order_by("size").limit(1).size),
-}
+NO_CONDITIONS = ["size + 1", "town", 3, None, [], ["size > 1", "size < 3"], lambda table: table["size"] > 1]
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_refused_as_an_expression(engine_of, name):
-    dataset = small(engine_of("duckdb"))
-    with pytest.raises((ValueError, TypeError), match="where"):
-        dataset.where(EXPRESSIONS[name](dataset.table))
-
-
-NO_CONDITIONS = [_.size + 1, _.town, 3, None, [], [_.size > 1, _.size < 3], ibis.literal(1)]
-
-
-@pytest.mark.parametrize("condition", NO_CONDITIONS, ids=str)
+@pytest.mark.parametrize("condition", NO_CONDITIONS, ids=range(len(NO_CONDITIONS)))
 def test_what_is_no_condition_is_refused(engine_of, condition):
     dataset = small(engine_of("duckdb"))
     with pytest.raises((TypeError, ValueError), match="where"):
         dataset.where(condition)
-
-
-def test_a_table_that_is_a_query_itself(engine_of):
-    """Aggregates of the table are no aggregates of the condition."""
-    table = small(engine_of("duckdb")).table
-    visits = table.group_by([UNIT, "town"]).agg(visits=table.count())
-    assert rows_left(Dataset(visits, UNIT).where(_.visits > 0).where("visits < 2")) == [[5], [3]]
-
-
-def test_a_table_with_a_part_in_memory(engine_of):
-    table = small(engine_of("duckdb")).table
-    regions = ibis.memtable(pa.table({"town": ["x", "y"], "region": ["north", "south"]}))
-    joined = table.inner_join(regions, "town")
-    assert rows_left(Dataset(joined, UNIT).where("region = 'north'").where(_.size > 1)) == [[1], [1]]
 
 
 def test_a_refused_condition_reads_nothing(tmp_path):
@@ -201,6 +140,3 @@ def test_a_refused_condition_reads_nothing(tmp_path):
     for text in BEYOND[:20]:
         with pytest.raises(ValueError, match="where"):
             dataset.where(text)
-    for expression in EXPRESSIONS.values():
-        with pytest.raises((ValueError, TypeError), match="where"):
-            dataset.where(expression(dataset.table))

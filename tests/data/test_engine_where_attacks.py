@@ -1,21 +1,19 @@
 """Conditions that try to see more than one row, to run something, or to fail for one row: refused, or harmless."""
 
+import contextlib
 import datetime
 import re
 
 import duckdb
-import ibis
 import psycopg
 import pyarrow as pa
 import pytest
-from ibis import _
 from psycopg import sql
 
-from engines import ROW, UNIT, sums
+from engines import ROW, UNIT, rows_of
 from osgt import Dataset
 from osgt.data.engines import engine_named
 from osgt.data.engines.spark.strings import spark_string
-from osgt.query.measures import Rows
 from spies import SpyLedger
 from stands import STANDS
 from stands.postgres import postgres_table
@@ -43,7 +41,7 @@ def data(request, engine_of):
 
 def kept(dataset):
     rows = dataset.rows()
-    return sorted(rows.get_backend().to_pyarrow(rows.select(ROW))[ROW].to_pylist())
+    return sorted(rows_of(rows, ROW)[ROW].to_pylist())
 
 
 def attacks(table):
@@ -187,7 +185,7 @@ FORBIDDEN = [
 def test_no_quoting_trick_runs_a_subquery(data):
     _engine, dataset = data
     refused = 0
-    for text in attacks(dataset.table.get_name()):
+    for text in attacks(dataset.table.text):
         try:
             found = kept(dataset.where(text))
         except ValueError:
@@ -210,7 +208,7 @@ def test_strings_are_read_as_the_engine_reads_them(data):
     engine, dataset = data
     row = f"{engine.quote}{ROW}{engine.quote}"
     for text in engine.strings:
-        query = f"SELECT {row} FROM {dataset.table.get_name()} WHERE {text} ORDER BY 1"
+        query = f"SELECT {row} FROM {dataset.table.text} WHERE {text} ORDER BY 1"
         ((own,),) = engine.raw(dataset, query)
         assert kept(dataset.where(text)) == [own], text
 
@@ -218,33 +216,33 @@ def test_strings_are_read_as_the_engine_reads_them(data):
 def test_backslashes_under_other_settings(data):
     """What a setting decides is read under that setting, or refused."""
     engine, dataset = data
-    backend = dataset.table.get_backend()
+    connection = dataset.table.connection
     if engine.name == "postgres":
-        backend.raw_sql("SET standard_conforming_strings = off").close()
+        connection.execute("SET standard_conforming_strings = off")
         try:
             with pytest.raises(ValueError, match="standard_conforming_strings"):
                 dataset.where(r"c = '\\'")
             assert kept(dataset.where(r"c = E'\\'")) == [1]
         finally:
-            backend.raw_sql("SET standard_conforming_strings = on").close()
+            connection.execute("SET standard_conforming_strings = on")
     elif engine.name == "spark":
         for name, text in (
             ("spark.sql.parser.escapedStringLiterals", r"c = '\\'"),
             ("spark.sql.ansi.doubleQuotedIdentifiers", 'c = "x"'),
         ):
             before = dataset.where(text)
-            backend._session.conf.set(name, "true")
+            connection.conf.set(name, "true")
             try:
                 with pytest.raises(ValueError, match=r"where: .*(two things|mean names)"):
                     dataset.where(text)
                 assert kept(before) == [1 if "\\" in text else 3]  # written in a way that no setting changes
             finally:
-                backend._session.conf.unset(name)
+                connection.conf.unset(name)
 
 
 def test_every_escape_of_spark_means_what_spark_says(engine_of):
     """Three octal digits up to 177, and each ASCII character behind a backslash."""
-    session = engine_of("spark").put(TABLE).table.get_backend()._session
+    session = engine_of("spark").put(TABLE).table.connection
     escapes = [f"{code:03o}" for code in range(1, 0o1000)] + [chr(code) for code in range(33, 127)]
     literals = [f"'\\{escape}.'" for escape in escapes if escape not in "uU"]
     [row] = session.sql(f"SELECT {', '.join(literals)}").collect()
@@ -267,9 +265,6 @@ def test_only_booleans_are_conditions(data):
         "NOT i",
         "i AND TRUE",
         "c OR TRUE",
-        _.i,
-        _.c,
-        _.i + 1,
     ):
         with pytest.raises((ValueError, TypeError), match="where"):
             dataset.where(condition)
@@ -387,12 +382,14 @@ def test_overloads_in_a_condition_of_postgres(postgres_database):
 def test_functions_of_spark(engine_of):
     engine = engine_of("spark")
     dataset = engine.put(TABLE)
-    session = dataset.table.get_backend()._session
+    session = dataset.table.connection
     new = session.newSession()
+    with contextlib.suppress(Exception):  # from 4.1 on Spark looks for its own functions first by itself
+        new.conf.set("spark.sql.functionResolution.sessionOrder", "first")
     new.udf.register("xxhash64", lambda *values: 1)
     replaced = engine_named("spark").replaced
-    assert replaced(ibis.pyspark.connect(new), ["xxhash64", "abs"]) == ["xxhash64"]
-    assert replaced(ibis.pyspark.connect(session), ["xxhash64", "abs"]) == []
+    assert replaced(new, ["xxhash64", "abs"]) == ["xxhash64"]
+    assert replaced(session, ["xxhash64", "abs"]) == []
 
 
 # Values that allow no answer
@@ -402,13 +399,6 @@ def test_values_that_allow_no_answer_count_as_missing(data):
     engine, dataset = data
     for text, expected in engine.failing.items():
         assert kept(dataset.where(text)) == expected, text
-
-
-def test_expressions_count_such_values_as_missing_too(data):
-    _engine, dataset = data
-    assert kept(dataset.where(_.c.cast("int64") == 1)) == [0]
-    assert kept(dataset.where(10 / (_.i - 1) == 10)) == [1]
-    assert sums(dataset.where(_.c.cast("int64") == 1).group_by(max_rows_per_group=1), [Rows()]) == {(): [[1]]}
 
 
 def test_what_would_fail_for_some_rows_is_refused(data):
@@ -487,13 +477,3 @@ def strange(postgres_tables):
     dataset = Dataset(postgres_tables, UNIT, table="strange")
     yield dataset
     dataset.close()
-
-
-# What people read
-
-
-def test_the_text_of_an_expression_is_the_condition_alone(data):
-    engine, dataset = data
-    narrow = Dataset(dataset.table.filter(dataset.table.i < 500), UNIT)
-    where = narrow.where(_.i > 1).to_dict()["where"]
-    assert where == [f"{engine.quote}i{engine.quote} > 1"]

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from engines import rows_of
 from made_conditions import TABLE
 
 #: Conditions that go into one query.
@@ -21,7 +22,7 @@ class Compared:
     def __init__(self, engine):
         self.engine = engine
         self.dataset = engine.put(TABLE)
-        self.backend, self.name = self.dataset.table.get_backend(), self.dataset.table.get_name()
+        self.name = self.dataset.table.text
         self.accepted, self.refused, self.failing = 0, [], 0
 
     def answers(self, texts, only=None):
@@ -36,7 +37,7 @@ class Compared:
 
     def kept(self, condition):
         rows = self.dataset.where(condition).rows()
-        return set(self.backend.to_pyarrow(rows.select("id"))["id"].to_pylist())
+        return set(rows_of(rows, "id")["id"].to_pylist())
 
     def check(self, texts):
         answers = self.answers(texts)

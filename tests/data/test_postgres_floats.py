@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from engines import UNIT, new_name
+from engines import UNIT, new_name, rows_of
 from osgt import Dataset
 
 #: Pairs of random numbers for each operation, beside the odd ones.
@@ -54,7 +54,7 @@ def with_own_answer(engine, kind, operation, rows, result=None):
     tried, name = new_name(), new_name()
     engine.execute(TRIED.format(name=tried, kind=kind, result=result or kind, operation=operation))
     values = ", ".join(f"({i}, '{a}', '{b}')" for i, (a, b) in enumerate(rows))
-    pairs_alone = engine.made({UNIT: "integer", "a": kind, "b": kind}, values).table.get_name()
+    pairs_alone = engine.made({UNIT: "integer", "a": kind, "b": kind}, values).table.text
     engine.execute(f"CREATE TABLE {name} AS SELECT *, {tried}(a, b) AS own FROM {pairs_alone}")
     return Dataset(engine.table(name), UNIT)
 
@@ -62,7 +62,7 @@ def with_own_answer(engine, kind, operation, rows, result=None):
 def others(dataset, value):
     """The rows for which a value in a condition is not the engine's own answer."""
     rows = dataset.where(f"{value} IS DISTINCT FROM own").rows()
-    return dataset.table.get_backend().to_pyarrow(rows.select("a", "b", "own")).to_pylist()
+    return rows_of(rows, "a", "b", "own").to_pylist()
 
 
 @pytest.mark.parametrize("operator", "+-*/")
@@ -70,8 +70,8 @@ def others(dataset, value):
 def test_arithmetic_up_to_the_limits(engine_of, kind, operator):
     operation = f"a {operator} b"
     dataset = with_own_answer(engine_of("postgres"), kind, operation, pairs(kind, operator))
-    missing = dataset.where("own IS NULL").rows().count()
-    assert dataset.table.get_backend().execute(missing) > 100  # there are results beyond the limits
+    missing = dataset.where("own IS NULL").rows()
+    assert rows_of(missing).num_rows > 100  # there are results beyond the limits
     assert others(dataset, f"({operation})") == []
 
 

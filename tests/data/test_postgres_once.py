@@ -17,7 +17,7 @@ def test_a_row_that_is_a_unit_is_in_one_group(engine_of):
     )
     table = engine.table(name)
     query = Dataset(table, "row").group_by("key", public_keys=[*range(KEYS), None])
-    connection = table.get_backend().con
+    connection = table.connection
     connection.execute("SET enable_material = off")
     try:
         ready = compile_query(exact_sums(query, [Rows()], 1))

@@ -241,7 +241,7 @@ class TestTabs:
 
     def test_names_have_the_quotes_of_fields(self, tmp_path):
         (tmp_path / "x.tsv").write_bytes(b'person\t"town\na\tx\n')
-        assert Dataset(tmp_path / "x.tsv", "person").table.columns == ("person", '"town')
+        assert Dataset(tmp_path / "x.tsv", "person").table.columns.keys() == {"person", '"town'}
 
     @pytest.mark.parametrize("quote", ["", "''", "\n", "ü", 5, "nothing"])
     def test_what_is_no_quote(self, tmp_path, quote):

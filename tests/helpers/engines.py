@@ -4,6 +4,7 @@ A test writes its rows as an Arrow table with an explicit schema; `put` of an en
 the types that come closest, and gives the data set back.
 """
 
+import re
 import uuid
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from osgt.data.reading import compile_query, fetch
+from osgt.data.types import ColumnType, decimal_type
 from osgt.limits.worth import COUNTED_ROWS
 from osgt.limits.worth import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
@@ -19,6 +21,24 @@ from osgt.query.measures import Values
 from osgt.release import measuring
 from osgt.release.exact_sums import exact_sums, prepared_rows
 from osgt.release.measuring import shown_keys
+
+
+def rows_of(table, *names):
+    """All rows of a table of an engine, or some of its columns, as Arrow."""
+    wanted = {name: table[name] for name in names or table.columns}
+    return fetch(compile_query(table.select("wanted", "All rows.", wanted)))
+
+
+def column_type(name):
+    """The type of a column that has this name in Arrow."""
+    digits = re.fullmatch(r"decimal(?:128)?\((\d+), (\d+)\)", str(name))
+    if digits:
+        return decimal_type(int(digits[1]), int(digits[2]))
+    if sized := re.fullmatch(r"(u?)(int|float)(\d+)", str(name).replace("double", "float64")):
+        kind = "integer" if sized[2] == "int" else "float"
+        return ColumnType(kind, str(name), int(sized[3]), signed=not sized[1])
+    return ColumnType({"string": "text", "bool": "boolean"}.get(str(name), str(name)), str(name))
+
 
 #: The column of the privacy unit, and the one that numbers rows, in the tables of the tests.
 UNIT, ROW = "person", "row"
@@ -57,7 +77,7 @@ def group_order(query, salt=1):
     """For each row that is prepared, by the number in its column ROW: where its group comes among those of its unit."""
     rows, keys, values = prepared_rows(query, [Values(ROW)], with_totals=False)
     choice = query.dataset.engine.hashed(salt, [rows[name] for name in (PREPARED_UNIT, *keys)])
-    answer = fetch(compile_query(rows.select(row=rows[values[ROW]], choice=choice)))
+    answer = rows_of(rows.select("ordered", "The order of groups.", {"row": rows[values[ROW]], "choice": choice}))
     return dict(zip(answer["row"].to_pylist(), answer["choice"].to_pylist(), strict=True))
 
 

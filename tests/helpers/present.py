@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-import ibis.expr.types as ir
-
+from osgt.data.sql import Value
 from osgt.query.aggregates import Limits, register
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
 from osgt.query.aggregates.kinds import (
@@ -38,7 +37,7 @@ class Within(Measure):
     def words(self) -> str:
         return f"values of {self.column} from {self.least:,} to {self.most:,}"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[str, Value], place: Place) -> list[Any]:
         value = rows[self.column]
         return [one_if(present(value) & (value >= self.least) & (value <= self.most))]
 

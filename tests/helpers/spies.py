@@ -74,11 +74,11 @@ class SpyLedger:
 
 def watch_reading(monkeypatch, calls):
     """Write "read" into `calls` whenever DuckDB is asked for the rows of a release; a rehearsal asks for none."""
-    original = DuckDB.fetched
+    original = DuckDB.fetch
 
     def noted(*arguments):
         if not arguments[2].endswith("LIMIT 0"):
             calls.append(("read",))
         return original(*arguments)
 
-    monkeypatch.setattr(DuckDB, "fetched", noted)
+    monkeypatch.setattr(DuckDB, "fetch", noted)

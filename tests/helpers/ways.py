@@ -1,7 +1,6 @@
 """Every way to hand data over."""
 
 import duckdb
-import ibis
 import polars
 import pyarrow as pa
 import pyarrow.csv
@@ -13,7 +12,7 @@ from stands.spark import spark_frame
 
 SOURCES = (
     "pandas", "polars", "lazy polars", "pyarrow", "parquet", "parquet glob", "csv", "duckdb file",
-    "duckdb connection", "ibis memtable", "spark csv", "spark dataframe", "spark session", "spark file", "postgres url",
+    "duckdb connection", "spark csv", "spark dataframe", "spark session", "spark file", "postgres url",
 )  # fmt: skip
 
 
@@ -33,7 +32,6 @@ def source(name, table, folder, session=None, postgres=None):
             duckdb.connect(_duckdb_file(table, folder / "data.duckdb")),
             {"table": "town.people"},
         ),
-        "ibis memtable": lambda: (ibis.memtable(table), {}),
         "spark dataframe": lambda: (spark_frame(session, table), {}),
         "spark session": lambda: (session, {"table": _spark_view(session, table)}),
         "spark file": lambda: (_parquet(table, folder / "data.parquet"), {"engine": "spark"}),

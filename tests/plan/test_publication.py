@@ -417,7 +417,7 @@ class TestLedger:
         ledger = SpyLedger()
         data = Dataset(unreadable(), "unit", table="people", ledger=ledger, dataset="people")
         good = data.group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a"]).count()
-        data.table.get_backend().raw_sql("DROP VIEW people")
+        data.table.connection.execute("DROP VIEW people")
         with pytest.raises(ValueError, match="nothing was charged"):
             Publication(a=good, b=data.group_by(max_rows_per_group=1).count()).release(1, 1e-6)
         assert ledger.calls == []

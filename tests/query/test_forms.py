@@ -25,7 +25,7 @@ DATA = Dataset(TABLE, "user")
 
 
 def keys(given, by=("year",)):
-    return public_table(given, by, DATA.table.schema()).to_pydict()
+    return public_table(given, by, DATA.table.columns).to_pydict()
 
 
 def test_columns_in_a_list():

@@ -5,7 +5,7 @@ import math
 from decimal import Decimal
 
 import duckdb
-import ibis
+import pandas as pd
 import polars
 import pyarrow as pa
 import pyarrow.parquet
@@ -151,7 +151,7 @@ class TestEdges:
 
 class TestGroups:
     def test_the_unit(self, ledger):
-        con = people().table.get_backend().con
+        con = people().table.connection
         for unit, error, message in (
             ("user", ValueError, "privacy_unit: there is no column 'user'"),
             (None, TypeError, "privacy_unit must be the name of a column"),
@@ -404,11 +404,9 @@ class TestConditions:
             ("unit IN (SELECT unit FROM people)", ValueError),
             ("fare > avg(fare)", ValueError),
             ("row_number() OVER () < 5", ValueError),
-            (lambda t: t.fare > t.fare.mean(), ValueError),
-            (lambda t: t.fare.rank() < 5, ValueError),
-            (lambda t: t.unit.isin(t.filter(t.fare > 3).unit), ValueError),
             (lambda t: t.fare, TypeError),
             (5, TypeError),
+            (None, TypeError),
         ],
         ids=lambda value: value if isinstance(value, str) else None,
     )
@@ -417,14 +415,14 @@ class TestConditions:
             data.where(condition)
 
     def test_conditions_on_one_row_are_fine(self, data):
-        for condition in ("fare > 3 AND city LIKE 'B%'", lambda t: t.fare > 3, data.table.fare > 3, ibis._.fare > 3):
-            assert "fare" in data.where(condition).filters[0].text
+        assert "fare" in data.where("fare > 3 AND city LIKE 'B%'").filters[0].text
 
-    def test_another_table(self, data):
-        """A column of another table, even of one made from this one, might depend on more than one row."""
-        for other in (people().table.mutate(x=1), data.table.mutate(x=ibis.row_number())):
-            with pytest.raises(ValueError, match="where: it must look at one row alone"):
-                data.where(other.x > 0)
+    def test_columns_of_a_frame_are_no_condition_and_are_not_printed(self, data):
+        secret = pd.Series([987654321, 1])
+        for condition in (secret > 3, secret, pa.array([987654321])):
+            with pytest.raises(TypeError, match="where: it must be SQL in quotes") as error:
+                data.where(condition)
+            assert "987654321" not in str(error.value)
 
 
 class TestSources:
@@ -456,7 +454,7 @@ class TestSources:
             Dataset("postgresql://localhost/people", "unit", engine="duckdb")
 
     def test_tables_of_databases(self, tmp_path):
-        connection = people().table.get_backend().con
+        connection = people().table.connection
         with pytest.raises(ValueError, match="table must be given"):
             Dataset(connection, "unit")
         with pytest.raises(ValueError, match="table: there is no table 'persons'"):
@@ -465,11 +463,6 @@ class TestSources:
         pyarrow.parquet.write_table(pa.table({"unit": [1]}), path)
         with pytest.raises(ValueError, match="table is for databases"):
             Dataset(str(path), "unit", table="people")
-
-    def test_another_engine_of_ibis(self):
-        table = ibis.polars.connect().create_table("people", polars.DataFrame({"unit": [1]}))
-        with pytest.raises(ValueError, match="source must be on DuckDB, PostgreSQL or Spark, got a table on polars"):
-            Dataset(table, "unit")
 
     def test_neighbours(self):
         with pytest.raises(ValueError, match=r"neighbours must be one of \['add_remove', 'change_one'\]"):

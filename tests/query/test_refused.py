@@ -1,10 +1,12 @@
 """Queries that cannot be released: refused before the charge, in Python and on the command line."""
 
+import contextlib
 import datetime as dt
+import tomllib
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
-import ibis
 import numpy as np
 import psycopg
 import pyarrow as pa
@@ -12,8 +14,10 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from engines import column_type
 from osgt import Dataset, Ledger
 from osgt.cli import app
+from osgt.data.engines import engine_named
 from osgt.query.values import grid_of
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.arrays import LARGEST_SHIFT
@@ -154,7 +158,7 @@ def test_what_duckdb_postgres_and_spark_do_not_understand(ledger, engine_of, pos
     postgres.close()
     spark = engine_of("spark").store(pa.table({"person": [1], "key": [2]}))
     query = Dataset(spark, "person", ledger=ledger, dataset="rides").group_by("key", max_groups=1, max_rows_per_group=1)
-    spark.get_backend().drop_view(spark.get_name())
+    spark.connection.catalog.dropTempView(spark.text.strip("`"))
     with pytest.raises(ValueError, match="nothing was charged"):
         query.count().release(**PRICE)
 
@@ -162,15 +166,37 @@ def test_what_duckdb_postgres_and_spark_do_not_understand(ledger, engine_of, pos
 def test_a_driver_that_gives_no_rows_is_noticed_before_the_charge(ledger, monkeypatch):
     """As one of another version might: the query is rehearsed on no rows."""
 
-    def fail(engine, backend, sql, schema):
+    def fail(engine, connection, sql, schema):
         raise AttributeError("no such method")
 
     data = Dataset(pa.table({"person": [1], "key": [2]}), "person", ledger=ledger, dataset="rides")
     query = data.group_by("key", max_rows=1, public_keys=[1, 2]).count()
-    monkeypatch.setattr(type(data.engine), "fetched", fail)
+    monkeypatch.setattr(type(data.engine), "fetch", fail)
     with pytest.raises(ValueError, match="the engine cannot run this query, nothing was charged: no such method"):
         query.release(**PRICE)
     assert ledger.spent("rides").releases == 0
+
+
+def test_an_engine_that_is_too_old_is_refused_before_the_charge(ledger, monkeypatch):
+    data = Dataset(pa.table({"person": [1], "key": [2]}), "person", ledger=ledger, dataset="rides")
+    query = data.group_by("key", max_rows=1, public_keys=[1, 2]).count()
+    for version, is_refused in {"v1.4.9": True, "1.5.0": False, "v1.5.0-dev12": False, "v2.0.1": False}.items():
+        monkeypatch.setattr(type(data.engine), "versions", lambda engine, connection, told=version: {"DuckDB": told})
+        with contextlib.ExitStack() as refused:
+            if is_refused:
+                words = r"DuckDB v1.4.9 is too old: osgt needs 1.5 or newer, and nothing was charged"
+                refused.enter_context(pytest.raises(ValueError, match=words))
+            query.check_release(query.plan(**PRICE))
+    assert ledger.spent("rides").releases == 0
+
+
+def test_the_oldest_versions_are_those_that_the_package_asks_for():
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = {line.replace("[binary]", "") for extra in ("tables", "spark", "postgres") for line in extras[extra]}
+    for engine, package in (("duckdb", "DuckDB"), ("spark", "PySpark"), ("postgres", "psycopg")):
+        assert f"{package.lower()}>={engine_named(engine).oldest[package]}" in asked
 
 
 def test_a_rehearsal_reads_no_row(postgres_tables):
@@ -204,8 +230,8 @@ ENDS = {
 def test_what_is_not_refused_can_be_shown(dtype):
     """The largest sums there are, with the largest noise, at the ends of what bounds may be: all columns come out."""
     for bounds in ENDS[dtype]:
-        grid_of("v", ibis.dtype(dtype), bounds)
-        data = Dataset(pa.table({"person": [1], "v": pa.nulls(1, ibis.dtype(dtype).to_pyarrow())}), "person")
+        grid_of("v", column_type(dtype), bounds)
+        data = Dataset(pa.table({"person": [1], "v": pa.nulls(1, column_type(dtype).arrow)}), "person")
         query = data.group_by(max_rows_per_group=1).sum("v", bounds).mean("v", bounds)
         plan = query.plan(1, 1e-6)
         noisy = plan.noisy({m: np.array([[LARGEST], [-LARGEST], [0]]) for m in plan.parts}, nonnegative=False)

@@ -13,13 +13,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import ibis
 import pyarrow as pa
 import pytest
 
 import plain_tables
-from engines import ROW, UNIT
-from osgt.data.reading import compile_query, fetch
+from engines import ROW, UNIT, column_type, rows_of
 from osgt.query.measures import CentredSum, ClippedSum, Squares
 from osgt.query.values import grid_of
 
@@ -54,8 +52,8 @@ class Column:
 
 
 def integers(dtype, bounds):
-    ends = ibis.dtype(dtype).bounds
-    return Column(dtype, Fraction(ends.lower), Fraction(ends.upper), Fraction(1), bounds)
+    least, most = column_type(dtype).bounds
+    return Column(dtype, Fraction(least), Fraction(most), Fraction(1), bounds)
 
 
 def decimals(precision, scale, bounds, *aggregates):
@@ -101,8 +99,8 @@ COLUMNS = {
 
 def hard_values(column):
     """For unsigned integers also those that are hard where these are decimals."""
-    more = [ibis.dtype("decimal(20, 0)")] if column.dtype == pa.uint64() else []
-    return column.values([ibis.dtype(column.dtype), *more])
+    more = [column_type("decimal(20, 0)")] if column.dtype == pa.uint64() else []
+    return column.values([column_type(column.dtype), *more])
 
 
 def as_decimal(number):
@@ -123,10 +121,10 @@ def wrong_steps(dataset, measures, values):
     table = dataset.table
     names = {f"{name} {i}": measure for name in values for i, measure in enumerate(measures[name])}
     added = {
-        name: measure.contributions({measure.column: table[measure.column]}, table[ROW] == 0)[0]
+        name: measure.contributions({measure.column: table[measure.column]}, table[ROW].equals(0))[0]
         for name, measure in names.items()
     }
-    found = fetch(compile_query(table.select(ROW, **added).order_by(ROW))).to_pydict()
+    found = rows_of(table.select("added", "What rows add.", {ROW: table[ROW], **added})).sort_by(ROW).to_pydict()
     wrong = []
     for name, measure in names.items():
         rows = itertools.zip_longest(found[name], values[measure.column])
@@ -154,7 +152,7 @@ def test_the_values_are_hard():
     """Most columns have ties between two steps, and values that a detour through floats would round to another step."""
     ties, astray = set(), set()
     for name, column in COLUMNS.items():
-        for measure in column.measures("v", ibis.dtype(column.dtype)):
+        for measure in column.measures("v", column_type(column.dtype)):
             grid = measure.grid
             for value in hard_values(column):
                 if (value / grid.step).denominator == 2 and grid.low < value / grid.step < grid.high:
@@ -194,7 +192,7 @@ TYPES_OF_ENGINES = {
 @pytest.mark.parametrize(("engine_name", "dtype"), TYPES_OF_ENGINES, ids=str)
 def test_steps_of_other_types_are_exact(engine_of, engine_name, dtype):
     columns = {f"v{i}": column for i, column in enumerate(TYPES_OF_ENGINES[engine_name, dtype])}
-    ours = ibis.dtype("decimal(38, 0)" if dtype == "HUGEINT" else dtype.replace("numeric", "decimal"))
+    ours = column_type("decimal(38, 0)" if dtype == "HUGEINT" else dtype.replace("numeric", "decimal"))
     values = {name: column.values([ours]) for name, column in columns.items()}
     assert all(len(numbers) >= 40 for numbers in values.values())
     rows = ", ".join(
@@ -221,4 +219,4 @@ def test_steps_of_other_types_are_exact(engine_of, engine_name, dtype):
 def test_bounds_that_leave_no_digit_are_refused(dtype, bounds):
     """The distance between two values within the bounds would be no decimal of the engine: an error in one row."""
     with pytest.raises(ValueError, match=r"bounds of 'v' must be less than 1e\d+ apart, and the lower one above -1e"):
-        grid_of("v", ibis.dtype(dtype), bounds, centred=True)
+        grid_of("v", column_type(dtype), bounds, centred=True)

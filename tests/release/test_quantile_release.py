@@ -170,11 +170,6 @@ class TestProportions:
         bern = (np.arange(PEOPLE) % 9 != 0)[CITY == "Bern"].mean()
         assert table["proportion"].to_pylist()[0] == pytest.approx(bern, abs=NEAR)
 
-    def test_an_ibis_expression(self, rides):
-        data = Dataset(rides, privacy_unit="user")
-        query = data.group_by(max_rows_per_group=1).proportion(data.table["fare"] > 40)
-        assert query.release(**EXACT).rows(1)[0]["proportion"] == pytest.approx(np.mean(FARES > 40), abs=NEAR)
-
     def test_intervals_hold_as_often_as_they_say(self, rides):
         """In groups of every size, also without rows; the numbers of people are made up, and the noise is real."""
         sizes, runs = np.repeat([0, 1, 5, 40, 400], 400), 400

@@ -388,7 +388,7 @@ class TestColumns:
         assert release.to_arrow().schema.field("count").type == pa.int64()
 
     def test_where_comes_before_the_bounds(self):
-        query = Dataset(rides(), "user").where("rides > 2").where(lambda t: t.rides < 6)
+        query = Dataset(rides(), "user").where("rides > 2").where("rides < 6")
         release = query.group_by(max_rows_per_group=5).count().release(1e4, 0)
         assert release.to_arrow()["count"].to_pylist() == [3]
         assert len(release.statement.to_dict()["query"]["data"]["where"]) == 2
@@ -642,6 +642,25 @@ class TestLedger:
             texts.add(str(caught.value))
         (text,) = texts
         assert "ledger" not in text
+
+    def test_the_class_of_the_error_is_named_unless_data_could_have_named_it(self, monkeypatch):
+        class LocalError(Exception):
+            pass
+
+        LocalError.__name__ = "Local_4711"
+        for error, words in (
+            (MemoryError("row 4711"), "charged (MemoryError). "),
+            (LocalError("row 4711"), "charged. "),
+        ):
+
+            def fail(*_args, error=error):
+                raise error
+
+            monkeypatch.setattr("osgt.release.measuring._exact", fail)
+            with pytest.raises(NothingReleasedError) as caught:
+                small_query().count().release(1, 1e-6)
+            assert words in str(caught.value)
+            assert "4711" not in str(caught.value)
 
     @pytest.mark.parametrize("broken", ["osgt.release.measuring._exact", "osgt.release.measuring.noisy_numbers"])
     def test_without_noise_there_is_no_release(self, ledger, monkeypatch, broken):

@@ -57,7 +57,7 @@ def choose_alone(
     except TooFewUnitsError:
         raise
     except Exception as error:
-        raise NothingReleasedError(charged=reservation is not None) from error
+        raise NothingReleasedError(error, charged=reservation is not None) from error
     if reservation is not None:
         chosen = json.dumps({limit.words: str(size) for limit, size in limits.items()}, sort_keys=True)
         try:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
-import ibis.expr.types as ir
-
 from osgt.api.query import Query
 from osgt.data.engines.source import Options
 from osgt.data.rows import PrivateRows
+from osgt.data.sql import Table
 from osgt.data.unit import Neighbours, check_key_type
 from osgt.noise.arguments import count
 from osgt.query.aggregates import OfAllRows
@@ -102,7 +101,7 @@ class Dataset(PrivateRows, OfAllRows):
         if self._opened_ledger is not None:
             self._opened_ledger.close()
 
-    def on(self, table: ir.Table) -> Self:
+    def on(self, table: Table) -> Self:
         """Copy the data set onto another table with the stored columns, and derive columns anew. It has no ledger."""
         other = super().on(table)
         other.ledger, other.dataset = None, None
@@ -166,7 +165,7 @@ class Dataset(PrivateRows, OfAllRows):
                     "public_keys must be left out where there are no columns to group by", argument="public_keys"
                 )
             public_keys = self._every(public_keys, names)
-            public = public_table(public_keys, names, self.engine.key_schema(self.table))
+            public = public_table(public_keys, names, self.table.columns)
         if isinstance(public_keys, str | os.PathLike):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))

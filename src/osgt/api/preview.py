@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import ibis.expr.types as ir
-
-from osgt.limits.misfits import LineEnds, Misfits, line_ends, misfits, undecoded
+from osgt.data.sql import Table as Rows
+from osgt.data.sql import Value
+from osgt.limits.misfits import LineEnds, Misfits, ask, is_missing, line_ends, misfits, undecoded
 from osgt.limits.worth import UNIT
 from osgt.plan.choice import VALUE_STEP, ladders_of
 from osgt.query.aggregates.base import Limits, QuerySpec
@@ -190,24 +190,29 @@ def make_preview(query: QuerySpec) -> Preview:
     columns = [*(limit.column for limit in limits if limit.column is not None), *(each.column for each in bounded)]
     names = list(dict.fromkeys(columns))
     rows, _, values = prepared_rows(query, [Values(name) for name in names], with_totals=False)
-    backend, with_unit = rows.get_backend(), rows.filter(rows[UNIT].notnull())
-    everything, left = query.dataset.table, query.dataset.rows()
+    data = query.dataset
+    left = data.rows()
     known = "with_public_keys_and_a_unit" if query.groups.public is not None else "with_a_unit"
-    counts = {
-        "in_the_table": everything.count(),
-        "after_where": left.count(),
-        "without_a_unit": left.filter(query.dataset.unit.missing(left)).count(),
-        known: with_unit.count(),
-    }
+    all_rows = ask(data.table, {"in_the_table": data.table.count()})
+    met = ask(left, {"after_where": left.count(), "without_a_unit": left.count().where(is_missing(data, left))})
+    asked = {known: rows.count(), "units": Value(f"count(DISTINCT {rows[UNIT].sql})", rows.engine.int64, rows.engine)}
+    asked |= {f"missing_{i}": rows.count().where(~present(rows[values[name]])) for i, name in enumerate(names)}
+    for i, each in enumerate(bounded):
+        asked |= _outside(rows, values[each.column], each, i)
+    found = ask(rows, asked)
     return Preview(
-        rows={name: _number(backend, expression) for name, expression in counts.items()},
-        units=_number(backend, with_unit[UNIT].nunique()),
+        rows={**all_rows, **met, known: found[known]},
+        units=found["units"],
         limits={limit: _cuts(query, limit, given) for limit, given in limits.items()},
-        outside=tuple(_outside(backend, with_unit[values[each.column]], each) for each in bounded),
-        missing={name: _number(backend, (~present(with_unit[values[name]])).sum()) for name in names},
-        misfits=misfits(query.dataset),
-        undecoded=undecoded(query.dataset),
-        line_ends=line_ends(query.dataset),
+        outside=tuple(
+            Outside(each.column, each.low, each.high, outside, outside / max(found[f"present_{i}"], 1))
+            for i, each in enumerate(bounded)
+            if (outside := found[f"outside_{i}"]) is not None
+        ),
+        missing={name: found[f"missing_{i}"] for i, name in enumerate(names)},
+        misfits=misfits(data),
+        undecoded=undecoded(data),
+        line_ends=line_ends(data),
     )
 
 
@@ -234,12 +239,11 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     return limits
 
 
-def _outside(backend: Any, column: ir.Column, limits: Limits) -> Outside:
-    """Count the values of a column that are outside of limits."""
-    number, there = as_float(column), present(column)
+def _outside(rows: Rows, column: str, limits: Limits, place: int) -> dict[str, Value]:
+    """The number of values of a column that are outside of limits, and that of all its values."""
+    number, there = as_float(rows[column]), present(rows[column])
     beyond = (number < float(limits.low)) | (number > float(limits.high))
-    outside, every = (_number(backend, holds.sum()) for holds in (there & beyond, there))
-    return Outside(limits.column, limits.low, limits.high, outside, outside / max(every, 1))
+    return {f"outside_{place}": rows.count().where(there & beyond), f"present_{place}": rows.count().where(there)}
 
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
@@ -249,11 +253,12 @@ def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[C
     rungs = list(ladders_of(limit)[0].limits)
     rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
     number = units["number"]
-    asked = {"units": units.count(), "whole": number.sum()}
+    total = _float_sum(number)
+    asked = {"units": units.count(), "whole": total}
     for i, rung in enumerate(rungs):
         beyond = number > rung
-        asked |= {f"units_{i}": units.count(where=beyond), f"beyond_{i}": number.sum(where=beyond)}
-    [answer] = units.get_backend().to_pyarrow(units.agg(**asked)).to_pylist()
+        asked |= {f"units_{i}": units.count().where(beyond), f"beyond_{i}": total.where(beyond)}
+    answer = ask(units, asked)
     every, whole = int(answer["units"]), float(answer["whole"] or 0)
     cut = [int(answer[f"units_{i}"]) for i in range(len(rungs))]
     lost = [float(answer[f"beyond_{i}"] or 0) - float(rung) * cut[i] for i, rung in enumerate(rungs)]
@@ -276,23 +281,25 @@ def _values_beyond(query: QuerySpec, limit: OpenLimit, sizes: Sequence[float]) -
     rows, _, values = prepared_rows(query, [Values(limit.column)], with_totals=False, with_keys=False)
     column = rows[values[limit.column]]
     there, number = present(column), as_float(column).abs()
-    asked = {"whole": rows.count(where=there)}
-    asked |= {f"beyond_{i}": rows.count(where=there & (number > size)) for i, size in enumerate(sizes)}
-    [answer] = rows.get_backend().to_pyarrow(rows.agg(**asked)).to_pylist()
-    return [float(number) for number in answer.values()]
+    asked = {"whole": rows.count().where(there)}
+    asked |= {f"beyond_{i}": rows.count().where(there & (number > size)) for i, size in enumerate(sizes)}
+    return [float(number) for number in ask(rows, asked).values()]
 
 
-def _in_groups(query: QuerySpec, limit: OpenLimit) -> ir.Table:
+def _float_sum(number: Value) -> Value:
+    """The sum of whole numbers as a float, which has room for it."""
+    return number.cast(number.engine.float64).sum()
+
+
+def _in_groups(query: QuerySpec, limit: OpenLimit) -> Rows:
     """A table of units with the number of groups that they are in, or of units in groups with their rows there."""
     rows, keys, _ = prepared_rows(query, [], with_totals=False)
-    pairs = rows.group_by([UNIT, *keys]).agg(number=rows.count())
-    return pairs if limit.argument == "max_rows_per_group" else pairs.group_by(UNIT).agg(number=pairs.count())
-
-
-def _number(backend: Any, expression: ir.Scalar) -> Any:
-    """Evaluate an expression; a sum over no rows is null, and counts as 0."""
-    value = backend.to_pyarrow(expression).as_py()
-    return 0 if value is None else value
+    pairs = rows.select(
+        "pairs", "The rows of each unit in each group.", {"number": rows.count()}, group_by=[UNIT, *keys]
+    )
+    if limit.argument == "max_rows_per_group":
+        return pairs
+    return pairs.select("groups", "The groups of each unit.", {"number": pairs.count()}, group_by=[UNIT])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from osgt.api.choose import choose_alone
 from osgt.api.preview import PublicationPreview
-from osgt.api.publish import check_release, make_release
+from osgt.api.publish import check_release, make_release, sql_of
 from osgt.api.query import Query
 from osgt.api.release import PublicationRelease, check_table_name, checked_texts
 from osgt.calibration import Part
@@ -170,6 +170,10 @@ class Publication:
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
 
+    def sql(self, plan: AnyPlan | None = None) -> str:
+        """The SQL that a release sends to the engine, with a comment for each step; as for a query."""
+        return sql_of(self, self.plan(1, USUAL_DELTA) if plan is None else plan)
+
     def choose_limits(
         self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
     ) -> "Publication":
@@ -311,4 +315,4 @@ def _check(tables: Mapping[str, Any]) -> None:
 
 def _is_same(one: Query, other: Query) -> bool:
     """Whether two queries are about the same rows, in the same groups and with the same bounds."""
-    return one.groups == other.groups and bool(one.dataset.rows().equals(other.dataset.rows()))
+    return one.groups == other.groups and one.dataset.rows().sql == other.dataset.rows().sql

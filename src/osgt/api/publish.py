@@ -21,17 +21,25 @@ from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
-from osgt.plan.choice import limit_of
+from osgt.plan.choice import Draw, limit_of
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits
-from osgt.release.limits import PreparedDraw, TooFewUnitsError, choose_limits, noise_at_one, prepare_draw
+from osgt.release.limits import (
+    PreparedDraw,
+    TooFewUnitsError,
+    choose_limits,
+    compile_draw,
+    noise_at_one,
+    prepare_draw,
+)
 from osgt.release.measuring import (
     Measured,
     NothingReleasedError,
     Presentation,
+    compile_release,
     exact_numbers,
     noisy_table,
     prepare,
@@ -114,11 +122,12 @@ def make_release(
             blocks = _prepare(query, plan)
         exact = [exact_numbers(block, own, ready) for block, own, ready in blocks]
         noisy = [with_noise(block, own, each) for (block, own, _), each in zip(blocks, exact, strict=True)]
-        return estimate(query, plan, noisy, presentation, reservation)
+        sql = _in_order(draws, [ready for _, _, ready in blocks])
+        return estimate(query, plan, noisy, presentation, reservation, sql)
     except TooFewUnitsError:
         raise
     except Exception as error:
-        raise NothingReleasedError(charged=reservation is not None) from error
+        raise NothingReleasedError(error, charged=reservation is not None) from error
 
 
 def prepare_draws(query: AnyQuery, plan: AnyPlan) -> list[PreparedDraw]:
@@ -129,8 +138,33 @@ def prepare_draws(query: AnyQuery, plan: AnyPlan) -> list[PreparedDraw]:
         # No kind of limit that may be drawn is refused after the charge.
         kinds = {draw.limit: draw.ladders[min(place, len(draw.ladders) - 1)] for draw in plan.choice.draws}
         query.with_limits({limit: limit_of(limit, [*ladder][-1]) for limit, ladder in kinds.items()}).renew(plan)
+    return [prepare_draw(block, draw) for block, draw in _draws(query, plan)]
+
+
+def _draws(query: AnyQuery, plan: AnyPlan) -> list[tuple[QuerySpec, Draw]]:
+    """List the draws of limits that are open, each with the first table that needs it."""
     first = {limit: block for block in reversed(query.computed) for limit in open_limits(block)}
-    return [prepare_draw(first[draw.limit], draw) for draw in plan.choice.draws]
+    return [(first[draw.limit], draw) for draw in plan.choice.draws] if plan.choice is not None else []
+
+
+def sql_of(query: AnyQuery, plan: AnyPlan) -> str:
+    """Write out the statements that a release of this plan sends to the engine. No row is read.
+
+    Limits that are to be chosen stand as some number; so does the salt, which is drawn anew for each release.
+    """
+    draws = [compile_draw(block, draw) for block, draw in _draws(query, plan)]
+    computed = zip(map(with_any_limits, query.computed), plan.blocks, strict=True)
+    return _in_order(draws, [compile_release(block, own, 0) for block, own in computed])
+
+
+def _in_order(draws: Sequence[PreparedDraw], blocks: Sequence[EngineQuery]) -> str:
+    """Write statements one after the other, with a line before each that says what it is for."""
+    texts = [(f"The choice of {each.draw.limit.words}", sql) for each in draws for sql in each.query.readable]
+    for ready in blocks:
+        first, *others = ready.readable
+        texts.append(("The sums that noise is added to", first))
+        texts += [("Values that do not fit their declared types", sql) for sql in others]
+    return "\n\n".join(f"-- Statement {i} of {len(texts)}: {title}.\n{sql};" for i, (title, sql) in enumerate(texts, 1))
 
 
 def _with_chosen_limits(query: AnyQuery, plan: AnyPlan, draws: Sequence[PreparedDraw]) -> tuple[AnyQuery, AnyPlan]:
@@ -172,6 +206,7 @@ def estimate(
     noisy: Sequence[Measured],
     presentation: Presentation,
     reservation: SharedReservation | None = None,
+    sql: str = "",
 ) -> AnyRelease:
     """Make tables and their statement of what was measured with noise, block by block: post-processing alone."""
     tables = {}
@@ -192,7 +227,7 @@ def estimate(
     )
     whole, own_statements = statements(tables, plan, made)
     releases = {
-        name: Release(table.table, table.plan, table.query, table.left_out, own_statements[name], reservation)
+        name: Release(table.table, table.plan, table.query, table.left_out, own_statements[name], sql, reservation)
         for name, table in tables.items()
     }
     if isinstance(plan, PublicationPlan):

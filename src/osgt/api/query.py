@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from osgt.api.choose import choose_alone
 from osgt.api.preview import Preview, make_preview
-from osgt.api.publish import check_release, make_release
+from osgt.api.publish import check_release, make_release, sql_of
 from osgt.api.release import Release, checked_texts
 from osgt.calibration import Part
 from osgt.facts import wording
@@ -126,10 +126,10 @@ class Query(Methods):
         """Gather everything that decides about the noise, except for the budget."""
         key = confidence, objective, family_of(family)
         if key not in self._plannings:
-            schema = self.dataset.table.schema()
+            types = self.dataset.table.columns
             columns = {column for each in self.aggregates for measure in each.measures for column in measure.columns}
             # Floats without nulls may still be NaN, which counts as missing.
-            complete = {name for name in columns if not (schema[name].nullable or schema[name].is_floating())}
+            complete = {name for name in columns if not (types[name].nullable or types[name].kind == "float")}
             self._plannings[key] = Planning(
                 self.groups,
                 self.dataset.neighbours,
@@ -176,6 +176,23 @@ class Query(Methods):
         release = make_release(self, plan, presentation).tables[""]
         warn_caller_after_charge(release.data_warnings)
         return release
+
+    def sql(self, plan: AnyPlan | None = None) -> str:
+        """The SQL that a release sends to the engine, with a comment for each step. It has no data in it.
+
+        Which sums are asked for depends on the plan; without one, that of ε = 1 and a usual δ is taken. Limits that are
+        still to be chosen stand as some number, and so does the salt by which the groups of a unit are chosen.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from osgt import Dataset
+        >>> visits = pa.table({"patient": ["a", "b"], "ward": ["x", "y"]})
+        >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_rows=2, public_keys=["x", "y"]).count()
+        >>> print(query.sql().splitlines()[0])
+        -- Statement 1 of 1: The sums that noise is added to.
+        """
+        return sql_of(self, self.plan(1, USUAL_DELTA) if plan is None else plan)
 
     def check_release(self, plan: AnyPlan) -> None:
         """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""

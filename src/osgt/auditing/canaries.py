@@ -21,8 +21,8 @@ from operator import or_
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from osgt.api.query import Query
 from osgt.auditing.check import Check, Finding, Progress
@@ -45,11 +45,11 @@ PARTS = (0.125, 0.25, 0.5, 1.0)
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """The probability, at most, of so many right guesses if the algorithm is (ε, δ)-differentially private."""
     chance = 1.0 / (1.0 + math.exp(-epsilon))
-    by_luck = float(binom.sf(right - 1, guesses, chance))
+    by_luck = float(scipy.stats.binom.sf(right - 1, guesses, chance))
     if delta == 0 or right == 0:
         return min(1.0, by_luck)
     missed = np.arange(1, right + 1)
-    below = np.cumsum(binom.pmf(right - missed, guesses, chance))
+    below = np.cumsum(scipy.stats.binom.pmf(right - missed, guesses, chance))
     return min(1.0, by_luck + 2.0 * canaries * delta * float(np.max(below / missed)))
 
 

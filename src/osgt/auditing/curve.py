@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.evidence import Claim, Counts, count_hits, log_mean, p_value
@@ -187,9 +187,12 @@ class Measured:
 
     def _expected(self, p: Floats, q: Floats, scale: float) -> "Measured":
         """Counts as they would be with noise of this scale, a little worse than on average."""
-        a, b = (ndtri(np.clip(share, 1e-12, 1 - 1e-12)) for share in (p, q))
+        a, b = (scipy.special.ndtri(np.clip(share, 1e-12, 1 - 1e-12)) for share in (p, q))
         middle, half = (a + b) / 2, (a - b) / 2 / scale
-        sides = (self.data, ndtr(middle + half), -1), (self.neighbour, ndtr(middle - half), 1)
+        sides = (
+            (self.data, scipy.special.ndtr(middle + half), -1),
+            (self.neighbour, scipy.special.ndtr(middle - half), 1),
+        )
         made = []
         for counts, probability, side in sides:
             lucky = np.sqrt(probability * (1 - probability) / counts.judged_draws)

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln, xlog1py, xlogy
+import scipy
 
 from osgt.auditing.check import Budget
 from osgt.calibration.joint import budget as checked_budget
@@ -61,7 +61,9 @@ class Counts:
     def explained(self) -> Floats:
         """The logarithm of the probability of the judged draws under what was learned."""
         a, b = self.learned + 0.5, self.learned_draws - self.learned + 0.5
-        return np.asarray(betaln(a + self.judged, b + self.judged_draws - self.judged) - betaln(a, b))
+        return np.asarray(
+            scipy.special.betaln(a + self.judged, b + self.judged_draws - self.judged) - scipy.special.betaln(a, b)
+        )
 
     @property
     def share(self) -> Floats:
@@ -126,14 +128,20 @@ def count_hits(
 def log_against(counts: Counts, probability: Floats) -> Floats:
     """log E of each event against its known probability."""
     k, n = counts.judged, counts.judged_draws
-    return np.asarray(counts.explained - xlogy(k, probability) - xlog1py(n - k, -probability) - _ROUNDING)
+    return np.asarray(
+        counts.explained - scipy.special.xlogy(k, probability) - scipy.special.xlog1py(n - k, -probability) - _ROUNDING
+    )
 
 
 def log_against_cells(counts: Counts, probability: Floats) -> float:
     """log E of all cells of a partition together (a Dirichlet in place of the Beta), against their probabilities."""
     a, n = counts.learned + 0.5, counts.judged
-    mixed = gammaln(a.sum()) - gammaln(a.sum() + n.sum()) + np.sum(gammaln(a + n) - gammaln(a))
-    return float(mixed - np.sum(xlogy(n, probability))) - _ROUNDING
+    mixed = (
+        scipy.special.gammaln(a.sum())
+        - scipy.special.gammaln(a.sum() + n.sum())
+        + np.sum(scipy.special.gammaln(a + n) - scipy.special.gammaln(a))
+    )
+    return float(mixed - np.sum(scipy.special.xlogy(n, probability))) - _ROUNDING
 
 
 def log_against_line(first: Counts, second: Counts, epsilon: Any, delta: Any) -> Floats:
@@ -157,7 +165,12 @@ def log_against_line(first: Counts, second: Counts, epsilon: Any, delta: Any) ->
         inside = k / n <= growth * q + delta
         at_q = np.where(inside, q, on_line)
         at_p = np.where(inside, k / n, np.minimum(growth * on_line + delta, 1.0))
-        unlikely = -(xlogy(k, at_p) + xlog1py(n - k, -at_p) + xlogy(h, at_q) + xlog1py(m - h, -at_q))
+        unlikely = -(
+            scipy.special.xlogy(k, at_p)
+            + scipy.special.xlog1py(n - k, -at_p)
+            + scipy.special.xlogy(h, at_q)
+            + scipy.special.xlog1py(m - h, -at_q)
+        )
     return np.asarray(first.explained + second.explained + unlikely - _ROUNDING)
 
 

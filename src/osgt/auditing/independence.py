@@ -348,7 +348,7 @@ def _salts_in_queries(query: SaltedText, number: int) -> list[int] | str:
     before, *after = (re.escape(piece) for piece in query(_KNOWN).split(str(_KNOWN)))
     if not after:
         return "the query for the engine does not use the salt that it is given"
-    text = re.compile(before + r"(?P<salt>-?\d+)" + r"(?P=salt)".join(after))
+    text = re.compile(before + r"\(?(?P<salt>-?\d+)\)?" + r"\(?(?P=salt)\)?".join(after))
     result = []
     for _ in range(number):
         match = text.fullmatch(query(None))

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-import ibis.expr.datatypes as dt
+from osgt.data.types import ColumnType
 
 #: A row: text for each column, None where nothing is there.
 Row = dict[str, str | None]
 
-#: Types whose values can be handed over as text, as Ibis calls them.
-_KINDS = ("string", "boolean", "integer", "floating", "decimal", "date", "timestamp", "uuid")
+#: Kinds of columns whose values can be handed over as text.
+_KINDS = ("text", "boolean", "integer", "float", "decimal", "date", "timestamp", "uuid")
 
 #: Values that have been taken for something else, or are at the ends of what there is.
 _STRANGE = {
-    "string": [
+    "text": [
         "",
         " ",
         "Rome",
@@ -35,7 +35,7 @@ _STRANGE = {
         "NaN",
     ],
     "boolean": ["true", "false"],
-    "floating": ["NaN", "Infinity", "-Infinity", "0", "-0.0", "5e-324", "-1.7976931348623157e308", "1.5"],
+    "float": ["NaN", "Infinity", "-Infinity", "0", "-0.0", "5e-324", "-1.7976931348623157e308", "1.5"],
     "date": ["1970-01-01", "0001-01-01", "9999-12-31", "2024-02-29"],
     "timestamp": ["1970-01-01 00:00:00", "2024-02-29 23:59:59.999999", "1900-01-01 00:00:00"],
     "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
@@ -64,81 +64,76 @@ def text_of(value: Any) -> str | None:
     return str(value)
 
 
-def _kind(dtype: dt.DataType) -> str | None:
-    return next((kind for kind in _KINDS if getattr(dtype, f"is_{kind}")()), None)
-
-
-def can_be_written(dtype: dt.DataType) -> bool:
+def can_be_written(dtype: ColumnType) -> bool:
     """Whether values of this type can be handed over as text."""
-    return _kind(dtype) is not None
+    return dtype.kind in _KINDS
 
 
-def strange(dtype: dt.DataType) -> list[str | None]:
+def strange(dtype: ColumnType) -> list[str | None]:
     """Values of a type at its ends, and missing ones where there may be any."""
-    kind = _kind(dtype)
-    assert kind is not None
     numbers = ["0", "1", *(f"{end:f}" for end in _range(dtype))]
-    result = numbers if kind in ("integer", "decimal") else _STRANGE[kind]
-    return [*result, *(["x" * 3000] if kind == "string" else []), *([None] if dtype.nullable else [])]
+    result = numbers if dtype.kind in ("integer", "decimal") else _STRANGE[dtype.kind]
+    return [*result, *(["x" * 3000] if dtype.kind == "text" else []), *([None] if dtype.nullable else [])]
 
 
-def ordinary(dtype: dt.DataType) -> str | None:
+def ordinary(dtype: ColumnType) -> str | None:
     """A value of a type that is nothing special."""
     return strange(dtype)[0]
 
 
-def constants(dtype: dt.DataType, text: str) -> list[str]:
+def constants(dtype: ColumnType, text: str) -> list[str]:
     """Values of a type that an expression names, and numbers beside them: there it may change."""
     texts = [quoted.replace("''", "'") for quoted in _QUOTED.findall(text)]
-    if dtype.is_string():
+    if dtype.kind == "text":
         return texts
-    if dtype.is_date() or dtype.is_timestamp():
+    if dtype.kind in ("date", "timestamp"):
         return [day for day in texts if _DAY.match(day)]
-    if not dtype.is_numeric():
+    if not dtype.is_number:
         return []
     least, most = _range(dtype)
     beside = (Decimal(number) + step for number in _NUMBER.findall(_QUOTED.sub("", text)) for step in (0, -1, 1))
-    fitting = (number for number in beside if least <= number <= most and (not dtype.is_integer() or number % 1 == 0))
+    fitting = (number for number in beside if least <= number <= most and (dtype.kind != "integer" or number % 1 == 0))
     return [f"{number:f}" for number in fitting]
 
 
-def numbered(dtype: dt.DataType, number: int) -> str | None:
+def numbered(dtype: ColumnType, number: int) -> str | None:
     """The value of a type that has this number, different for different numbers; None where there are not so many."""
-    kind = _kind(dtype)
+    kind = dtype.kind
     if kind in ("integer", "decimal"):
         # From the large end: small numbers are those that people use.
         value = int(_range(dtype)[1]) - 7 - number
         return str(value) if value > 1 else None
     day = datetime.date(1800, 1, 1) + datetime.timedelta(days=number)
     return {
-        "string": f"osgt {number}",
+        "text": f"osgt {number}",
         "boolean": ("true", "false")[number] if number < 2 else None,
         "date": day.isoformat(),
         "timestamp": f"{day.isoformat()} 12:00:00",
         "uuid": f"0059a7d1-0000-4000-8000-{number:012x}",
-    }.get(str(kind))
+    }.get(kind)
 
 
-def ends(dtype: dt.DataType, bounds: Sequence[float]) -> tuple[list[str], list[str]]:
+def ends(dtype: ColumnType, bounds: Sequence[float]) -> tuple[list[str], list[str]]:
     """Values at and far beyond the low ends of some bounds, and as many at the high ends."""
-    if dtype.is_boolean():
+    if dtype.kind == "boolean":
         return ["false"], ["true"]
     least, most = _range(dtype)
 
     def inside(number: float) -> str:
         exact = min(max(Decimal(number), least), most)
-        return str(int(exact)) if dtype.is_integer() else f"{exact:f}"
+        return str(int(exact)) if dtype.kind == "integer" else f"{exact:f}"
 
-    beyond = ("-Infinity", "Infinity") if dtype.is_floating() else (f"{least:f}", f"{most:f}")
+    beyond = ("-Infinity", "Infinity") if dtype.kind == "float" else (f"{least:f}", f"{most:f}")
     return [inside(min(bounds, default=0)), beyond[0]], [inside(max(bounds, default=1)), beyond[1]]
 
 
-def _range(dtype: Any) -> tuple[Decimal, Decimal]:
+def _range(dtype: ColumnType) -> tuple[Decimal, Decimal]:
     """The least and the largest number of a type; of floats, numbers that are large."""
-    if dtype.is_integer():
-        return Decimal(dtype.bounds.lower), Decimal(dtype.bounds.upper)
-    if dtype.is_decimal():
-        digits, scale = "9" * (dtype.precision or 18), dtype.scale or 0
+    if dtype.kind == "integer":
+        return Decimal(dtype.bounds[0]), Decimal(dtype.bounds[1])
+    if dtype.kind == "decimal":
+        precision, scale = dtype.digits or (18, 0)
+        digits = "9" * precision
         largest = Decimal(f"{digits[scale:] or '0'}.{digits[:scale]}")
         return largest.copy_negate(), largest
     return Decimal("-1e300"), Decimal("1e300")

@@ -189,7 +189,7 @@ class MadeValues:
         for column in stored_columns(data, [name]):
             if column in self.stage.columns and column not in self.fixed:
                 dtype = self.stage.columns[column]
-                low, high = ends(dtype, bounds) if dtype.is_numeric() or dtype.is_boolean() else ([], [])
+                low, high = ends(dtype, bounds) if dtype.is_number or dtype.kind == "boolean" else ([], [])
                 listed = [*low, *high, *named_values(self.stage, column), *strange(dtype)]
                 pools[column] = list(dict.fromkeys(listed))
         tried = key_rows(pools, _TRIED_VALUES)
@@ -290,7 +290,7 @@ class Maker:
         names = self.unit.columns
         for name in names:
             yield f"another unit with another {name}", {name: self.named(50)[name]}
-        texts = [name for name in names if self.stage.columns[name].is_string()]
+        texts = [name for name in names if self.stage.columns[name].kind == "text"]
         if len(texts) > 1:
             first, second = str(row[texts[0]]), str(row[texts[1]])
             yield "another unit with as much text", {texts[0]: first + second[:1], texts[1]: second[1:]}

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from osgt.auditing.check import Check, Finding, Progress
@@ -21,6 +19,7 @@ from osgt.auditing.neighbours import Maker, Pair
 from osgt.auditing.stage import ByGroup, Play, Played, Stage
 from osgt.calibration import Part
 from osgt.data.reading import compile_query, fetch
+from osgt.data.sql import LOOSE, Table, Value
 from osgt.limits.worth import UNIT, fresh_salt
 from osgt.release.exact_sums import prepared_rows
 from osgt.support.numbers import counted
@@ -94,24 +93,36 @@ _MOST_REAL, _UNITS, _FEW = 2000, 3, 40
 def real_rows(stage: Stage) -> tuple[list[Row], str]:
     """Rows of a few units, and a note if there are none: those with most rows, in most groups, alone, and others."""
     query, columns = stage.query, stage.columns
-    table = query.dataset.rows()
+    table, engine = query.dataset.rows(), query.dataset.engine
+    wanted = {name: table[name] for name in columns}
     if query.dataset.unit.each_row:
-        return _as_rows(table.select(*columns).limit(_FEW))
+        return _as_rows(table.select("some_rows", "Some rows.", wanted, limit=_FEW))
     rows, keys, _ = prepared_rows(query, [], with_totals=False)
-    rows = rows.filter(rows[UNIT].notnull())
-    pairs = rows.group_by([UNIT, *keys]).agg(size=rows.count())
-    units = pairs.group_by(UNIT).agg(groups=pairs.count(), rows=pairs["size"].sum())
-    ranked = [units.order_by(ibis.desc("rows"), UNIT), units.order_by(ibis.desc("groups"), UNIT), units.order_by(UNIT)]
+    pairs = rows.select("pairs", "The rows of units in groups.", {"number": rows.count()}, group_by=[UNIT, *keys])
+    units = pairs.select(
+        "units",
+        "The groups and rows of units.",
+        {"number_1": pairs.count(), "number_2": pairs["number"].sum()},
+        group_by=[UNIT],
+    )
+    ranked = [_first(units, "number_2 DESC"), _first(units, "number_1 DESC"), _first(units)]
     if keys:
-        shared = pairs.mutate(members=pairs.count().over(group_by=keys))
-        fewest = shared.group_by(UNIT).agg(members=shared["members"].max())
-        ranked.append(fewest.order_by("members", UNIT))
-    chosen = ibis.union(*(ranking.limit(_UNITS).select(UNIT) for ranking in ranked), distinct=True)
-    unit = query.dataset.unit.value(query.dataset.engine, table)
-    return _as_rows(table.filter(unit.isin(chosen[UNIT])).select(*columns).limit(_MOST_REAL))
+        members = pairs.count().over([pairs[key] for key in keys])
+        shared = pairs.select("shared", "Units with the units in their groups.", {UNIT: pairs[UNIT], "number": members})
+        fewest = shared.select("fewest", "The most of these.", {"number_1": shared["number"].max()}, group_by=[UNIT])
+        ranked.append(_first(fewest, "number_1"))
+    unit = query.dataset.unit.value(engine, table)
+    chosen = [f"{unit.sql} IN (\n{each.sql}\n)" for each in ranked]
+    among = Value(" OR ".join(chosen), engine.boolean, engine, LOOSE)
+    return _as_rows(table.select("some_rows", "Rows of these units.", wanted, where=[among], limit=_MOST_REAL))
 
 
-def _as_rows(table: ir.Table) -> tuple[list[Row], str]:
+def _first(units: Table, *order: str) -> Table:
+    """The first few units in an order."""
+    return units.select("first_units", "The first units.", {UNIT: units[UNIT]}, order_by=[*order, UNIT], limit=_UNITS)
+
+
+def _as_rows(table: Table) -> tuple[list[Row], str]:
     """The rows of a table as text; or none, and why."""
     try:
         rows = fetch(compile_query(table)).to_pylist()

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-import ibis.expr.datatypes as dt
-import ibis.expr.operations as ops
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -20,6 +17,8 @@ from osgt.api.query import Query
 from osgt.auditing.made_rows import Row, can_be_written
 from osgt.calibration import Part
 from osgt.data.reading import EngineQuery, compile_query, fetch
+from osgt.data.sql import Table
+from osgt.data.types import ColumnType
 from osgt.data.unit import Neighbours
 from osgt.plan.choice import Draw
 from osgt.plan.plan import Plan
@@ -52,17 +51,16 @@ class Stage:
     """A stage for made tables and queries. Tables have the stored columns; what is derived is computed anew."""
 
     query: QuerySpec
-    kept: list[ir.Table] = field(default_factory=list)
 
     @cached_property
-    def columns(self) -> dict[str, dt.DataType]:
+    def columns(self) -> dict[str, ColumnType]:
         """The stored columns whose values can be made."""
-        schema = self.query.dataset.stored.schema()
-        return {name: dtype for name, dtype in schema.items() if can_be_written(dtype)}
+        stored = self.query.dataset.stored.columns
+        return {name: dtype for name, dtype in stored.items() if can_be_written(dtype)}
 
     def query_on(self, rows: Sequence[Row]) -> tuple[Any, str]:
         """The query on these rows, and the column that says in which order they stand."""
-        order = _other_name("row", self.query.dataset.table.schema())
+        order = _other_name("row", self.query.dataset.table.columns)
         return rebuild(self.query, self._put(rows, order)), order
 
     def place(self, rows: Sequence[Row], values: Sequence[str] = ()) -> list[Placed | None]:
@@ -71,36 +69,34 @@ class Stage:
         measures: list[Measure] = [Values(name) for name in (order, *values)]
         table, keys, names = prepared_rows(query, measures, numbered=False, with_totals=False)
         floats = {f"float_{i}": as_float(table[names[name]]) for i, name in enumerate(values)}
-        result = fetch(compile_query(table.select(*keys, order=table[names[order]], **floats)))
+        wanted = {**{key: table[key] for key in keys}, "place": table[names[order]], **floats}
+        result = fetch(compile_query(table.select("places", "The group of each made row.", wanted)))
         groups = keys_of(result.select(keys))
         columns = [result[name].to_pylist() for name in floats]
         places: list[Placed | None] = [None] * len(rows)
-        for i, at in enumerate(result["order"].to_pylist()):
+        for i, at in enumerate(result["place"].to_pylist()):
             places[at] = Placed(groups[i] if keys else (), tuple(column[i] for column in columns))
         return places
 
     def which_count(self, rows: Sequence[Row]) -> list[bool]:
         """Tell for each row whether it meets the conditions."""
         query, order = self.query_on(rows)
-        result = set(fetch(compile_query(query.dataset.rows().select(order)))[order].to_pylist())
+        table = query.dataset.rows()
+        met = table.select("places", "The made rows that count.", {order: table[order]})
+        result = set(fetch(compile_query(met))[order].to_pylist())
         return [i in result for i in range(len(rows))]
 
-    def _put(self, rows: Sequence[Row], order: str) -> ir.Table:
+    def _put(self, rows: Sequence[Row], order: str) -> Table:
         """The rows as a table of the engine, with the types of the data set's columns."""
         columns = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in self.columns}
         columns[order] = pa.array([str(i) for i in range(len(rows))], pa.string())
-        engine, backend = self.query.dataset.engine, self.query.dataset.table.get_backend()
-        made = engine.small_table(backend, pa.table(columns))
-        if made.op().find(ops.InMemoryTable):
-            # It belongs to no connection by itself, and is gone when nobody has it any more.
-            self.kept.append(made)
-            with engine.turn(backend):
-                backend._run_pre_execute_hooks(made)
-                made = backend.table(made.op().name)
-        return made.cast({**self.columns, order: "int64"})
+        engine = self.query.dataset.engine
+        made = engine.small_table(self.query.dataset.table.connection, pa.table(columns))
+        types = {**self.columns, order: engine.int64}
+        return made.select("made_rows", "Made rows.", {name: made[name].cast(types[name]) for name in columns})
 
 
-def rebuild(query: QuerySpec, table: ir.Table) -> Any:
+def rebuild(query: QuerySpec, table: Table) -> Any:
     """Build the query again on another table, so that nothing of the first one is kept."""
     data = query.dataset.on(table)
     assert isinstance(query, Query)
@@ -116,7 +112,7 @@ def plain_sql(query: EngineQuery) -> str:
     text = query.sql
     if query.beside is not None:
         return f"{plain_sql(replace(query, beside=None))}; {plain_sql(query.beside)}"
-    names = sorted({node.name for node in query.expression.op().find(ops.PhysicalTable)}, key=text.find)
+    names = sorted(query.table.names, key=text.find)
     for i, name in enumerate(names):
         text = text.replace(name, f"table_{i}")
     return text
@@ -242,7 +238,7 @@ class DrawPlay:
             _histogram(ladder.kind): _at_once(np.asarray(histogram))
             for ladder, histogram in zip(self.draw.ladders, histograms, strict=True)
         }
-        return Played(numbers, {"columns": str(ready.query.expression.schema())})
+        return Played(numbers, {"columns": str(ready.query.schema)})
 
 
 def _left_out(name: str) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scipy.special import log_ndtr, logit
+import scipy
 
 from osgt.calibration.joint import JointNoise
 from osgt.noise.error import Objective
@@ -107,7 +107,10 @@ class ScaleSearch:
 
     def _excess(self, u: float, x: float) -> float:
         """log-odds of δ(ε) of the distributions less those of the budget's δ; ≤ 0 where the budget is met."""
-        return float(logit(float(self.joint.profile(u, math.exp(x)).delta(self.epsilon))) - logit(self.delta))
+        return float(
+            scipy.special.logit(float(self.joint.profile(u, math.exp(x)).delta(self.epsilon)))
+            - scipy.special.logit(self.delta)
+        )
 
     def _estimate(self, u: float, x: float) -> float:
         """Estimate the excess."""
@@ -116,7 +119,9 @@ class ScaleSearch:
             estimate = Estimate(pairs, counts, math.log(self.delta), self._tilt)
             log_delta = min(max(estimate.log_delta(self.epsilon), _LEAST_LOG_DELTA), -1e-15)
             self._tilt = estimate.tilt
-            self._estimates[u, x] = log_delta - math.log(-math.expm1(log_delta)) - float(logit(self.delta))
+            self._estimates[u, x] = (
+                log_delta - math.log(-math.expm1(log_delta)) - float(scipy.special.logit(self.delta))
+            )
         return self._estimates[u, x]
 
     def _root(
@@ -220,7 +225,7 @@ def gaussian_mu(epsilon: float, delta: float) -> tuple[float, float]:
     mu = math.sqrt(2.0) * (math.sqrt(log_inverse + epsilon) - math.sqrt(log_inverse))  # by zCDP
     for _ in range(_MOST_STEPS):
         y = epsilon / mu - 0.5 * mu
-        log_p, log_q = float(log_ndtr(-y)), epsilon + float(log_ndtr(-y - mu))
+        log_p, log_q = float(scipy.special.log_ndtr(-y)), epsilon + float(scipy.special.log_ndtr(-y - mu))
         log_delta = log_p + math.log(max(-math.expm1(log_q - log_p), 1e-300))
         slope = mu * math.exp(min(-0.5 * y * y - _LOG_ROOT_2_PI - log_delta, 300.0))
         over = log_delta + log_inverse

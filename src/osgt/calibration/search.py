@@ -8,7 +8,7 @@ the scale is then set with the rigorous accounting. `calibrate_roughly` leaves t
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from osgt.calibration.joint import Column, Part, budget, joint_noise
 from osgt.calibration.scale import ScaleSearch, allocated, pure_scale
@@ -32,7 +32,7 @@ def costs_over_shapes(cost: Callable[[float], float]) -> dict[float, float]:
         recorded(u)
     place = min(range(len(_FIRST_LOOK)), key=lambda i: costs[_FIRST_LOOK[i]])
     bounds = (_FIRST_LOOK[max(place - 1, 0)], _FIRST_LOOK[min(place + 1, len(_FIRST_LOOK) - 1)])
-    minimize_scalar(recorded, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE})
+    scipy.optimize.minimize_scalar(recorded, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE})
     return costs
 
 

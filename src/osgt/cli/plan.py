@@ -11,51 +11,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from osgt.calibration import Comparison, calibrate_epsilon, compare
 from osgt.cli.ledger import AsJson, DatasetName, Location, ledger_at
 from osgt.cli.noise import as_dict, numbers, print_noises
 from osgt.cli.options import BUDGET, OUTPUT, Asked, takes_a_table
-from osgt.cli.shared import PICTURES, QueryPath, check_matplotlib, clear_errors, command_target, say, terminal, warn
+from osgt.cli.shared import (
+    PICTURES,
+    QueryPath,
+    check_matplotlib,
+    clear_errors,
+    command_target,
+    print_plan,
+    terminal,
+    warn,
+)
 from osgt.facts import wording
 from osgt.noise.error import objective_of
 from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions
 from osgt.render.pictures import new_figure
 from osgt.support.files import written
-from osgt.support.numbers import percent
-from osgt.support.text import one_line, printable
+from osgt.support.text import one_line
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
-    from osgt.plan.plan import AnyPlan
     from osgt.query.file.model import QueryFile
-
-
-def print_plan(console: Console, found: "AnyPlan") -> None:
-    """Print the plan of a table, or of several. Where limits are open there is nothing to compare yet."""
-    if any(one.open_limits for one in found.tables.values()):
-        say(console, found)
-        return
-    from osgt.facts.plan_wording import width  # noqa: PLC0415 - the extra "tables"
-
-    first = ["column"] if "" in found.tables else ["table", "column"]
-    table = Table(title=f"{percent(found.confidence)} noise intervals", title_justify="left")
-    for name in (*first, "used", *found.gains):
-        table.add_column(name, justify="left" if name in first else "right")
-    for title, one in found.tables.items():
-        for i, column in enumerate(one.columns):
-            others = [width(columns[i]) for columns in one.alternatives.values()]
-            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
-            table.add_row(*named[-len(first) :], width(column), *others)
-        for level, columns in one.totals.items():
-            for column in columns:
-                named = ["", escape(printable(f"{column.name} {level.words}"))]
-                table.add_row(*named[-len(first) :], width(column))
-    console.print(table)
-    say(console, found)
 
 
 _COLOURS = {"gaussian": "#0072B2", "laplace": "#D55E00", "osgt": "#111111"}
@@ -159,6 +139,14 @@ def plan(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for a program to read.", rich_help_panel=OUTPUT)
     ] = False,
+    as_sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Print the SQL that a release would send to the engine, with a comment for each step.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the picture if it exists.", rich_help_panel=_NUMBERS)
     ] = False,
@@ -174,8 +162,10 @@ def plan(
         if query is not None or asked:
             if given := [option for option, value in numbers.items() if value is not None]:
                 raise ValueError(f"{given[0]} is for numbers rather than a table: leave it out")
-            _plan_table(asked, query, error, as_json=as_json)
+            _plan_table(asked, query, error, as_json=as_json, as_sql=as_sql)
             return
+        if as_sql:
+            raise ValueError("--sql is for a table: give a file or --query")
         epsilon, delta, confidence = (asked.options[name] for name in ("epsilon", "delta", "confidence"))
         if delta is None or coordinates is None:
             missing = "--delta" if delta is None else "--coordinates"
@@ -212,7 +202,7 @@ def plan(
                 typer.echo(f"Picture: {plot}")
 
 
-def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json: bool) -> None:
+def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json: bool, as_sql: bool) -> None:
     """The plan of a table release, or of several; options stand in for what the query file says."""
     file = asked.query_file(path)
     given = file.budget.given()
@@ -227,6 +217,9 @@ def _plan_table(asked: Asked, path: Path | None, error: float | None, *, as_json
     query = build_query(file)
     with closing(query.dataset):
         found = query.plan(**given, **file.plan_options())
+        if as_sql:
+            typer.echo(query.sql(found))
+            return
     if as_json:
         warn(found.cautions)
         typer.echo(json.dumps(found.to_dict(), indent=2))

@@ -13,8 +13,7 @@ import typer
 from osgt.cli import outcome
 from osgt.cli.options import OUTPUT, Asked, takes_a_table
 from osgt.cli.outcome import release_text
-from osgt.cli.plan import print_plan
-from osgt.cli.shared import QueryPath, clear_errors, command_target, progress, saved, say, terminal, warn
+from osgt.cli.shared import QueryPath, clear_errors, command_target, print_plan, progress, saved, say, terminal, warn
 from osgt.facts import wording
 from osgt.support.errors import ArgumentError
 from osgt.support.files import Target, words_of, written_together
@@ -157,7 +156,7 @@ def _publish(request: "Request") -> "Outcome":
 
     query, data = request.query, request.query.dataset
     show = None if data.ledger is None else shlex.join(["osgt", "ledger", "show", data.ledger.name, str(data.dataset)])
-    title = f"{data.table.get_backend().name}: adding up within limits, then noise of ε = {request.plan.epsilon:g}"
+    title = f"{data.engine.title}: adding up within limits, then noise of ε = {request.plan.epsilon:g}"
     try:
         with outcome.charging(show), ExitStack() as bar:
 

@@ -10,16 +10,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from osgt.cli.command import as_typed, name_of
 from osgt.render.pictures import new_figure
 from osgt.support.errors import argument_of, message_naming
 from osgt.support.files import Target, words_of, written
+from osgt.support.numbers import percent
 from osgt.support.servers import holds_secret
 from osgt.support.text import printable
 
 if TYPE_CHECKING:
     from osgt.api.publish import AnyQuery
+    from osgt.plan.plan import AnyPlan
     from osgt.query.file.model import QueryFile
 
 _DELTA = typer.Option(
@@ -115,14 +118,14 @@ _LOOK = 0.2
 @contextmanager
 def progress(query: "AnyQuery", title: str) -> Iterator[None]:
     """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
-    engine, backend = query.dataset.engine, query.dataset.table.get_backend()
+    engine, connection = query.dataset.engine, query.dataset.table.connection
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     done = threading.Event()
 
     def watch(task: Any) -> None:
         while not done.wait(_LOOK):
-            percent = engine.progress(backend)
+            percent = engine.progress(connection)
             if percent is not None:
                 bar.update(task, total=100, completed=percent)
 
@@ -164,3 +167,27 @@ def saved(
 
         replace(file)
         yield replace
+
+
+def print_plan(console: Console, found: "AnyPlan") -> None:
+    """Print the plan of a table, or of several. Where limits are open there is nothing to compare yet."""
+    if any(one.open_limits for one in found.tables.values()):
+        say(console, found)
+        return
+    from osgt.facts.plan_wording import width  # noqa: PLC0415 - the extra "tables"
+
+    first = ["column"] if "" in found.tables else ["table", "column"]
+    table = Table(title=f"{percent(found.confidence)} noise intervals", title_justify="left")
+    for name in (*first, "used", *found.gains):
+        table.add_column(name, justify="left" if name in first else "right")
+    for title, one in found.tables.items():
+        for i, column in enumerate(one.columns):
+            others = [width(columns[i]) for columns in one.alternatives.values()]
+            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
+            table.add_row(*named[-len(first) :], width(column), *others)
+        for level, columns in one.totals.items():
+            for column in columns:
+                named = ["", escape(printable(f"{column.name} {level.words}"))]
+                table.add_row(*named[-len(first) :], width(column))
+    console.print(table)
+    say(console, found)

@@ -4,6 +4,5 @@ from importlib.util import find_spec
 
 from osgt.support.errors import missing
 
-for _name in ("ibis", "pyarrow"):
-    if find_spec(_name) is None:
-        raise missing("this work on tables", _name, "tables")
+if find_spec("pyarrow") is None:
+    raise missing("this work on tables", "pyarrow", "tables")

@@ -7,16 +7,19 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-import ibis.expr.types as ir
 import numpy as np
 
 from osgt.data.expressions.expression import Expression, check_expression, sql_value
 from osgt.data.expressions.own import Formula, literal, values_of
 from osgt.data.expressions.tree import Call, Column, Node, Number, Text, Unary, Word
+from osgt.data.sql import Table
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 
 #: Kinds of values that a column can hold.
 _KINDS = ("text", "integer", "decimal", "float", "boolean", "date", "timestamp")
+
+#: Characters of the longest expression if the columns that it is made of were written out: some engines do that.
+_LONGEST = 400_000
 
 #: Bytes of the longest name that every engine keeps as it is.
 _LONGEST_NAME = 63
@@ -107,8 +110,8 @@ def weekday(column: str | Formula) -> Formula:
     return Formula(Call("weekday", (_value(column),)))
 
 
-def with_column(table: ir.Table, name: str, given: Any) -> tuple[ir.Table, Expression]:
-    """The table with one more column, and what it is made of."""
+def check_column(table: Table, derived: Mapping[str, Expression], name: str, given: Any) -> Expression:
+    """The expression that makes one more column of a table, beside those that are derived already."""
     _check_name(table, name)
     result = check_expression(table, given, f"derive: {name}")
     if result.kind not in _KINDS:
@@ -117,15 +120,33 @@ def with_column(table: ir.Table, name: str, given: Any) -> tuple[ir.Table, Expre
             "or boolean",
             argument="derive",
         )
-    return add_column(table, name, result), result
+    lengths: dict[str, int] = {}
+    for column, expression in derived.items():
+        lengths[column] = expression.length(lengths)
+    if result.length(lengths) > _LONGEST:
+        raise ArgumentError(
+            f"derive: {name}: it is made of too many columns that are computed themselves; compute them before",
+            argument="derive",
+        )
+    return result
 
 
-def add_column(table: ir.Table, name: str, found: Expression) -> ir.Table:
-    """The table with a column that an expression makes."""
-    return table.mutate(**{name: sql_value(found.sql, table, found.columns, found.type)})
+def add_columns(table: Table, derived: Mapping[str, Expression]) -> Table:
+    """The table with columns that expressions make, each of columns of the table or of others among these."""
+    left = dict(derived)
+    while left:
+        ready = {name: each for name, each in left.items() if table.columns.keys() >= set(each.columns)}
+        table = table.select(
+            "derived_columns",
+            "The rows with columns that are derived from each of them alone.",
+            {name: sql_value(each.sql, table, each.columns, each.type) for name, each in ready.items()},
+            keeps_all=True,
+        )
+        left = {name: each for name, each in left.items() if name not in ready}
+    return table
 
 
-def _check_name(table: ir.Table, name: object) -> None:
+def _check_name(table: Table, name: object) -> None:
     if not isinstance(name, str) or not name.strip() or len(name.encode(errors="replace")) > _LONGEST_NAME:
         raise ArgumentError(
             f"derive: the name of a column must be text of 1 to {_LONGEST_NAME} bytes, got {name!r}", argument="derive"

@@ -6,16 +6,14 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
 import pyarrow as pa
 
-from osgt.data.derived import add_column, with_column
-from osgt.data.engines import engine_on
+from osgt.data.derived import add_columns, check_column
 from osgt.data.engines.source import Options, Source
-from osgt.data.expressions.expression import Expression, check_condition, filter_rows
+from osgt.data.expressions.expression import Expression, check_condition, holds
 from osgt.data.sources import files_of, identity, origin, source_of
-from osgt.data.types import UndeclaredTypeError
+from osgt.data.sql import Table, Value
+from osgt.data.types import ColumnType, UndeclaredTypeError
 from osgt.data.unit import NEIGHBOURS, Neighbours, PrivacyUnit, check_key_type
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 from osgt.support.text import unknown
@@ -48,13 +46,13 @@ class PrivateRows:
             )
         self._source = source_of(source, options)
         self.table = self._source.table
-        self.engine = engine_on(self.table.get_backend())
-        self.unit = PrivacyUnit.of(privacy_unit, self.table.columns)
+        self.engine = self.table.engine
+        self.unit = PrivacyUnit.of(privacy_unit, list(self.table.columns))
         self.neighbours: Neighbours = neighbours
         self.filters: tuple[Expression, ...] = ()
         self.derived: dict[str, Expression] = {}
         self.origin = origin(source, options.table)
-        self.identity = identity(source, options.table, self.table.schema(), self._source.types, self.origin)
+        self.identity = identity(source, options.table, self.table.columns, self._source.types, self.origin)
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike)
         for column in self.unit.columns:
@@ -83,7 +81,7 @@ class PrivateRows:
         return self._source.types
 
     @property
-    def texts(self) -> ir.Table | None:
+    def texts(self) -> Table | None:
         """A table of what declared types were read from (`Source.texts`)."""
         return self._source.texts
 
@@ -100,7 +98,7 @@ class PrivateRows:
     def close(self) -> None:
         """Close what this object has opened: the connection to files and database URLs."""
         if self._opened:
-            self.engine.close(self.table.get_backend())
+            self.engine.close(self.table.connection)
         if self._source.files is not None:
             self._source.files.close()
 
@@ -108,22 +106,22 @@ class PrivateRows:
         """Whether both were made from one `Dataset(…)`, and so are about the same people in the same table."""
         return self._source is other._source
 
-    def type_of(self, argument: str, column: object) -> dt.DataType:
+    def type_of(self, argument: str, column: object) -> ColumnType:
         """The type of a column, or an error that names the argument and the columns there are."""
-        schema = self.table.schema()
+        columns = self.table.columns
         if not isinstance(column, str):
             raise ArgumentTypeError(f"{argument} must be the name of a column, got {column!r}", argument=argument)
-        if column not in schema:
+        if column not in columns:
             self._check_delimiter()
-            raise ArgumentError(f"{argument}: {unknown('column', column, schema.names)}", argument=argument)
-        reason = self.engine.unusable(self.table, column)
+            raise ArgumentError(f"{argument}: {unknown('column', column, list(columns))}", argument=argument)
+        reason = self.engine.unusable(columns[column])
         if reason is not None:
             raise ArgumentTypeError(f"{argument}: column {column!r} {reason}", argument=argument)
-        return schema[column]
+        return columns[column]
 
     def _check_delimiter(self) -> None:
         """Raise if the only column looks like several."""
-        names = self.table.columns
+        names = list(self.table.columns)
         between = [sign for sign in ";\t|" if sign in names[0]] if self._source.declarable and len(names) == 1 else []
         if between:
             raise ArgumentError(
@@ -132,15 +130,15 @@ class PrivateRows:
                 argument="delimiter",
             )
 
-    def number_type_of(self, column: object) -> dt.DataType:
+    def number_type_of(self, column: object) -> ColumnType:
         """The type of a column that is to be added up."""
         dtype = self.type_of("column", column)
-        if dtype.is_string() and self._source.declarable and column not in self._source.types:
+        if dtype.kind == "text" and self._source.declarable and column not in self._source.types:
             raise UndeclaredTypeError("column", str(column), "float64")
         return dtype
 
     def where(self, condition: Any) -> Self:
-        """The rows for which a condition holds: SQL of the engine as after WHERE, or an Ibis expression.
+        """The rows for which a condition holds: SQL of the engine as after WHERE.
 
         A condition looks at one row alone and is true or false for it. What compares with other rows (subqueries,
         aggregates, windows) would let one person's data decide about another's rows, and is refused; so is every
@@ -165,10 +163,10 @@ class PrivateRows:
     def derive(self, columns: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
         """Columns that are computed from each row, for `where`, `group_by` and aggregates.
 
-        A column is made by `cut`, `recode`, `year`, `quarter`, `month` or `weekday`, by SQL of the engine (`"fare -
-        tip"`, `"CASE WHEN … END"`), in which these functions may be used, or by an Ibis expression. It may use the
-        columns before it. The rules of `where` apply: it looks at one row alone, and a value that the engine cannot
-        compute is missing. Names that are no names of Python are given in a dict.
+        A column is made by `cut`, `recode`, `year`, `quarter`, `month` or `weekday`, or by SQL of the engine (`"fare -
+        tip"`, `"CASE WHEN … END"`), in which these functions may be used. It may use the columns before it. The rules
+        of `where` apply: it looks at one row alone, and a value that the engine cannot compute is missing. Names that
+        are no names of Python are given in a dict.
 
         Examples
         --------
@@ -183,27 +181,33 @@ class PrivateRows:
         more = copy(self)
         more.derived = dict(self.derived)
         for name, given in {**(columns or {}), **named}.items():
-            more.table, more.derived[name] = with_column(more.table, name, given)
+            more.derived[name] = check_column(more.table, more.derived, name, given)
+            more.table = add_columns(more.stored, more.derived)
         return more
 
     @property
-    def stored(self) -> ir.Table:
+    def stored(self) -> Table:
         """The table without the derived columns."""
         return self._source.table
 
-    def on(self, table: ir.Table) -> Self:
+    def on(self, table: Table) -> Self:
         """Copy the data set onto another table with the stored columns, and derive columns anew. It has no ledger."""
         other = copy(self)
-        other.table = table
+        other.table = add_columns(table, self.derived)
         other._source = replace(self._source, table=table, texts=None)
-        for name, result in self.derived.items():
-            other.table = add_column(other.table, name, result)
         return other
 
-    def rows(self) -> ir.Table:
-        """The rows that the conditions leave, as an Ibis table."""
-        with self.engine.turn(self.table.get_backend()):
-            return filter_rows(self.table, self.filters)
+    @property
+    def conditions(self) -> list[Value]:
+        """The conditions on the rows of the table."""
+        return [holds(condition, self.table) for condition in self.filters]
+
+    def rows(self) -> Table:
+        """The rows that the conditions leave."""
+        if not self.filters:
+            return self.table
+        comment = "The rows that meet the conditions."
+        return self.table.select("chosen_rows", comment, {}, where=self.conditions, keeps_all=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the data in plain values."""

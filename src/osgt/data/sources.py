@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ibis.expr.datatypes as dt
-import ibis.expr.schema as sch
-import ibis.expr.types as ir
-
-from osgt.data.engines import engine_for, engine_named, engine_on, mark
+from osgt.data.engines import engine_for, engine_named, engine_of_ibis
 from osgt.data.engines.engine import Engine
 from osgt.data.engines.source import Options, Source, suffix_of
 from osgt.data.reading import first_line
+from osgt.data.sql import Table
 from osgt.data.text_files import DELIMITERS
+from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError
 from osgt.support.servers import shown, without_secrets
 
@@ -26,16 +24,15 @@ from osgt.support.servers import shown, without_secrets
 def source_of(source: Any, options: Options) -> Source:
     """The table that `source` stands for: an Ibis table, or what an engine opens (`Engine.takes`)."""
     named = None if options.engine is None else engine_named(options.engine)
-    if isinstance(source, ir.Table) and source._find_backends()[0]:
-        engine = engine_on(source.get_backend())
+    if isinstance(source, Table) or _is_of_ibis(source):
+        engine = source.engine if isinstance(source, Table) else engine_of_ibis(source.get_backend().name)
         if named is not None and named.name != engine.name:
             raise ArgumentError(f"engine must be {engine.name} for this table, got {named.name!r}", argument="engine")
-        result = Source(source)
+        result = Source(source if isinstance(source, Table) else engine.ibis_table(source))
     else:
         engine = engine_for(source) if named is None else named
         is_text = isinstance(source, str | os.PathLike)
         result = _open(engine, os.fspath(source), options) if is_text else engine.opened(source, options)
-        mark(result.table.get_backend(), engine)
     if options.master is not None and not engine.has_master:
         raise ArgumentError(f"master must be left out for {engine.title}, which runs where it is", argument="master")
     if options.types and not result.declarable:
@@ -46,6 +43,11 @@ def source_of(source: Any, options: Options) -> Source:
         if getattr(options, name) is not None and not _is_text_file(source):
             raise ArgumentError(f"{name} is for CSV files", argument=name)
     return result
+
+
+def _is_of_ibis(source: Any) -> bool:
+    """Whether it is an Ibis table, told by where it comes from: Ibis need not be installed."""
+    return type(source).__module__.startswith("ibis.expr.types") and hasattr(source, "get_backend")
 
 
 def _is_text_file(source: Any) -> bool:
@@ -75,26 +77,25 @@ def origin(source: object, table: str | None = None) -> str:
     return text if table is None else f"{text}, table {table}"
 
 
-def files_of(source: object, table: ir.Table) -> tuple[str, ...]:
+def files_of(source: object, table: Table) -> tuple[str, ...]:
     """The files that are read, as paths or globs: none of them may be written to."""
     named = [os.fspath(source)] if isinstance(source, str | os.PathLike) else []
-    backend = table.get_backend()
-    return (*named, *engine_on(backend).files(backend))
+    return (*named, *table.engine.files(table.connection))
 
 
-#: Kinds of columns: an engine may say int32 where another says int64 for the same file.
-_KINDS = ("boolean", "integer", "floating", "decimal", "string", "binary", "date", "timestamp", "time", "uuid")
+#: The names of kinds in fingerprints, where they have others: ledgers keep these.
+_KINDS = {"text": "string", "float": "floating", "clock": "time", "interval": "other", "null": "other"}
 
 #: Schemas that an engine looks into by itself.
 _DEFAULT_SCHEMAS = ("public.", "main.", "default.")
 
 
 def identity(
-    source: object, table: str | None, schema: sch.Schema, types: Mapping[str, str], origin: str
+    source: object, table: str | None, columns: Mapping[str, ColumnType], types: Mapping[str, str], origin: str
 ) -> dict[str, Any]:
     """The table in plain values, as `Ledger.reserve` takes it: `types` are those that are declared for its texts."""
-    own = sch.Schema({name: dt.string if name in types else dtype for name, dtype in schema.items()})
-    return {"name": name_of(source, table), "schema": fingerprint(own), "source": origin, "types": dict(types)}
+    kinds = {name: "text" if name in types else dtype.kind for name, dtype in columns.items()}
+    return {"name": name_of(source, table), "schema": fingerprint(kinds), "source": origin, "types": dict(types)}
 
 
 def name_of(source: object, table: str | None) -> str | None:
@@ -112,11 +113,10 @@ def name_of(source: object, table: str | None) -> str | None:
     return name
 
 
-def fingerprint(schema: sch.Schema) -> str:
-    """A short hash over the names and kinds of the columns, in any order."""
-    columns = sorted((name, _kind(dtype)) for name, dtype in schema.items())
-    return hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]
+def fingerprint(kinds: Mapping[str, str]) -> str:
+    """A short hash over the names and kinds of the columns, in any order.
 
-
-def _kind(dtype: dt.DataType) -> str:
-    return next((kind for kind in _KINDS if getattr(dtype, f"is_{kind}")()), "other")
+    Kinds, not types: an engine may say int32 where another says int64 for the same file.
+    """
+    named = sorted((name, _KINDS.get(kind, kind)) for name, kind in kinds.items())
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]

@@ -200,14 +200,6 @@ class CleanFiles:
         """Leave the copies to whoever else reads them, or remove them."""
         self._copies.clear()
 
-    def kept_by(self, holder: Any) -> None:
-        """Keep the copies for as long as an object lives."""
-        finalize(holder, _nothing, self).atexit = False
-
-
-def _nothing(files: CleanFiles) -> None:
-    """Do nothing when a holder has gone: until then its finalizer has kept the files."""
-
 
 class _Copy:
     """A copy in a folder of its own, which goes when this does."""

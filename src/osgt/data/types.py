@@ -1,16 +1,115 @@
-"""Declared types: what the text of a column means. None is guessed from data, where one value could change it.
+"""Types of columns: those that an engine has, and declared ones, which say what the text of a column means.
 
-A field counts as missing unless all of it, but for blanks around it, is written as its type says. The patterns decide
-that on every engine alike; what the engines read then are forms on which they agree. Numbers with a decimal comma and
-dates in another order are rewritten to such forms.
+None is guessed from data, where one value could change it. A field counts as missing unless all of it, but for blanks
+around it, is written as its type says. The patterns decide that on every engine alike; what the engines read then are
+forms on which they agree. Numbers with a decimal comma and dates in another order are rewritten to such forms.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from osgt.support.errors import ArgumentError, ArgumentTypeError, OsgtError
 from osgt.support.text import unknown
+
+# Types that an engine has
+
+#: Kinds of values that can be compared with one another.
+_FAMILIES = {"integer": "number", "decimal": "number", "float": "number", "date": "time", "timestamp": "time"}
+
+#: The digits of Arrow's ordinary decimals.
+_ORDINARY_DIGITS = 38
+
+_ARROW = {
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "clock": pa.time64("ns"),
+    "uuid": pa.string(),
+    "null": pa.null(),
+    "decimal": pa.decimal128(_ORDINARY_DIGITS, 9),  # without digits of their own: what has more cannot be read
+}
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column.
+
+    `kind` is boolean, integer, float, decimal, text, binary, date, timestamp, clock, interval, uuid, null or other, and
+    `name` is what the engine calls it, in a cast for one.
+    """
+
+    kind: str
+    name: str
+    #: Of integers and floats; and whether integers have a sign.
+    bits: int = 64
+    signed: bool = True
+    #: Of decimals: all digits, and those behind the point. None where there may be any number of them.
+    digits: tuple[int, int] | None = None
+    #: Of times: whether they have a zone, and their unit in Arrow.
+    zone: bool = False
+    unit: str = "us"
+    #: Whether values may be missing, as far as the table itself says.
+    nullable: bool = True
+    #: Whether it was added to the engine, with operators that may mean anything.
+    added: bool = False
+
+    @property
+    def has_own_operators(self) -> bool:
+        """Whether conditions may compare its values."""
+        return not self.added and self.kind != "binary"
+
+    @property
+    def family(self) -> str:
+        """The kinds that it can be compared with."""
+        return _FAMILIES.get(self.kind, self.kind)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are numbers."""
+        return self.family == "number"
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest integer of the type."""
+        return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.signed else (0, (1 << self.bits) - 1)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type of released values in Arrow."""
+        if self.kind == "integer":
+            return getattr(pa, f"{'' if self.signed else 'u'}int{self.bits}")()
+        if self.kind == "float":
+            return getattr(pa, f"float{self.bits}")()
+        if self.kind == "timestamp":
+            return pa.timestamp(self.unit, "UTC" if self.zone else None)
+        if self.kind == "decimal" and self.digits is not None:
+            return (pa.decimal128 if self.digits[0] <= _ORDINARY_DIGITS else pa.decimal256)(*self.digits)
+        return _ARROW[self.kind]
+
+    def __str__(self) -> str:
+        if self.kind == "integer":
+            return f"{'' if self.signed else 'u'}int{self.bits}"
+        if self.kind == "float":
+            return f"float{self.bits}"
+        if self.kind == "decimal":
+            return "decimal" if self.digits is None else f"decimal({self.digits[0]}, {self.digits[1]})"
+        if self.kind == "timestamp":
+            return "timestamp with time zone" if self.zone else "timestamp"
+        return {"text": "string", "clock": "time"}.get(
+            self.kind, self.name.lower() if self.kind == "other" else self.kind
+        )
+
+
+def decimal_type(precision: int, scale: int) -> ColumnType:
+    """Decimals of so many digits, as every engine writes them."""
+    return ColumnType("decimal", f"DECIMAL({precision}, {scale})", digits=(precision, scale))
+
+
+# Declared types
 
 #: Fields that are longer than this are missing in every type but text: an engine should not work for hours on one.
 LONGEST = 1_000

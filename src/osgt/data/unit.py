@@ -3,15 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import Any, Literal
-
-import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
+from typing import Literal
 
 from osgt.data.engines.engine import Engine
+from osgt.data.sql import Table, Value
+from osgt.data.types import ColumnType
 from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 
@@ -91,14 +87,14 @@ class PrivacyUnit:
             return self.columns[0]
         return list(self.columns) or ROW
 
-    def missing(self, table: ir.Table) -> ir.BooleanValue:
-        """Test for rows without a unit: any of its columns is null."""
-        return reduce(or_, (table[name].isnull() for name in self.columns), ibis.literal(False))
+    def named(self, table: Table | Mapping[str, Value]) -> list[Value]:
+        """List the tests for rows with a unit: none of its columns is null."""
+        return [table[name].not_null() for name in self.columns]
 
-    def value(self, engine: Engine, table: ir.Table | Mapping[str, ir.Value]) -> Any:
+    def value(self, engine: Engine, table: Table | Mapping[str, Value]) -> Value:
         """The value that tells units apart; null where there is no unit. Rows are numbered, in any order."""
         if self.each_row:
-            return ibis.row_number()
+            return Value("row_number() OVER (ORDER BY NULL)", engine.int64, engine)
         return engine.units([table[name] for name in self.columns])
 
 
@@ -111,13 +107,13 @@ def _unclear(name: str, *, several: bool) -> bool:
     return name.startswith('"') or _TOGETHER in name or (name == ROW and not several)
 
 
-def check_key_type(engine: Engine, argument: str, name: str, dtype: dt.DataType) -> None:
+def check_key_type(engine: Engine, argument: str, name: str, dtype: ColumnType) -> None:
     """Raise unless equal values of this type are equal to everybody, and can be shown where they name a group."""
-    if argument == "group_by" and dtype.is_decimal() and dtype.precision is None:
+    if argument == "group_by" and dtype.kind == "decimal" and dtype.digits is None:
         raise ArgumentTypeError(
             f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has", argument="group_by"
         )
-    if argument == "group_by" and dtype.is_decimal() and dtype.precision > DECIMAL_DIGITS:
+    if argument == "group_by" and dtype.digits is not None and dtype.digits[0] > DECIMAL_DIGITS:
         raise ArgumentTypeError(
             f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}",
             argument="group_by",

@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len
 
 from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
 from osgt.noise.many import ManySum, NoiseSum, many_terms
@@ -177,7 +177,9 @@ def _quantiles_of_few(numerator: Combination, denominator: Combination, largest:
     units = [abs(float(c)) for c, _ in numerator.terms]
     parts = [above.masses, *(_even(unit / step) for unit in units if unit > step)]
     fixed = above.off + 0.5 * math.fsum(units) + step * (0.5 * (len(units) + 1))
-    size = next_fast_len(2 * (sum(len(part) for part in parts) + int(largest * below.reach / step) + 2), real=True)
+    size = scipy.fft.next_fast_len(
+        2 * (sum(len(part) for part in parts) + int(largest * below.reach / step) + 2), real=True
+    )
     transform = np.prod([spectrum(part, size) for part in parts], axis=0)
     multiples = np.arange(len(below.masses)) * below.step
 
@@ -187,7 +189,7 @@ def _quantiles_of_few(numerator: Combination, denominator: Combination, largest:
         masses = np.asarray(np.bincount(places, below.masses), dtype=np.float64)
         # What is rounded to 0 comes from both sides.
         masses[0] += np.sum(below.masses[1:][places[1:] == 0])
-        together = irfft(transform * spectrum(masses, size), size)[: size // 2]
+        together = scipy.fft.irfft(transform * spectrum(masses, size), size)[: size // 2]
         total = GridSum(step, together, 0.0, above.lost + below.lost + ROUNDING)
         return total.first_within(tail) * step + fixed + ratio * below.off
 

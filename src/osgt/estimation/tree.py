@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix
 
 from osgt.support.arrays import Floats
 
@@ -85,12 +85,12 @@ class Tree:
         return [*counted, np.zeros(self.sizes[-1], np.intp)]
 
     @cached_property
-    def _adding(self) -> list[csr_matrix]:
+    def _adding(self) -> "list[scipy.sparse.csr_matrix]":
         """Matrices that add up the children of each node: from a level to the one above."""
         result = []
         for level, up in enumerate(self._up[1:]):
             ones, places = np.ones(len(up)), np.arange(len(up))
-            result.append(csr_matrix((ones, (up, places)), shape=(self.sizes[level], len(up))))
+            result.append(scipy.sparse.csr_matrix((ones, (up, places)), shape=(self.sizes[level], len(up))))
         return result
 
     @cached_property

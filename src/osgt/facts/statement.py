@@ -92,6 +92,8 @@ class ReleasedTable(NoisyTable):
     """A table that can be published: for each group the noisy values and their noise intervals."""
 
     statement: Statement
+    #: The statements that the engine ran for the whole release.
+    sql: str = ""
 
     @property
     def tables(self) -> dict[str, Self]:

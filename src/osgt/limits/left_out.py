@@ -12,14 +12,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-from scipy.special import ndtri
+import scipy
 
 from osgt.calibration import Part
+from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
-from osgt.limits.worth import MOST_CUT_OFF, MOST_OF_LENGTH, UNIT, UNIT_ROWS, WORTH, saturated, with_unit_totals
+from osgt.limits.worth import (
+    MOST_CUT_OFF,
+    MOST_OF_LENGTH,
+    UNIT,
+    UNIT_ROWS,
+    WORTH,
+    number_of_rows,
+    saturate,
+    with_unit_totals,
+)
 from osgt.noise import IntegerDistribution
 from osgt.noise.combination import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
@@ -56,7 +65,7 @@ class Outside(ColumnMeasure):
     def words(self) -> str:
         return f"values of {self.column} outside and inside of their bounds"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         column = rows[self.column]
         number, low, high = as_float(column), float(self.low_end), float(self.high_end)
         # A comparison with null holds in no case; NaN is above all numbers to every engine.
@@ -123,18 +132,26 @@ class LeftOutMeasures:
             result[name] = np.array([totals])
         return result
 
-    def fitting(self, rows: ir.Table) -> ir.Table:
+    def fitting(self, rows: Table) -> Table:
         """Count the values that do not fit, and those that do: a unit has the same number of steps for each column.
 
         `rows` are those of `misfits.fitting_rows`: all rows of a unit count, whatever becomes of them.
         """
-        worth: Any = 1
+        worth = rows.engine.whole(1)
         if UNIT in rows.columns:
-            rows = with_unit_totals(rows, {UNIT_ROWS: (lambda units: units.count(), 1)})
+            rows = with_unit_totals(rows, {UNIT_ROWS: (number_of_rows, 1)})
             worth = rows[WORTH]
         names = [f"{what}_{i}" for i in range(len(self.misfits)) for what in ("wrong", "fits")]
-        rows = rows.select(**{name: one_if(rows[name]) * worth for name in names})
-        return rows.agg(**{name: saturated(rows[name].sum()) for name in names})
+        steps = rows.select(
+            "contributions",
+            "The steps of each row, where a value does not fit its type and where it does.",
+            {name: rows[name].then(worth, 0) for name in names},
+        )
+        return steps.select(
+            "exact_sums",
+            "The exact sums. Nobody sees them: noise is added before anything is shown.",
+            {name: saturate(rows.engine.total(steps[name])) for name in names},
+        )
 
     def exact_fitting(self, answer: pa.Table) -> dict[str, Integers]:
         """The pairs of numbers of values that do not fit, and that do."""
@@ -237,7 +254,7 @@ def _half_width(law: IntegerDistribution, confidence: float) -> float:
     A sum is nearer to the normal distribution than its terms: the larger of both serves, whatever the numbers are.
     """
     alone = Combination(((1.0, law),))
-    return max(alone.half_width(confidence), alone.std() * float(ndtri((1.0 + confidence) / 2)))
+    return max(alone.half_width(confidence), alone.std() * float(scipy.special.ndtri((1.0 + confidence) / 2)))
 
 
 def _fieller(part: float, whole: float, square: float) -> tuple[float, float]:

@@ -6,12 +6,13 @@ for the steward's terminal alone; a release counts those of rows with a unit, wi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
-
+from osgt.data.reading import compile_query, fetch
 from osgt.data.rows import PrivateRows
+from osgt.data.sql import Table, Value
 from osgt.limits.worth import UNIT
 from osgt.query.aggregates.base import QuerySpec
 from osgt.support.numbers import counted
@@ -81,13 +82,15 @@ def misfits(dataset: PrivateRows) -> Mapping[str, Misfits]:
         return {}
     counts, declared = {}, {}
     for name in _declared(dataset):
-        place, dtype = dataset.stored.columns.index(name), dataset.declared_types[name]
+        place, dtype = list(dataset.stored.columns).index(name), dataset.declared_types[name]
         wrong = _is_wrong(texts, place)
-        counts[f"number_{place}"] = texts.count(where=wrong)
+        counts[f"number_{place}"] = texts.count().where(wrong)
         for kind, pattern in _kinds(dtype).items():
-            counts[f"{kind}_{place}"] = texts.count(where=wrong & texts[f"text_{place}"].re_search(pattern))
+            counts[f"{kind}_{place}"] = texts.count().where(
+                wrong & texts.engine.matches(texts[f"text_{place}"], pattern)
+            )
         declared[place] = (name, dtype)
-    [found] = dataset.table.get_backend().to_pyarrow(texts.agg(**counts)).to_pylist()
+    found = ask(texts, counts)
     return {
         name: Misfits(
             found[f"number_{place}"],
@@ -112,10 +115,16 @@ def _declared(dataset: PrivateRows) -> list[str]:
     return [name for name, dtype in dataset.declared_types.items() if dtype != "string"]
 
 
-def _is_wrong(texts: ir.Table, place: int) -> ir.BooleanValue:
-    """Whether there is a text that does not fit."""
-    wrong: ir.BooleanValue = texts[f"text_{place}"].re_search(r"[^ \t\r\n]") & texts[f"value_{place}"].isnull()
-    return wrong.fill_null(False)
+def _is_wrong(texts: Table, place: int) -> Value:
+    """Whether there is a text that does not fit; null where there is none."""
+    return texts.engine.matches(texts[f"text_{place}"], r"[^ \t\r\n]") & texts[f"value_{place}"].is_null()
+
+
+def ask(table: Table, numbers: Mapping[str, Value]) -> dict[str, Any]:
+    """Ask for exact numbers about all rows of a table, each an aggregate. For whoever may see the data."""
+    counts = table.select("counts", "Exact numbers, for whoever may see the data.", numbers)
+    [answer] = fetch(compile_query(counts)).to_pylist()
+    return dict(answer)
 
 
 def declared_columns(query: QuerySpec) -> tuple[str, ...]:
@@ -138,22 +147,23 @@ def declared_columns(query: QuerySpec) -> tuple[str, ...]:
     return tuple(name for name in _declared(dataset) if name in used and name not in dataset.unit.columns)
 
 
-def fitting_rows(dataset: PrivateRows, columns: Sequence[str]) -> ir.Table:
-    """Select all rows, whatever the conditions: their unit, and whether each column has a value that fits, or not.
+def fitting_rows(dataset: PrivateRows, columns: Sequence[str]) -> Table:
+    """Select all rows with a unit, whatever the conditions: the unit, and whether each column has a value that fits.
 
     Conditions and public keys may leave out rows just because a value does not fit.
     """
-    texts, names = dataset.texts, dataset.stored.columns
+    texts, names = dataset.texts, list(dataset.stored.columns)
     places = {name: names.index(name) for name in (*dataset.unit.columns, *columns)}
     rows = dataset.stored if texts is None else texts
     values = {name: rows[name if texts is None else f"value_{place}"] for name, place in places.items()}
-    found: dict[str, Any] = {}
+    result: dict[str, Value] = {}
     if not dataset.unit.each_row:
-        found[UNIT] = dataset.unit.value(dataset.engine, values)
+        result[UNIT] = dataset.unit.value(dataset.engine, values)
     for i, name in enumerate(columns):
-        found[f"wrong_{i}"] = ibis.literal(False) if texts is None else _is_wrong(texts, places[name])
-        found[f"fits_{i}"] = values[name].notnull()
-    return rows.select(**found)
+        result[f"wrong_{i}"] = rows.engine.literal(False) if texts is None else _is_wrong(texts, places[name])
+        result[f"fits_{i}"] = values[name].not_null()
+    comment = "All rows, whatever the conditions: whom each is about, and which values fit their types."
+    return rows.select("private_rows", comment, result, where=dataset.unit.named(values))
 
 
 def undecoded(dataset: PrivateRows) -> int:
@@ -161,10 +171,8 @@ def undecoded(dataset: PrivateRows) -> int:
     fields = dataset.source.fields
     if fields is None:
         return 0
-    wrong = fields[fields.columns[0]].contains(_UNDECODED).fill_null(False)
-    for name in fields.columns[1:]:
-        wrong = wrong | fields[name].contains(_UNDECODED).fill_null(False)
-    return int(dataset.table.get_backend().to_pyarrow(fields.count(where=wrong)).as_py())
+    wrong = reduce(or_, (fields.engine.matches(fields[name], _UNDECODED).or_else(False) for name in fields.columns))
+    return int(ask(fields, {"number": fields.count().where(wrong)})["number"])
 
 
 def line_ends(dataset: PrivateRows) -> Mapping[str, LineEnds]:
@@ -172,11 +180,14 @@ def line_ends(dataset: PrivateRows) -> Mapping[str, LineEnds]:
     fields = dataset.source.fields
     if fields is None:
         return {}
-    counts: dict[str, Any] = {}
+    engine = fields.engine
+    counts: dict[str, Value] = {}
     for place, name in enumerate(fields.columns):
-        ends = fields[name].length() - fields[name].replace("\n", "").length()
-        counts |= {f"number_{place}": fields.count(where=ends > 0), f"longest_{place}": ends.max()}
-    [found] = dataset.table.get_backend().to_pyarrow(fields.agg(**counts)).to_pylist()
+        text = fields[name]
+        lines = Value(f"replace({text.sql}, chr(10), '')", text.dtype, engine)
+        ends = engine.call("length", text, returns=engine.int64) - engine.call("length", lines, returns=engine.int64)
+        counts |= {f"number_{place}": fields.count().where(ends > 0), f"longest_{place}": ends.max()}
+    found = ask(fields, counts)
     return {
         name: LineEnds(found[f"number_{place}"], int(found[f"longest_{place}"]) + 1)
         for place, name in enumerate(dataset.stored.columns)
@@ -187,6 +198,11 @@ def line_ends(dataset: PrivateRows) -> Mapping[str, LineEnds]:
 def without_unit(dataset: PrivateRows) -> tuple[int, int]:
     """Count the rows of CSV files without a unit that can be read, and all rows."""
     table = dataset.stored
-    counts = table.agg(missing=table.count(where=dataset.unit.missing(table)), rows=table.count())
-    [found] = table.get_backend().to_pyarrow(counts).to_pylist()
-    return int(found["missing"]), int(found["rows"])
+    found = ask(table, {"missing": table.count().where(is_missing(dataset, table)), "number": table.count()})
+    return int(found["missing"]), int(found["number"])
+
+
+def is_missing(dataset: PrivateRows, table: Table) -> Value:
+    """Test for rows of a table without a unit."""
+    named = dataset.unit.named(table)
+    return ~reduce(and_, named) if named else table.engine.literal(False)

@@ -15,10 +15,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
-
-from osgt.data.engines import engine_on
+from osgt.data.sql import Join, Table, Value
 from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import Measure, Place
 from osgt.query.values import one_if
@@ -27,6 +24,10 @@ from osgt.support.arrays import LARGEST_SUM
 
 #: The columns of rows with their unit, with the number of its rows, and with what each of them is worth for that.
 UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"
+
+#: The columns of rows with a hash of unit and group, the rank of the group by it, and the rows that the unit has there;
+#: and with the row's place among these, from 0 on.
+CHOICE, RANK, GROUP_ROWS, PLACE = "choice", "group_rank", "group_rows", "place_in_group"
 
 #: The column of sums that says how many rows of a group count.
 COUNTED_ROWS = "counted_rows"
@@ -40,101 +41,115 @@ def fresh_salt() -> int:
     return int(token(8), 16) >> 2
 
 
-def quotient(numerator: Any, denominator: Any) -> Any:
-    """A quotient of whole numbers, one of them a column, rounded toward 0; it is below 2⁵⁰."""
-    return engine_on((numerator + denominator).get_backend()).quotient(numerator, denominator)
+def quotient(numerator: Value, denominator: Value) -> Value:
+    """A quotient of whole numbers, rounded toward 0."""
+    return numerator.engine.quotient(numerator, denominator)
 
 
-def saturated(total: Any) -> Any:
+def saturate(total: Value) -> Value:
     """A total as an integer of 64 bits, at most 2⁶¹ from zero; 0 where nothing was added up."""
-    return ibis.least(ibis.greatest(total.fill_null(0), -LARGEST_SUM), LARGEST_SUM).cast("int64")
+    return total.or_else(0).at_least(-LARGEST_SUM).at_most(LARGEST_SUM).cast(total.engine.int64)
 
 
-def _at_most(total: Any) -> Any:
+def _at_most(total: Value) -> Value:
     """A total of a unit as an integer of 64 bits; one beyond 2⁶¹ is so large that its rows are worth nothing."""
-    return ibis.least(total.fill_null(0), LARGEST_SUM + 1).cast("int64")
+    return total.or_else(0).at_most(LARGEST_SUM + 1).cast(total.engine.int64)
 
 
-#: A total of all rows of a unit, given rows, and its limit.
-UnitTotal = tuple[Callable[[ir.Table], Any], int]
+#: A total of all rows of a unit, given rows and what they share if it is for each of them; and its limit.
+UnitTotal = tuple[Callable[[Table, Sequence[Value]], Value], int]
 
 
-def with_unit_totals(rows: ir.Table, totals: Mapping[str, UnitTotal]) -> ir.Table:
+def with_unit_totals(rows: Table, totals: Mapping[str, UnitTotal]) -> Table:
     """Attach to each row some totals of its unit, each at least its limit; of the number of its rows, the row's worth.
 
-    `totals` has for each new column the total of rows, as an expression, and the limit. Rows without a unit go.
+    `totals` has for each new column the total of rows, as a value, and the limit. No row may be without a unit.
     """
-    rows = rows.filter(rows[UNIT].notnull())
     if not totals:
         return rows
-    sums = {name: total(rows) for name, (total, _) in totals.items()}
-    limits = {name: _whole(limit) for name, (_, limit) in totals.items()}
-    if not engine_on(rows.get_backend()).computes_once:
-        rows = rows.mutate(
-            **{name: ibis.greatest(_at_most(total.over(group_by=UNIT)), limits[name]) for name, total in sums.items()}
-        )
-        return rows.mutate(**{WORTH: _worth(rows[UNIT_ROWS])}) if UNIT_ROWS in totals else rows
+    whole = rows.engine.whole
+    limits = {name: limit for name, (_, limit) in totals.items()}
+    if not rows.engine.computes_once:
+        over = {name: total(rows, [rows[UNIT]]).at_least(limit) for name, (total, limit) in totals.items()}
+        rows = rows.select("unit_totals", "Every row with the totals of its unit.", over, keeps_all=True)
+        if UNIT_ROWS not in totals:
+            return rows
+        worth = quotient(whole(STEPS), rows[UNIT_ROWS])
+        return rows.select("weighted_rows", _WEIGHTED, {WORTH: worth}, keeps_all=True)
     # Few units exceed a limit: only these are looked up.
-    units = rows.group_by(UNIT).agg(**{name: _at_most(total) for name, total in sums.items()})
-    heavy = units.filter(reduce(or_, (units[name] > limit for name, limit in limits.items())))
-    known = {name: ibis.greatest(heavy[name], limit) for name, limit in limits.items()}
+    units = rows.select(
+        "unit_totals",
+        "The totals of each unit over all its rows.",
+        {name: total(rows, ()) for name, (total, _) in totals.items()},
+        group_by=[UNIT],
+    )
+    known = {name: units[name].at_least(limit) for name, limit in limits.items()}
     if UNIT_ROWS in totals:
-        known[WORTH] = _worth(known.pop(UNIT_ROWS))
-        limits[WORTH] = _whole(STEPS // totals[UNIT_ROWS][1])
-        del limits[UNIT_ROWS]
-    heavy = heavy.select(heavy=heavy[UNIT], **known)
-    joined = rows.left_join(heavy, rows[UNIT] == heavy["heavy"])
-    return joined.select(*rows.columns, **{name: joined[name].fill_null(limit) for name, limit in limits.items()})
+        known[WORTH] = quotient(whole(STEPS), known.pop(UNIT_ROWS))
+        limits[WORTH] = STEPS // limits.pop(UNIT_ROWS)
+    heavy = units.select(
+        "heavy_units",
+        "The units beyond a limit, and what each of their rows is worth.",
+        {"heavy_unit": units[UNIT], **known},
+        where=[reduce(or_, (units[name] > limit for name, (_, limit) in totals.items()))],
+    )
+    kept = {name: rows[name] for name in rows.columns}
+    return rows.select(
+        "weighted_rows",
+        _WEIGHTED,
+        {**kept, **{name: heavy[name].or_else(limit) for name, limit in limits.items()}},
+        joins=[Join(heavy, rows[UNIT].equals(heavy["heavy_unit"]), "LEFT JOIN")],
+    )
 
 
-def _whole(number: int | None) -> Any:
-    assert number is not None
-    return ibis.literal(number, type="int64")
-
-
-def _worth(rows: Any) -> Any:
-    """The worth of each of so many rows."""
-    return quotient(_whole(STEPS), rows)
+#: The comment of rows with their worth.
+_WEIGHTED = f"Every row with what it is worth: a unit has {STEPS} steps, and spreads them over its rows."
 
 
 def unit_totals(groups: Groups, measures: Sequence[Measure], values: Mapping[Any, str]) -> dict[str, UnitTotal]:
     """The totals of a unit that decide what its rows are worth: its rows, and sums with a limit of their own."""
     totals: dict[str, UnitTotal] = {}
     if groups.max_rows is not None:
-        totals[UNIT_ROWS] = (lambda rows: rows.count(), groups.max_rows)
+        totals[UNIT_ROWS] = (number_of_rows, groups.max_rows)
     for measure in measures:
         if measure.own_limit is not None:
             totals[f"total_{values[measure]}"] = (partial(_absolute_total, values[measure]), measure.own_limit)
     return totals
 
 
-def _absolute_total(value: str, rows: ir.Table) -> Any:
+def number_of_rows(rows: Table, over: Sequence[Value]) -> Value:
+    """The number of rows."""
+    return rows.count().over(over)
+
+
+def _absolute_total(value: str, rows: Table, over: Sequence[Value]) -> Value:
     """The sum of absolute values, exact however many there are."""
-    return engine_on(rows.get_backend()).total(rows[value].abs().fill_null(0))
+    return _at_most(rows.engine.total(rows[value].abs().or_else(0), over))
 
 
-def _worth_of_length(square: Any) -> Any:
+def _worth_of_length(square: Value) -> Value:
     """The largest w with w²·square ≤ K²: a root in floats is at most one off."""
-    near = (float(STEPS) / square.cast("float64").sqrt()).floor().cast("int64")
-    whole = _whole(STEPS**2)
-    near = ibis.ifelse(near * near * square > whole, near - 1, near)
-    return ibis.ifelse((near + 1) * (near + 1) * square <= whole, near + 1, near)
+    engine = square.engine
+    root = engine.call("sqrt", square.cast(engine.float64), returns=engine.float64)
+    near = (engine.real(float(STEPS)) / root).floor().cast(engine.int64)
+    near = (near * near * square > STEPS**2).then(near - 1, near)
+    return ((near + 1) * (near + 1) * square <= STEPS**2).then(near + 1, near)
 
 
 @dataclass(frozen=True)
 class Ranked:
     """Rows with their place among those of their unit, and with what they are worth."""
 
-    rows: ir.Table
+    rows: Table
     place: Place
-    #: Steps of each row, 0 in groups that do not count; None where every row is a unit, and counts as it is.
-    worth: Any
+    #: Steps of each row, 0 in groups that do not count; 1 where every row is a unit, and counts as it is.
+    worth: Value
     #: Whether the group counts for the unit.
-    counts: Any
+    counts: Value
 
 
 def weighted_sums(
-    rows: ir.Table,
+    rows: Table,
     keys: Sequence[str],
     values: Mapping[Any, str],
     measures: Sequence[Measure],
@@ -143,7 +158,7 @@ def weighted_sums(
     salt: int,
     levels: Mapping[tuple[str, ...], str] | None = None,
     cut_off: Sequence[str | Measure] = (),
-) -> ir.Table:
+) -> Table:
     """Sum each group into one row: its keys, the sums `sum_i_j` of number j of measure i, and its rows that count.
 
     Sums beyond ±2⁶¹ count as that: no sum is an error, and a unit moves none further than without this limit.
@@ -173,7 +188,7 @@ def weighted_sums(
     )
     rows = ranked.rows
     columns = {name: rows[column] for name, column in values.items()}
-    numbers: dict[str, Any] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
+    numbers: dict[str, Value] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
     for i, measure in enumerate(measures):
         for j, number in enumerate(measure.contributions(columns, ranked.place)):
             numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values)
@@ -183,70 +198,80 @@ def weighted_sums(
         else:
             numbers |= _cut_off(thing, ranked, groups)
     # A number that several things are made of is summed once.
-    names = {name: next(other for other in numbers if numbers[other].equals(numbers[name])) for name in numbers}
-    total = engine_on(rows.get_backend()).total
+    first = {value.sql: name for name, value in reversed(numbers.items())}
     summed = rows.select(
-        **{key: rows[key] for key in keys}, **{name: numbers[name] for name in dict.fromkeys(names.values())}
+        "contributions",
+        "The steps that each row adds to each number of its group, and those that limits cut off.",
+        {**{key: rows[key] for key in keys}, **{name: numbers[name] for name in numbers if name in first.values()}},
     )
-    sums = {name: saturated(total(summed[other])) for name, other in names.items()}
-    return summed.group_by(list(keys)).agg(**sums) if keys else summed.agg(**sums)
+    return summed.select(
+        "exact_sums",
+        "The exact sums of each group. Nobody sees them: noise is added before anything is shown.",
+        {name: saturate(rows.engine.total(summed[first[value.sql]])) for name, value in numbers.items()},
+        group_by=keys,
+    )
 
 
-def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Any]:
+def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Value]:
     """The steps of each row that limits cut off, and those that they keep; of a unit, at most 3K and K in all."""
-    rows = ranked.rows
+    rows, whole = ranked.rows, ranked.rows.engine.whole
     if what == "units":
-        pair, full = rows["position"] == 0, STEPS // groups.max_groups_per_unit
+        pair, full = rows[PLACE].equals(0), STEPS // groups.max_groups_per_unit
         # Of the groups of a unit, those that it does not count in.
-        number = ibis.greatest(rows["group_rank"].max().over(group_by=UNIT) + 1 - groups.max_groups_per_unit, 1)
-        kept = ibis.ifelse(ranked.place.first, full, 0)
-        lost = ibis.ifelse(pair & ~ranked.place.first, full, 0)
+        number = (rows[RANK].max().over([rows[UNIT]]) - groups.max_groups_per_unit).at_least(1)
+        kept = ranked.place.first.then(full, 0)
+        lost = (pair & ~ranked.place.first).then(full, 0)
     elif groups.max_rows is not None:
-        lost = ibis.least(groups.full_worth - ranked.worth, MOST_CUT_OFF * rows[WORTH])
+        lost = (whole(groups.full_worth) - ranked.worth).at_most(rows[WORTH] * MOST_CUT_OFF)
         return {"cut_rows": lost, "kept_rows": ranked.worth}
     else:
         # In a box a unit has its steps in each of several groups: as many as it has in all are told.
         boxes = 1 if groups.max_length is not None else groups.max_groups_per_unit
-        number = rows.count().over(group_by=UNIT)
-        kept = quotient(ranked.worth, _whole(boxes))
-        lost = STEPS // boxes // groups.most_rows - kept
+        number = rows.count().over([rows[UNIT]])
+        kept = quotient(ranked.worth, whole(boxes))
+        lost = whole(STEPS // boxes // groups.most_rows) - kept
     times = MOST_CUT_OFF if groups.max_length is None else MOST_OF_LENGTH
-    most = quotient(_whole(times * STEPS), number)
-    kept = kept if groups.max_length is None else ibis.least(kept, most)
-    return {f"cut_{what}": ibis.least(lost, most).cast("int64"), f"kept_{what}": kept.cast("int64")}
+    most = quotient(whole(times * STEPS), number)
+    kept = kept if groups.max_length is None else kept.at_most(most)
+    return {f"cut_{what}": lost.at_most(most), f"kept_{what}": kept}
 
 
-def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Any]:
+def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Value]:
     """The steps of each row that a limit on totals cuts off, and those that it keeps; of a unit, at most 3K and K."""
-    steps = STEPS * ranked.rows[value].fill_null(0)
+    steps = ranked.rows[value].or_else(0) * STEPS
     kept = quotient(steps, _unit_total(measure, ranked, value))
-    lost = quotient(steps, _whole(measure.own_limit)) - kept
-    return {f"cut_{value}": ibis.least(lost, MOST_CUT_OFF * kept), f"kept_{value}": kept}
+    lost = quotient(steps, _own_limit(measure, ranked)) - kept
+    return {f"cut_{value}": lost.at_most(kept * MOST_CUT_OFF), f"kept_{value}": kept}
 
 
-def _unit_total(measure: Measure, ranked: Ranked, value: str) -> Any:
+def _unit_total(measure: Measure, ranked: Ranked, value: str) -> Value:
     """The total of a unit, at least its limit; of a row that is a unit, the limit, which it does not exceed."""
     name = f"total_{value}"
-    return ranked.rows[name] if name in ranked.rows.columns else _whole(measure.own_limit)
+    return ranked.rows[name] if name in ranked.rows.columns else _own_limit(measure, ranked)
 
 
-def _steps(measure: Measure, number: Any, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Any:
+def _own_limit(measure: Measure, ranked: Ranked) -> Value:
+    assert measure.own_limit is not None
+    return ranked.rows.engine.whole(measure.own_limit)
+
+
+def _steps(measure: Measure, number: Value, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Value:
     """The steps that a row adds to a measure: rounded toward 0."""
     if not groups.is_weighted(measure):
         return number
     if measure.own_limit is not None:
-        steps, of = ibis.ifelse(ranked.counts, STEPS, 0), _unit_total(measure, ranked, values[measure])
+        steps, of = ranked.counts.then(STEPS, 0), _unit_total(measure, ranked, values[measure])
     elif measure.low == measure.high == 1:
         return ranked.worth
     elif measure.largest == 1:
         return number * ranked.worth
     else:
-        steps, of = ranked.worth, _whole(measure.largest)
+        steps, of = ranked.worth, ranked.rows.engine.whole(measure.largest)
     return quotient(steps * number, of)
 
 
 def _rank(
-    rows: ir.Table,
+    rows: Table,
     keys: list[str],
     groups: Groups,
     salt: int,
@@ -256,47 +281,71 @@ def _rank(
     levels: Mapping[tuple[str, ...], str],
 ) -> Ranked:
     """Rank the groups of each unit by a salted hash, where anything depends on that, and say what rows are worth."""
-    yes, nothing = ibis.literal(True), _whole(0)
+    engine = rows.engine
+    yes, nothing = engine.literal(True), engine.whole(0)
     if groups.each_row:
-        return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), None, yes)
-    counts: Any = yes
+        return Ranked(rows, Place(yes, {(): yes, **dict.fromkeys(levels, yes)}), engine.whole(1), yes)
+    counts = yes
     if keys and (per_unit or by_group or not groups.shows_all):
-        engine = engine_on(rows.get_backend())
-        rows = rows.mutate(choice=engine.hashed(salt, [rows[name] for name in (UNIT, *keys)]))
-        # The keys come after the hashes: groups whose hashes are equal are still two.
-        order = {"group_by": UNIT, "order_by": ["choice", *keys]}
-        each, peers = ibis.window(**order), ibis.range_window(**order, preceding=0, following=0)
-        places = {"group_rank": ibis.dense_rank().over(each)}
-        places |= {"position": ibis.row_number().over(each) - ibis.rank().over(each)} if per_unit else {}
-        places |= {"group_rows": rows.count().over(peers)} if by_group else {}
-        rows = rows.mutate(**places)
+        rows = _in_order(rows, keys, salt, per_unit=per_unit, by_group=by_group)
         if groups.limits_groups:
-            counts = rows["group_rank"] < groups.max_groups_per_unit
+            counts = rows[RANK] <= groups.max_groups_per_unit
     elif per_unit:
-        rows = rows.mutate(group_rank=nothing, position=ibis.row_number().over(group_by=UNIT))
+        number = _window_function(rows, "row_number").over([rows[UNIT]], [engine.literal(None)])
+        places = {RANK: engine.whole(1), PLACE: number - 1}
+        rows = rows.select("ranked_rows", "The rows of each unit, in any order.", places, keeps_all=True)
     place = _place(rows, counts, keys, levels) if per_unit else Place(yes, {})
     if by_group and groups.max_length is not None:
-        total = engine_on(rows.get_backend()).total
-        square = _at_most(total(rows["group_rows"].cast("int64")).over(group_by=UNIT))
-        worth = _worth_of_length(ibis.greatest(square, _whole(groups.max_length**2)))
+        square = _at_most(engine.total(rows[GROUP_ROWS], [rows[UNIT]]))
         counts = yes if groups.shows_all else counts
-        return Ranked(rows, place, ibis.ifelse(counts, worth, nothing), counts)
+        worth = counts.then(_worth_of_length(square.at_least(groups.max_length**2)), nothing)
+        rows = rows.select("weighted_rows", _WEIGHTED, {WORTH: worth}, keeps_all=True)
+        return Ranked(rows, place, rows[WORTH], counts)
     if by_group:
-        most = ibis.greatest(rows["group_rows"], _whole(groups.max_rows_per_group))
-        return Ranked(rows, place, ibis.ifelse(counts, _worth(most), nothing), counts)
+        assert groups.max_rows_per_group is not None
+        worth = quotient(engine.whole(STEPS), rows[GROUP_ROWS].at_least(groups.max_rows_per_group))
+        rows = rows.select("weighted_rows", _WEIGHTED, {WORTH: counts.then(worth, nothing)}, keeps_all=True)
+        return Ranked(rows, place, rows[WORTH], counts)
     # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by their size.
     counts = yes if groups.shows_all else counts
     if groups.max_rows is None:
         return Ranked(rows, place, nothing, counts)
-    worth = rows[WORTH]
-    return Ranked(rows, place, worth if groups.shows_all else ibis.ifelse(counts, worth, nothing), counts)
+    return Ranked(rows, place, counts.then(rows[WORTH], nothing), counts)
 
 
-def _place(rows: ir.Table, counts: Any, keys: list[str], levels: Mapping[tuple[str, ...], str]) -> Place:
+def _in_order(rows: Table, keys: Sequence[str], salt: int, *, per_unit: bool, by_group: bool) -> Table:
+    """Put the groups of each unit into the order of a salted hash: their ranks, from 1 on, and places of rows, from 0.
+
+    The keys come after the hashes: groups whose hashes are equal are still two.
+    """
+    hashed = rows.select(
+        "hashed_rows",
+        "A salted hash of unit and group, by which the groups of a unit are put into an order.",
+        {CHOICE: rows.engine.hashed(salt, [rows[name] for name in (UNIT, *keys)])},
+        keeps_all=True,
+    )
+    partition, order = [hashed[UNIT]], [hashed[name] for name in (CHOICE, *keys)]
+    row_number, rank, dense_rank = (
+        _window_function(hashed, name).over(partition, order) for name in ("row_number", "rank", "dense_rank")
+    )
+    places = {RANK: dense_rank}
+    places |= {PLACE: row_number - rank} if per_unit else {}
+    peers = "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"
+    places |= {GROUP_ROWS: hashed.count().over(partition, order, peers)} if by_group else {}
+    return hashed.select(
+        "ranked_rows", "The rows with the rank of their group among those of their unit.", places, keeps_all=True
+    )
+
+
+def _window_function(rows: Table, name: str) -> Value:
+    return Value(f"{name}()", rows.engine.int64, rows.engine)
+
+
+def _place(rows: Table, counts: Value, keys: list[str], levels: Mapping[tuple[str, ...], str]) -> Place:
     """The rows that count for their unit: one in each group that counts, in each group of a level, and in the table."""
-    first = (rows["position"] == 0) & counts
-    starts: dict[tuple[str, ...], Any] = {(): first & (rows["group_rank"] == 0) if keys else first}
+    first = rows[PLACE].equals(0) & counts
+    starts: dict[tuple[str, ...], Value] = {(): first & rows[RANK].equals(1) if keys else first}
     for level, column in levels.items():
         # Of the groups that a unit is in within one of a level, the first by its rank.
-        starts[level] = first & (rows["group_rank"] == rows["group_rank"].min().over(group_by=[UNIT, column]))
+        starts[level] = first & rows[RANK].equals(rows[RANK].min().over([rows[UNIT], rows[column]]))
     return Place(first, starts)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
+import scipy
 
 from osgt.noise.error import Objective, absolute_quantile, measure
 from osgt.noise.family import Distribution
@@ -192,12 +192,12 @@ def convolved(parts: Sequence[Floats], *, precise: bool = False) -> tuple[Floats
         for part in parts:
             whole = np.convolve(whole, np.concatenate([part[:0:-1], part]))
         return whole[most:], 1e-15 * len(parts) * float(whole[0] + whole[-1])
-    size = next_fast_len(2 * most + 1, real=True)
+    size = scipy.fft.next_fast_len(2 * most + 1, real=True)
     spectra = {key: spectrum(part, size) for key, part in {id(part): part for part in parts}.items()}
     transform = np.ones(size // 2 + 1)
     for part in parts:
         transform = transform * spectra[id(part)]
-    return irfft(transform, size)[: most + 1], ROUNDING
+    return scipy.fft.irfft(transform, size)[: most + 1], ROUNDING
 
 
 def spectrum(masses: Floats, size: int) -> Floats:
@@ -205,7 +205,7 @@ def spectrum(masses: Floats, size: int) -> Floats:
     circle = np.zeros(size)
     circle[: len(masses)] = masses
     circle[size - len(masses) + 1 :] = masses[:0:-1]
-    return np.asarray(rfft(circle).real)
+    return np.asarray(scipy.fft.rfft(circle).real)
 
 
 def rounded(coefficient: float, noise: Distribution, reach: float, step: float) -> Floats:

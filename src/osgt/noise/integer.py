@@ -8,19 +8,24 @@ hardly changes. Both cost the same at every scale; nothing is tabulated.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bernoulli
 
 from osgt.noise.potential import SymmetricDistribution
 from osgt.noise.real import RealDistribution
 from osgt.support.arrays import Floats
 
-#: B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16.
-_EULER_MACLAURIN = [float(b) / math.factorial(2 * j) for j, b in enumerate(bernoulli(24)[2::2], start=1)]
+
+@cache
+def _euler_maclaurin() -> tuple[float, ...]:
+    """B₂ⱼ/(2j)! for j = 1, 2, …: with the limits below the first one left out weighs less than 1e-16."""
+    return tuple(float(b) / math.factorial(2 * j) for j, b in enumerate(scipy.special.bernoulli(24)[2::2], start=1))
+
+
 _GENTLE_SLOPE = 1.2
 _GENTLE_RATE = 0.1
 _UNFELT = 1e-18
@@ -148,7 +153,7 @@ class IntegerDistribution(SymmetricDistribution):
         """Euler–Maclaurin: the integral, half the first term, and the odd derivatives at the lower end."""
         ratios = self._derivative_ratios(y)
         total = 1.0 / self.potential.hazard(y) + 0.5
-        for coefficient, ratio in zip(_EULER_MACLAURIN, ratios[1::2], strict=False):
+        for coefficient, ratio in zip(_euler_maclaurin(), ratios[1::2], strict=False):
             total -= coefficient * ratio
         return total
 
@@ -193,7 +198,7 @@ class IntegerDistribution(SymmetricDistribution):
         ratios = [float(r[0]) for r in self._derivative_ratios(zero)]
         integral = (1.0, *self.potential.moments())[power] / float(self.potential.hazard(zero)[0])
         total = integral - (0.5 if power == 0 else 0.0)
-        for j, coefficient in enumerate(_EULER_MACLAURIN, start=1):
+        for j, coefficient in enumerate(_euler_maclaurin(), start=1):
             order = 2 * j - 1  # the derivative of x^power·g at 0 is order!/(order - power)!·g^(order - power)
             if power <= order < len(ratios) + power:
                 total -= coefficient * math.perm(order, power) * ratios[order - power]
@@ -225,9 +230,9 @@ def _terms_felt(derivatives: Sequence[Floats]) -> int:
     If U'' is constant, g⁽ⁿ⁾/g = E[(-U' + i·√U''·X)ⁿ] with X standard normal, which is at most (U' + √(n·U''))ⁿ.
     """
     if len(derivatives) != 2:
-        return len(_EULER_MACLAURIN)
+        return len(_euler_maclaurin())
     slope, root = float(np.max(derivatives[0])), math.sqrt(float(np.max(derivatives[1])))
-    for j, coefficient in enumerate(_EULER_MACLAURIN):
+    for j, coefficient in enumerate(_euler_maclaurin()):
         if abs(coefficient) * (slope + root * math.sqrt(2 * j + 1)) ** (2 * j + 1) < _UNFELT:
             return max(j, 2)
-    return len(_EULER_MACLAURIN)
+    return len(_euler_maclaurin())

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.fft import next_fast_len, rfft
+import scipy
 
 from osgt.noise.combination import Coefficient, Combination, reach_of, rounded
 from osgt.noise.family import Distribution
@@ -233,9 +233,9 @@ def _table(noise: Distribution) -> _Table:
     # The error of the interpolation is at most (width of a cell)⁸·E[Y⁸]/(2⁸·8!).
     eighth = 2.0 * float(places**8 @ masses)
     cells = math.ceil(math.pi * (eighth / (2**8 * math.factorial(8) * _INTERPOLATION)) ** (1 / 8))
-    cells = next_fast_len(max(cells, len(masses), 64), real=True)
+    cells = scipy.fft.next_fast_len(max(cells, len(masses), 64), real=True)
     half = np.concatenate([[0.5 * masses[0]], masses[1:]])
-    waves = [2.0 * rfft(places**n * half, 2 * cells) for n in range(4)]
+    waves = [2.0 * scipy.fft.rfft(places**n * half, 2 * cells) for n in range(4)]
     derivatives = waves[0].real, waves[1].imag, -waves[2].real, -waves[3].imag
     coarse, every = _coarser(half)
     exponents = _EXPONENTS * (every * step / noise.std())

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy.special import erfcx
 
 from osgt.noise.arguments import real_number
 from osgt.noise.family import End, Family, register
@@ -33,7 +33,7 @@ _CONTINUED_FRACTION_TERMS = 100
 
 def mills_ratio(x: Floats) -> Floats:
     """R(x) = Q(x)/φ(x) of the standard normal distribution."""
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)), dtype=np.float64)
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)), dtype=np.float64)
 
 
 def hazard(slope: Floats, curvature: float) -> Floats:

@@ -13,8 +13,8 @@ from typing import ClassVar, Self
 
 import flint
 import numpy as np
+import scipy
 from flint import arb
-from scipy.special import erf, erfcx, log_ndtr
 
 from osgt.noise.arguments import real_number
 from osgt.noise.integer import IntegerDistribution
@@ -59,8 +59,10 @@ class RoundedPotential:
         if np.all(slope < 1.0):
             return np.asarray(gentle)[()]
         unit = math.sqrt(c / 8)
-        tails = erfcx(unit * (2.0 * y - 1.0)) - np.exp(-slope) * erfcx(unit * (2.0 * y + 1.0))
-        steep = 0.5 * c * y * (y - 1.0) + c / 8 - np.log(tails / (2.0 * erf(unit)))
+        tails = scipy.special.erfcx(unit * (2.0 * y - 1.0)) - np.exp(-slope) * scipy.special.erfcx(
+            unit * (2.0 * y + 1.0)
+        )
+        steep = 0.5 * c * y * (y - 1.0) + c / 8 - np.log(tails / (2.0 * scipy.special.erf(unit)))
         return np.where(slope < 1.0, gentle, steep)[()]
 
     def rise(self, y: Floats, d: Floats) -> Floats:
@@ -84,12 +86,14 @@ class RoundedPotential:
     def hazard(self, y: Floats) -> Floats:
         t, weights = self._tilted(y)
         root = math.sqrt(self.curvature)
-        mills = math.sqrt(math.pi / 2) * erfcx(root / math.sqrt(2) * (np.asarray(y)[..., np.newaxis] + t))
+        mills = math.sqrt(math.pi / 2) * scipy.special.erfcx(root / math.sqrt(2) * (np.asarray(y)[..., np.newaxis] + t))
         return np.asarray(root * np.sum(weights, axis=-1) / np.sum(weights * mills, axis=-1))
 
     def moments(self) -> tuple[float, float]:
         t, root = _NODES - 0.5, math.sqrt(self.curvature)
-        distance = math.sqrt(2 / math.pi) / root * np.exp(-0.5 * (root * t) ** 2) + t * erf(root / math.sqrt(2) * t)
+        distance = math.sqrt(2 / math.pi) / root * np.exp(-0.5 * (root * t) ** 2) + t * scipy.special.erf(
+            root / math.sqrt(2) * t
+        )
         return float(_WEIGHTS @ distance), 1.0 / self.curvature + 1.0 / 12.0
 
     def ball(self, y: int) -> arb:
@@ -145,7 +149,7 @@ class RoundedGaussian(IntegerDistribution):
         return 1.0 / math.sqrt(self.potential.curvature)
 
     def _log_at_least(self, k: Floats) -> Floats:
-        return np.asarray(log_ndtr((0.5 - k) * math.sqrt(self.potential.curvature)))[()]
+        return np.asarray(scipy.special.log_ndtr((0.5 - k) * math.sqrt(self.potential.curvature)))[()]
 
     def __repr__(self) -> str:
         return f"RoundedGaussian(sigma={self.sigma:.10g})"

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from osgt.privacy.grid import UNIT, GridLoss, dot
 from osgt.privacy.pair import POSITION_ERROR, Pair, log_differences
@@ -209,7 +209,7 @@ class Composed:
         u = (loss.start + near) * loss.step - epsilon
         if deviation > loss.step:
             x = np.abs(u) / deviation
-            raised = deviation * (np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) - x * ndtr(-x))
+            raised = deviation * (np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) - x * scipy.special.ndtr(-x))
         else:
             raised = 0.5 * loss.spread / (np.hypot(u, deviation) + np.abs(u))  # the most for a given variance
         excess = dot(loss.masses[near] * np.exp(-theta * u), raised)

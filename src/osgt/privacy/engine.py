@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from osgt.privacy.composed import TINY, Composed, ComposedBelow, coarsen_below, cut_below
 from osgt.privacy.grid import UNIT, GridLoss, coarsen, compose, cut
@@ -396,4 +396,6 @@ def crossing(run: Composed | Enumerated, log_target: float, estimate: float, acc
         if high > 1e300:
             return math.inf
     xtol, rtol = accuracy * high, max(0.01 * accuracy, 1e-14)
-    return float(brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol))
+    return float(
+        scipy.optimize.brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol)
+    )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.fft import irfft, rfft
+import scipy
 
 from osgt.privacy import single
 from osgt.privacy.pair import Pair
@@ -155,10 +155,10 @@ class Estimate:
             for of in map(slice, self._heads, ends)
         ]
         product: Any = 1.0
-        for transform, n in zip(rfft(masses), self._weights, strict=True):
+        for transform, n in zip(scipy.fft.rfft(masses), self._weights, strict=True):
             product = product * transform ** int(n)
         base = math.floor(mean / step) - _CELLS // 2
-        composed = np.roll(irfft(product, _CELLS), -base)
+        composed = np.roll(scipy.fft.irfft(product, _CELLS), -base)
         first = max(math.floor(epsilon / step) + 1 - base, 0)
         u = (base + np.arange(first, _CELLS)) * step - epsilon
         total = float(np.sum(composed[first:] * np.exp(-t * u) * -np.expm1(-u)))

@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from osgt.privacy.pair import POSITION_ERROR, Pair, atoms, integers, log_differences
 from osgt.support.arrays import Floats
@@ -271,14 +271,14 @@ def compose(losses: list[GridLoss], copies: list[int], tolerance: float) -> Grid
     up, escaped = _reach(losses, copies, centred, variance, sign=+1.0, tolerance=tolerance)
     down, sunk = _reach(losses, copies, centred, variance, sign=-1.0, tolerance=tolerance)
     base = math.floor((mean - down) / step) - 1
-    size = fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
+    size = scipy.fft.next_fast_len(math.ceil((mean + up) / step) - base + 2, real=True)
     size = max(size, 16)
     product: Floats | None = None
     for loss, n in zip(losses, copies, strict=True):
-        factor = _power(fft.rfft(_fold(loss.masses, size)), n)
+        factor = _power(scipy.fft.rfft(_fold(loss.masses, size)), n)
         product = factor if product is None else product * factor
     start = sum(n * loss.start for loss, n in zip(losses, copies, strict=True))
-    masses = np.roll(fft.irfft(product, size), start - base)
+    masses = np.roll(scipy.fft.irfft(product, size), start - base)
     # What wraps round lands elsewhere: from above at most `escaped`, from below at most `sunk` of the tilted mass.
     # Rounding of the transforms: Euclidean norms, then √size for the sum of absolute errors. All have total masses
     # near 1, by whose product an error in one of them may grow.

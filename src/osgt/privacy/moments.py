@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from osgt.privacy.pair import Pair
 from osgt.support.arrays import Floats
@@ -311,4 +311,4 @@ def _increasing_root(function: Callable[[float], float]) -> float:
             high, low, stride = low, low - stride, 2 * stride
             if low < -_LARGEST_LOG_TILT:
                 return math.exp(-_LARGEST_LOG_TILT)
-    return math.exp(brentq(by_logarithm, low, high, xtol=1e-2))
+    return math.exp(scipy.optimize.brentq(by_logarithm, low, high, xtol=1e-2))

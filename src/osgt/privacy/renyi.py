@@ -18,8 +18,7 @@ from collections.abc import Callable
 from typing import TypeGuard
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+import scipy
 
 from osgt.noise import OSGT, DiscreteOSGT, Distribution, RealDistribution
 from osgt.noise.osgt import hazard
@@ -52,7 +51,7 @@ def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     values = [objective(x) for x in grid]
     best = min(range(25), key=values.__getitem__)
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, 24)])
-    result = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-7})
+    result = scipy.optimize.minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-7})
     least = min(float(result.fun), values[best])
     return min(max(math.exp(min(least, 0.0)) * (1.0 + 1e-12), _SMALLEST), 1.0)
 
@@ -121,7 +120,7 @@ def _log_half_line(b: Floats, c: float) -> Floats:
     result = -np.log(hazard(np.maximum(b, 0.0), c))
     if c > 0 and np.any(b < 0):
         x = np.minimum(b, 0.0) / math.sqrt(c)
-        result = np.where(b < 0, 0.5 * math.log(2 * math.pi / c) + 0.5 * x * x + log_ndtr(-x), result)
+        result = np.where(b < 0, 0.5 * math.log(2 * math.pi / c) + 0.5 * x * x + scipy.special.log_ndtr(-x), result)
     return np.asarray(result, dtype=np.float64)
 
 
@@ -142,7 +141,9 @@ def log_offset(noise: OSGT | DiscreteOSGT) -> float:
     2·exp(z²/2) - 1; with one peak (slope 0) Poisson's formula shows that the sum is largest at A = 0.
     """
     z = noise.shape
-    log_integral = math.log(2.0) + 0.5 * math.log(2 * math.pi / noise.curvature) + 0.5 * z * z + float(log_ndtr(z))
+    log_integral = (
+        math.log(2.0) + 0.5 * math.log(2 * math.pi / noise.curvature) + 0.5 * z * z + float(scipy.special.log_ndtr(z))
+    )
     if isinstance(noise, OSGT):
         log_lower = math.log(2.0) + float(_log_half_line(np.asarray(noise.slope), noise.curvature))
         return max(log_integral - log_lower, 0.0)
@@ -155,7 +156,7 @@ def log_offset(noise: OSGT | DiscreteOSGT) -> float:
 def log_gaussian_excess(noise: OSGT) -> float:
     """log(1/2Q(z)): D_α of a change d is at most α·d²/2σ² plus this over α - 1."""
     z = noise.shape
-    return max(-math.log(2.0) - float(log_ndtr(-z)), 0.0)
+    return max(-math.log(2.0) - float(scipy.special.log_ndtr(-z)), 0.0)
 
 
 def euclidean_log_moment(noise: Distribution, radius: float, dimensions: int, s: float) -> float | None:

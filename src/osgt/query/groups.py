@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from osgt.data.sql import Value
 from osgt.data.unit import NEIGHBOURS, Neighbours
 from osgt.noise.arguments import real_number
 from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
@@ -213,7 +213,7 @@ class UnitsAt(Measure):
     per_unit = True
     words = "distinct units"
 
-    def contributions(self, rows: Mapping[str, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[str, Value], place: Place) -> list[Any]:
         return [one_if(place.starts[self.by])]
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-import ibis.expr.datatypes as dt
-import ibis.expr.schema as sch
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from osgt.data.engines.source import interval_texts, is_interval
+from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
 from osgt.support.text import names_in_words
 
@@ -21,7 +20,7 @@ from osgt.support.text import names_in_words
 KEY = "key"
 
 
-def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
+def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) -> pa.Table:
     """The public keys as a table with the columns `by`, in the types of the source.
 
     Parameters
@@ -39,7 +38,7 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
             argument="public_keys",
         )
     is_text = _is_text_file(keys)  # whose fields are read in the types of the source
-    table = pa.table([_convert(table[name], name, schema[name], read=is_text) for name in by], names=list(by))
+    table = pa.table([_convert(table[name], name, types[name], read=is_text) for name in by], names=list(by))
     if table.num_rows == 0:
         raise ArgumentError("public_keys must hold at least one key, got none", argument="public_keys")
     if table.group_by(list(by)).aggregate([]).num_rows < table.num_rows:
@@ -47,7 +46,7 @@ def public_table(keys: Any, by: Sequence[str], schema: sch.Schema) -> pa.Table:
     return table
 
 
-def _convert(column: pa.ChunkedArray, name: str, dtype: dt.DataType, *, read: bool) -> pa.Array:
+def _convert(column: pa.ChunkedArray, name: str, dtype: ColumnType, *, read: bool) -> pa.Array:
     """The keys of a column in the type of the source. None is turned into something else: 1 is not "1", nor True."""
     column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -59,7 +58,7 @@ def _convert(column: pa.ChunkedArray, name: str, dtype: dt.DataType, *, read: bo
             argument="public_keys",
         )
     try:
-        return column.cast(dtype.to_pyarrow())
+        return column.cast(dtype.arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ArgumentError(
             f"public_keys: column {name!r} must hold {_in_words(dtype)}: {error}", argument="public_keys"
@@ -72,7 +71,7 @@ def _is_text(given: pa.DataType) -> bool:
 
 #: By the kind of a column, whether keys of an Arrow type are of the same kind, or become that without a loss.
 _FITS: dict[str, Callable[[pa.DataType], bool]] = {
-    "string": _is_text,
+    "text": _is_text,
     "uuid": _is_text,
     "integer": pa.types.is_integer,
     "boolean": pa.types.is_boolean,
@@ -82,22 +81,22 @@ _FITS: dict[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def _is_like(given: pa.DataType, dtype: dt.DataType) -> bool:
+def _is_like(given: pa.DataType, dtype: ColumnType) -> bool:
     """Whether keys of an Arrow type can be keys of a column."""
     if pa.types.is_null(given):
         return True
-    if dtype.is_timestamp():
+    if dtype.kind == "timestamp":
         zone = getattr(given, "tz", None) is not None
         without = pa.types.is_date(given) or (pa.types.is_timestamp(given) and not zone)
-        return without if dtype.timezone is None else zone
-    return any(fits(given) for kind, fits in _FITS.items() if getattr(dtype, f"is_{kind}")())
+        return zone if dtype.zone else without
+    return dtype.kind in _FITS and _FITS[dtype.kind](given)
 
 
-def _in_words(dtype: dt.DataType) -> str:
-    if dtype.is_timestamp():
-        return "times with a zone" if dtype.timezone is not None else "times without a zone"
-    kinds = {"text": dtype.is_string(), "whole numbers": dtype.is_integer(), "truth values": dtype.is_boolean()}
-    return next((words for words, holds in kinds.items() if holds), f"values of type {dtype}")
+def _in_words(dtype: ColumnType) -> str:
+    if dtype.kind == "timestamp":
+        return "times with a zone" if dtype.zone else "times without a zone"
+    words = {"text": "text", "integer": "whole numbers", "boolean": "truth values"}
+    return words.get(dtype.kind, f"values of type {dtype}")
 
 
 def _is_text_file(keys: Any) -> bool:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 
+from osgt.data.sql import Table, Value
 from osgt.query.values import ValueGrid, as_float, one_if, present
 from osgt.support.arrays import LARGEST_SUM, Integers
 
@@ -18,9 +17,9 @@ class Place:
     """The place of a row among those of its unit."""
 
     #: Whether it is the one that counts for its unit in the group.
-    first: ir.BooleanValue
+    first: Value
     #: Whether it is the one that counts for its unit in a group of a level, by the level's columns; () is the table.
-    starts: Mapping[tuple[str, ...], ir.BooleanValue]
+    starts: Mapping[tuple[str, ...], Value]
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,11 @@ class Measure:
         """The things that it counts, in words; None if it is not a count."""
         return None
 
-    def derived(self, rows: ir.Table) -> ir.Value | None:
+    def derived(self, rows: Table) -> Value | None:
         """A value of each row that is computed once, before rows are left out; None if the columns are enough."""
         return None
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         """Express the contribution of each row, one expression for each number of the measure.
 
         `rows` has the columns by their names, and what is `derived` for a measure under the measure itself.
@@ -116,7 +115,7 @@ class Units(Measure):
     per_unit = True
     words = "units"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         return [one_if(place.first)]
 
 
@@ -128,8 +127,8 @@ class Rows(Measure):
     counted = "rows"
     words = "rows"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
-        return [one_if(place.first.notnull())]
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
+        return [place.first.engine.whole(1)]
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class Values(ColumnMeasure):
     def counted(self) -> str:
         return self.words
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         return [one_if(present(rows[self.column]))]
 
 
@@ -177,9 +176,9 @@ class ClippedSum(ColumnMeasure):
     def words(self) -> str:
         return f"sum of {self.column} in steps of {self.grid.step}"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         column = rows[self.column]
-        return [present(column).ifelse(self._of(self.grid.steps(column)), 0)]
+        return [present(column).then(self._of(self.grid.steps(column)), 0)]
 
     def _of(self, steps: Any) -> Any:
         return steps
@@ -200,12 +199,12 @@ class LimitedSum(ClippedSum):
     def words(self) -> str:
         return f"sum of {self.column} in steps of {self.grid.step}, at most {self.largest:,} of each unit"
 
-    def derived(self, rows: ir.Table) -> ir.Value:
+    def derived(self, rows: Table) -> Value:
         column = rows[self.column]
-        return present(column).ifelse(self.grid.steps(column), ibis.null("int64"))
+        return present(column).then(self.grid.steps(column))
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
-        return [rows[self].fill_null(0)]
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
+        return [rows[self].or_else(0)]
 
 
 @dataclass(frozen=True)
@@ -227,7 +226,7 @@ class CentredSum(ClippedSum):
         )
 
     def _of(self, steps: Any) -> Any:
-        return 2 * steps - (self.grid.low + self.grid.high)
+        return steps * 2 - (self.grid.low + self.grid.high)
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ class Squares(CentredSum):
 
     def _of(self, steps: Any) -> Any:
         distance = super()._of(steps)
-        return 2 * distance * distance - self.grid.width**2
+        return distance * distance * 2 - self.grid.width**2
 
 
 @dataclass(frozen=True)
@@ -275,10 +274,11 @@ class Bins(ColumnMeasure):
     def words(self) -> str:
         return f"rows in each bin of {self.column}"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         column = rows[self.column]
         # One type for all comparisons, so that a row is in one bin at most; floats hold every value there is.
-        whole = column.type().is_signed_integer() and all(isinstance(edge, int) for edge in self.edges)
+        is_signed = column.dtype.kind == "integer" and column.dtype.signed
+        whole = is_signed and all(isinstance(edge, int) for edge in self.edges)
         number = column if whole else as_float(column)
         below = [number < edge for edge in self.edges[1:-1]] + [number <= self.edges[-1]]
         inside = [~below[i - 1] & below[i] if i else (number >= self.edges[0]) & below[0] for i in range(len(below))]
@@ -315,9 +315,9 @@ class Centred(Measure):
     def words(self) -> str:
         return f"{_times(self.times, self.base.words)} - {_times(self.by, self.on.words)}"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         [base], [on] = self.base.contributions(rows, place), self.on.contributions(rows, place)
-        return [self.times * base - self.by * on]
+        return [base * self.times - (self.by if isinstance(self.on, Rows) else on * self.by)]
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class UnitsInAny(Measure):
     per_unit = True
     words = "units in any group"
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         return [one_if(place.starts[()])]
 
     def exact(self, sums: Mapping[Measure, Integers]) -> Integers:

@@ -19,10 +19,9 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 
+from osgt.data.sql import Table, Value
 from osgt.estimation.intervals import Quotient
 from osgt.estimation.tree import Tree
 from osgt.noise.many import ManySum, ManyTerm, NoiseSum, many_terms
@@ -60,11 +59,11 @@ class Leaves(ColumnMeasure):
     def words(self) -> str:
         return f"values of {self.column} in each of {self.numbers:,} bins"
 
-    def derived(self, rows: ir.Table) -> ir.Value:
+    def derived(self, rows: Table) -> Value:
         column = rows[self.column]
-        return present(column).ifelse(self.grid.steps(column), ibis.null("int64"))
+        return present(column).then(self.grid.steps(column))
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         steps, lasts = rows[self], [*(self.edges[1:-1] - 1), self.grid.high]
         # Nothing is between two steps for a missing value, and every step between the bounds is in one bin.
         return [

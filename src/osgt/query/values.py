@@ -12,12 +12,9 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any
 
-import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
-
-from osgt.data.engines import engine_on
-from osgt.data.engines.engine import clip, least_beyond
+from osgt.data.engines.engine import least_beyond
+from osgt.data.sql import Value
+from osgt.data.types import ColumnType
 from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 
@@ -65,72 +62,75 @@ class ValueGrid:
         """The middle between the bounds."""
         return Fraction(self.low + self.high, 2) * self.step
 
-    def steps(self, column: ir.NumericValue) -> ir.IntegerValue:
-        """The number of steps of a value that is present, between `low` and `high`: the expression for the engine.
+    def steps(self, column: Value) -> Value:
+        """The number of steps of a value that is present, between `low` and `high`, in the engine's SQL.
 
         ⌊value/step + ½⌋, exactly for integers and decimals, and no value of the column is an error.
         """
-        least, most = _ends(column.type())
+        engine, dtype = column.engine, column.dtype
+        least, most = _ends(dtype)
         if self.low * self.step >= most or self.high * self.step <= least:
             # All values count as the one bound, and the other one need not be a number of the engine.
-            return ibis.literal(self.low if self.low * self.step >= most else self.high, type="int64")
-        if column.type().is_integer():
-            return clip(self._of_integers(column), self.low, self.high)
-        if column.type().is_decimal():
-            engine = engine_on(column.get_backend())
-            return clip(engine.decimal_steps(column, self.step, self.low, self.high), self.low, self.high)
+            return engine.whole(self.low if self.low * self.step >= most else self.high)
+        if dtype.kind == "integer":
+            return self._of_integers(column)
+        if dtype.kind == "decimal":
+            steps = engine.decimal_steps(column, self.step, self.low, self.high)
+            return steps.at_least(self.low).at_most(self.high)
         # Ends and half steps are floats, and rounding keeps the order: no value between the ends leads out of the grid.
         # Half a step is added first: the product of a tiny value is an error on some engines, which would give it away.
         value, (low, high) = as_float(column), (float(end * self.step) for end in (self.low, self.high))
-        steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor().cast("int64")
-        beyond = ibis.ifelse(value <= low, ibis.literal(self.low, type="int64"), ibis.literal(self.high, type="int64"))
-        return ibis.ifelse((value > low) & (value < high), steps, beyond)
+        steps = ((value + float(self.step / 2)) * float(1 / self.step)).floor().cast(engine.int64)
+        beyond = (value <= low).then(self.low, self.high)
+        return ((value > low) & (value < high)).then(steps, beyond)
 
-    def _of_integers(self, column: ir.IntegerValue) -> ir.IntegerValue:
+    def _of_integers(self, column: Value) -> Value:
         """Integers in steps of 1 or of a power of two: rounded by shifting bits."""
-        wide = column if column.type().is_uint64() else column.cast("int64")
-        limits, low, high = wide.type().bounds, int(self.low * self.step), int(self.high * self.step)
+        engine, dtype = column.engine, column.dtype
+        is_wide = dtype.bits == 64
+        wide = column if is_wide else column.cast(engine.int64)
+        (least, most), low, high = wide.dtype.bounds, int(self.low * self.step), int(self.high * self.step)
         # A bound that the type does not reach clips nothing, and is no number of that type.
-        if low > limits.lower:
-            wide = ibis.greatest(wide, ibis.literal(low, type=wide.type()))
-        if high < limits.upper:
-            wide = ibis.least(wide, ibis.literal(high, type=wide.type()))
+        if low > least:
+            wide = wide.at_least(low)
+        if high < most:
+            wide = wide.at_most(high)
         shift = int(self.step).bit_length() - 1
         if shift == 0:
-            return wide.cast("int64")
+            return wide if wide.dtype.signed else wide.cast(engine.int64)
         if shift > 64:
             # No value is half a step away from zero, and engines shift by the remainder of 64.
-            return ibis.literal(0, type="int64")
-        return (engine_on(column.get_backend()).shifted(wide, shift - 1) + 1) >> 1
+            return engine.whole(0)
+        steps = engine.shifted(engine.shifted(wide, shift - 1) + 1, 1)
+        return steps.at_least(self.low).at_most(self.high)
 
 
-def _ends(dtype: dt.DataType) -> tuple[Fraction | float, Fraction | float]:
+def _ends(dtype: ColumnType) -> tuple[Fraction | float, Fraction | float]:
     """The ends of a type: none of its values lies beyond them."""
-    if dtype.is_integer():
-        return Fraction(dtype.bounds.lower), Fraction(dtype.bounds.upper)
-    if dtype.is_decimal() and dtype.precision is not None:
-        return -least_beyond(dtype), least_beyond(dtype)
+    if dtype.kind == "integer":
+        return Fraction(dtype.bounds[0]), Fraction(dtype.bounds[1])
+    if dtype.digits is not None:
+        return -least_beyond(dtype.digits), least_beyond(dtype.digits)
     return -math.inf, math.inf
 
 
-def present(column: ir.Value) -> ir.BooleanValue:
+def present(column: Value) -> Value:
     """Test for a value: not null, and not NaN."""
-    return engine_on(column.get_backend()).present(column)
+    return column.engine.present(column)
 
 
-def as_float(column: ir.Value) -> ir.FloatingValue:
+def as_float(column: Value) -> Value:
     """The number as a float: no value of the column may be an error, since that would give it away."""
-    if column.type().is_boolean():
-        column = one_if(column)
-    if column.type().is_decimal():
-        return engine_on(column.get_backend()).decimal_float(column)
-    return column.cast("float64")
+    if column.dtype.kind == "boolean":
+        column = column.then(1, 0)
+    if column.dtype.kind == "decimal":
+        return column.engine.decimal_float(column)
+    return column if column.dtype == column.engine.float64 else column.cast(column.engine.float64)
 
 
-def one_if(condition: ir.BooleanValue) -> ir.IntegerValue:
+def one_if(condition: Value) -> Value:
     """1 where the condition holds, 0 elsewhere: some engines turn no truth value into a bigint."""
-    one: ir.IntegerValue = ibis.ifelse(condition, ibis.literal(1, type="int64"), ibis.literal(0, type="int64"))
-    return one
+    return condition.then(1, 0)
 
 
 def check_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
@@ -168,9 +168,7 @@ def _is_finite(number: Any) -> bool:
         return True  # an integer beyond the largest float
 
 
-def grid_of(
-    name: str, dtype: dt.DataType, bounds: object, *, centred: bool = False, squares: bool = False
-) -> ValueGrid:
+def grid_of(name: str, dtype: ColumnType, bounds: object, *, centred: bool = False, squares: bool = False) -> ValueGrid:
     """The grid for a column of this type: as fine as exact sums allow, chosen from type and bounds, never from data.
 
     Integers step by 1 and decimals by their last digit unless the bounds are too far apart for that; floats step by a
@@ -179,10 +177,10 @@ def grid_of(
     """
     low, high = check_bounds(name, bounds)
     largest = max(abs(low), abs(high))
-    most = _SQUARED_STEPS if squares else _FLOAT_STEPS if dtype.is_floating() else _EXACT_STEPS
+    most = _SQUARED_STEPS if squares else _FLOAT_STEPS if dtype.kind == "float" else _EXACT_STEPS
     # However close the bounds are, the engine's floats must tell the steps apart.
     least = max((high - low if centred or squares else largest) / most, largest / _TOLD_APART)
-    if dtype.is_integer() or dtype.is_boolean():
+    if dtype.kind in ("integer", "boolean"):
         low, high = Fraction(math.ceil(low)), Fraction(math.floor(high))
         if low >= high:
             raise ArgumentError(
@@ -214,7 +212,7 @@ def check_total(column: str, total: object) -> tuple[Fraction, Fraction]:
     return Fraction(0) if low == 0 else -Fraction(number), Fraction(number)
 
 
-def grid_to_be_chosen(column: str, dtype: dt.DataType) -> ValueGrid:
+def grid_to_be_chosen(column: str, dtype: ColumnType) -> ValueGrid:
     """A grid that stands for one whose limit is open: what is planned does not depend on it."""
     return grid_of(column, dtype, (-_ANY_LIMIT, _ANY_LIMIT), squares=True)
 
@@ -226,27 +224,29 @@ def _check_squares(name: str, bounds: object, largest: Fraction, width: Fraction
         )
 
 
-def _finest_grid(name: str, dtype: dt.DataType, least: Fraction, low: Fraction, high: Fraction) -> ValueGrid:
+def _finest_grid(name: str, dtype: ColumnType, least: Fraction, low: Fraction, high: Fraction) -> ValueGrid:
     """The finest grid for a type whose step is not below `least`."""
-    if dtype.is_integer() or dtype.is_boolean():
+    if dtype.kind in ("integer", "boolean"):
         return _grid("integer", max(Fraction(1), _power(2, least)), low, high)
-    if dtype.is_floating():
+    if dtype.kind == "float":
         return _grid("float", _power(2, least), low, high)
-    if not dtype.is_decimal():
+    if dtype.kind != "decimal":
         raise ArgumentTypeError(f"column {name!r} must hold numbers, got {dtype}", argument="column")
     # A decimal without a scale has no last digit.
-    last = Fraction(0) if dtype.scale is None else Fraction(10) ** -dtype.scale
+    last = Fraction(0) if dtype.digits is None else Fraction(10) ** -dtype.digits[1]
     grid = _grid("decimal", max(last, _power(10, least)), low, high)
     _check_distance(name, dtype, grid)
     return grid
 
 
-def _check_distance(name: str, dtype: dt.Decimal, grid: ValueGrid) -> None:
+def _check_distance(name: str, dtype: ColumnType, grid: ValueGrid) -> None:
     """Raise if the lower bound, or the distance of a value from it, might have more digits than decimals have."""
-    if dtype.precision is None:
+    if dtype.digits is None:
         return
-    digits = max(dtype.precision, DECIMAL_DIGITS) - dtype.scale
-    low, high = grid.low * grid.step, min(grid.high * grid.step, least_beyond(dtype) - Fraction(10) ** -dtype.scale)
+    precision, scale = dtype.digits
+    digits = max(precision, DECIMAL_DIGITS) - scale
+    most = least_beyond(dtype.digits) - Fraction(10) ** -scale
+    low, high = grid.low * grid.step, min(grid.high * grid.step, most)
     if max(-low, high - low) >= Fraction(10) ** digits:
         raise ArgumentError(
             f"bounds of {name!r} must be less than 1e{digits} apart, and the lower one above -1e{digits}, for a column "

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
-
 from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
+from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
-from osgt.limits.worth import UNIT, saturated
+from osgt.limits.worth import UNIT, saturate
 from osgt.mechanism import Mechanism
 from osgt.plan.choice import AROUND, FROM_ZERO, VALUE_STEP, Draw, LimitChoice, limit_of
 from osgt.plan.plan import Plan
@@ -42,16 +40,24 @@ class PreparedDraw:
 
 
 def prepare_draw(query: QuerySpec, draw: Draw) -> PreparedDraw:
-    """Compile and check the query of a draw: units in the bins between candidates. No row is read."""
+    """Write and check the query of a draw. No row is read."""
+    prepared = compile_draw(query, draw)
+    check_query(prepared.query)
+    return prepared
+
+
+def compile_draw(query: QuerySpec, draw: Draw) -> PreparedDraw:
+    """Write the query of a draw: units in the bins between candidates."""
     units = unit_numbers(query, draw.limit)
-    bins: dict[str, Any] = {}
+    bins: dict[str, Value] = {}
     for ladder in draw.ladders:
         number, limits = units[_NUMBERS[ladder.kind]], ladder.limits
         inside = [number <= limits[0], *((number > low) & (number <= high) for low, high in pairwise(limits))]
         for i, holds in enumerate([*inside, number > limits[-1]]):
-            bins[_bin(ladder, i)] = units.count(where=holds)
-    ready = compile_query(units.agg(**bins))
-    check_query(ready)
+            bins[_bin(ladder, i)] = units.count().where(holds)
+    ready = compile_query(
+        units.select("histogram", "How many units are between candidates for a limit. Nobody sees it.", bins)
+    )
     return PreparedDraw(draw, ready)
 
 
@@ -59,7 +65,7 @@ def _bin(ladder: Ladder, place: int) -> str:
     return f"{_NUMBERS[ladder.kind]}_{place}"
 
 
-def unit_numbers(query: QuerySpec, limit: OpenLimit) -> ir.Table:
+def unit_numbers(query: QuerySpec, limit: OpenLimit) -> Table:
     """A table of units with the number that a limit is about: rows, the total or the largest of a column.
 
     Values are whole steps, each of its row alone, so that the numbers of other units do not change with a unit. For
@@ -67,23 +73,26 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> ir.Table:
     """
     measures = [] if limit.column is None else [Values(limit.column)]
     rows, _, values = prepared_rows(query, measures, with_totals=False, with_keys=False)
-    engine = query.dataset.engine
+    engine, name, comment = rows.engine, "unit_numbers", "The number of each unit that the limit is about."
     if limit.column is None:
-        return rows.group_by(UNIT).agg(number=rows.count())
+        return rows.select(name, comment, {"number": rows.count()}, group_by=[UNIT])
     column = rows[values[limit.column]]
     value = as_float(column)
-    size = ibis.least(value.abs(), float(_MOST_STEPS * VALUE_STEP)) * float(1 / VALUE_STEP)
-    nothing = ibis.literal(0, type="int64")
-    steps = present(column).ifelse((size + 0.5).floor().cast("int64"), nothing)
-    negative = (present(column) & (value < 0)).ifelse(ibis.literal(_MOST_STEPS, type="int64"), nothing)
-    numbers = rows.select(UNIT, steps=steps, negative=negative)
+    size = value.abs().at_most(float(_MOST_STEPS * VALUE_STEP)) * float(1 / VALUE_STEP)
+    steps = present(column).then((size + 0.5).floor().cast(engine.int64), 0)
+    negative = (present(column) & (value < 0.0)).then(_MOST_STEPS, 0)
+    numbers = rows.select(
+        "value_steps",
+        "The size of each value in whole steps, and whether it is below 0.",
+        {UNIT: rows[UNIT], "number_1": steps, "number_2": negative},
+    )
+    largest, below = numbers["number_1"], numbers["number_2"]
     if limit.argument == "max_total":
-        total = saturated(engine.total(numbers["steps"]))
-        return numbers.group_by(UNIT).agg(
-            number=total, number_from_zero=ibis.greatest(total, numbers["negative"].max())
-        )
-    largest = ibis.greatest(numbers["steps"], numbers["negative"]).max()
-    return numbers.group_by(UNIT).agg(number=numbers["steps"].max(), number_from_zero=largest)
+        total = saturate(engine.total(largest))
+        both = {"number": total, "number_from_zero": total.at_least(below.max())}
+    else:
+        both = {"number": largest.max(), "number_from_zero": largest.at_least(below).max()}
+    return numbers.select(name, comment, both, group_by=[UNIT])
 
 
 def histograms_of(prepared: PreparedDraw) -> list[list[int]]:

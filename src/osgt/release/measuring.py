@@ -1,5 +1,6 @@
 """Exact (private!) aggregates from the engine, and the same numbers with noise."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -29,13 +30,17 @@ class NothingReleasedError(OsgtError, RuntimeError):
     """The budget was charged and the data may have been read, but nothing came out.
 
     Whether this happens may depend on single rows, and so may the error behind it, which is kept as `__cause__` for
-    whoever may see the data. The message is always the same and quotes nothing.
+    whoever may see the data. The message quotes nothing: of the error it names the class alone, if that stands in its
+    module, and so cannot have been named by data.
     """
 
-    def __init__(self, *, charged: bool) -> None:
+    def __init__(self, error: BaseException, *, charged: bool) -> None:
         stands = "The charge to the ledger stands. " if charged else ""
+        name = type(error).__name__
+        stands_there = getattr(sys.modules.get(type(error).__module__), name, None) is type(error)
+        kind = f" ({name})" if stands_there else ""
         super().__init__(
-            f"Nothing was released: reading the data failed after the budget was charged. {stands}"
+            f"Nothing was released: reading the data failed after the budget was charged{kind}. {stands}"
             "The reason is not shown, because it may quote the data. Do not publish that this happened: it may depend "
             "on the data of one person."
         )
@@ -77,15 +82,20 @@ def prepare(query: QuerySpec, plan: Plan, salt: int | None = None) -> EngineQuer
     A release has a fresh salt; an audit plays it again with the one that is given.
     """
     query.dataset.check_files()
-    salt = fresh_salt() if salt is None else salt
+    ready = compile_release(query, plan, fresh_salt() if salt is None else salt)
+    for each in (ready, ready.beside):
+        if each is not None:
+            check_query(each)
+    return ready
+
+
+def compile_release(query: QuerySpec, plan: Plan, salt: int) -> EngineQuery:
+    """Write the query for the engine, and the one beside it about values that do not fit their types."""
     left_out = plan.left_out
     ready = compile_query(exact_sums(query, summed(plan), salt, () if left_out is None else left_out.things))
-    check_query(ready)
-    if left_out is None or not left_out.misfits:
-        return ready
-    beside = compile_query(left_out.fitting(fitting_rows(query.dataset, left_out.misfits)))
-    check_query(beside)
-    return replace(ready, beside=beside)
+    misfits = () if left_out is None else left_out.misfits
+    beside = compile_query(left_out.fitting(fitting_rows(query.dataset, misfits))) if left_out and misfits else None
+    return replace(ready, beside=beside, salt=salt)
 
 
 def exact_numbers(query: QuerySpec, plan: Plan, ready: EngineQuery) -> Exact:
@@ -142,7 +152,7 @@ def shown_keys(query: QuerySpec, keys: pa.Table) -> pa.Table:
     """The keys of groups in the types of their columns; public keys are as they were given."""
     if query.groups.public is not None or not query.groups.by:
         return keys
-    types = [query.dataset.table.schema()[name] for name in query.groups.by]
+    types = [query.dataset.table.columns[name] for name in query.groups.by]
     shown = query.dataset.engine.shown
     columns = [shown(column.combine_chunks(), dtype) for column, dtype in zip(keys.columns, types, strict=True)]
     return pa.table(columns, names=list(query.groups.by))

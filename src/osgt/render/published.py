@@ -81,7 +81,7 @@ def check_writable(query: QuerySpec, path: str | Path) -> None:
     if suffix not in _NAMES:
         return
     for name in query.groups.by:
-        if query.dataset.table.schema()[name].is_binary():
+        if query.dataset.table.columns[name].kind == "binary":
             raise TypeError(f"out: {_NAMES[suffix]} cannot hold the binary column {name!r}; write a Parquet file")
     if suffix == ".xlsx":
         if find_spec("xlsxwriter") is None:

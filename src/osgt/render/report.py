@@ -88,6 +88,7 @@ def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
         sections=[Section.of(table, about, titles[name], beside.get(name), name) for name, table in tables.items()],
         statement_file=statement_file(release.statement),
         statement=str(release.statement),
+        sql=next(iter(tables.values())).sql,
         compared={
             "names": names_of_noises(plan),
             "tables": [(name and titles[name], compare_noises(table, about)) for name, table in plan.tables.items()],

@@ -44,7 +44,7 @@ def dataset_line(data: PrivateRows) -> str:
 
 def dataset_card(data: PrivateRows) -> Card:
     """Make the card of a data set: where its rows are, whom they are about, and the types of the columns. No data."""
-    schema = data.table.schema()
+    schema = data.table.columns
     columns = [[Cell(name), Cell(str(dtype))] for name, dtype in list(schema.items())[:_COLUMNS]]
     facts = [
         ("Protects", f"each {data.privacy_unit} ({data.unit.in_words})"),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
+import scipy
 
 
 def grow(start: float, is_short: Callable[[float], bool], factor: float = 2.0) -> float:
@@ -57,7 +57,7 @@ def root_within(
 
     `inward` moves a number by a hair to the side where the excess is below 0.
     """
-    root = float(brentq(excess, low, high, xtol=xtol, rtol=rtol))
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=xtol, rtol=rtol))
     while excess(root) > 0:
         root = inward(root)
     return root

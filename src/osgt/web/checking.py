@@ -170,7 +170,7 @@ class Checked:
         """The columns that the data have, those that are derived among them, and their types."""
         if self.dataset is None:
             return {}
-        return {name: str(dtype) for name, dtype in self.dataset.table.schema().items()}
+        return {name: str(dtype) for name, dtype in self.dataset.table.columns.items()}
 
     @property
     def file(self) -> QueryFile:

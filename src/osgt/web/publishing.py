@@ -63,8 +63,7 @@ def prepare(file: QueryFile) -> Request:
 def release(request: Request, job: Job) -> Result:
     """Charge, read, add noise, write and settle; what becomes of it, truthfully."""
     data = request.query.dataset
-    backend = data.table.get_backend()
-    job.ask = lambda: data.engine.progress(backend)
+    job.ask = lambda: data.engine.progress(data.table.connection)
     try:
         published = request.publish()
     except UnwrittenError as error:

@@ -53,7 +53,7 @@ class Stand:
         """Start the engine, or get what has been started from fixtures of the session."""
 
     def store(self, table: pa.Table) -> Any:
-        """The rows on the engine, with the types that come closest there: an Ibis table."""
+        """The rows on the engine, with the types that come closest there: a table of the engine."""
         raise NotImplementedError
 
     def put(self, table: pa.Table, unit: str = UNIT, **options: Any) -> Dataset:
@@ -65,7 +65,7 @@ class Stand:
         raise NotImplementedError
 
     def table(self, name: str) -> Any:
-        """A table or view that `execute` has made: an Ibis table."""
+        """A table or view that `execute` has made: a table of the engine."""
         raise NotImplementedError
 
     def made(self, columns: Mapping[str, str], rows: str) -> Dataset:

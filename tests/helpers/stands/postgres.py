@@ -1,6 +1,5 @@
 """PostgreSQL: a database on a server of the tests' own."""
 
-import ibis
 import psycopg
 import pyarrow as pa
 from psycopg import sql
@@ -8,6 +7,7 @@ from psycopg import sql
 from engines import new_name
 from made_conditions import Maker
 from osgt import Dataset
+from osgt.data.engines import engine_named
 from stands import Stand
 
 
@@ -93,7 +93,7 @@ class TestedEngine(Stand):
 
     def __init__(self, request):
         self.url = request.getfixturevalue("postgres_tables")
-        self.connection = ibis.connect(self.url)
+        self.connection = engine_named("postgres").connect(self.url)
 
     def store(self, table):
         return self.table(postgres_table(self.url, table))
@@ -103,7 +103,7 @@ class TestedEngine(Stand):
             connection.execute(statement)
 
     def table(self, name):
-        return self.connection.table(name)
+        return engine_named("postgres").named(self.connection, name)
 
     def flickering(self, groups):
         series = f"generate_series(1, 4 * {groups}) i"
@@ -112,11 +112,11 @@ class TestedEngine(Stand):
         return Dataset(self.table(name), "person")
 
     def raw(self, dataset, query):
-        with dataset.table.get_backend().con.cursor() as cursor:
+        with dataset.table.connection.cursor() as cursor:
             return cursor.execute(query).fetchall()
 
     def close(self):
-        self.connection.disconnect()
+        self.connection.close()
 
 
 def postgres_table(url, table):

@@ -1,11 +1,11 @@
 """Spark on this machine, with one thread."""
 
-import ibis
 import pyarrow as pa
 
 from engines import UNIT, new_name
 from made_conditions import Maker
 from osgt import Dataset
+from osgt.data.engines import engine_named
 from stands import Stand
 
 
@@ -107,7 +107,6 @@ class TestedEngine(Stand):
 
     def __init__(self, request):
         self.session = request.getfixturevalue("spark")
-        self.connection = ibis.pyspark.connect(self.session)
 
     def store(self, table):
         name = new_name()
@@ -118,7 +117,7 @@ class TestedEngine(Stand):
         self.session.sql(statement)
 
     def table(self, name):
-        return self.connection.table(name)
+        return engine_named("spark").named(self.session, name)
 
     def made(self, columns, rows):
         name = new_name()
@@ -134,7 +133,7 @@ class TestedEngine(Stand):
         return Dataset(session, "person", table=name)
 
     def raw(self, dataset, query):
-        return [tuple(row) for row in dataset.table.get_backend()._session.sql(query).collect()]
+        return [tuple(row) for row in dataset.table.connection.sql(query).collect()]
 
 
 def spark_session():

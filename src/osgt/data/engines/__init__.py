@@ -1,7 +1,7 @@
 """Engines: what runs the queries. Our own, one package for each, and those that other packages register.
 
-All stand behind the class `Engine`, and each is loaded when first needed: importing this package imports neither Ibis
-nor any engine.
+All stand behind the class `Engine`, and each is loaded when first needed: importing this package imports no
+engine.
 
 A package registers a class of its own (a subclass of `osgt.data.engines.engine.Engine`) through an entry point:
 
@@ -11,14 +11,12 @@ mine = "my_package.engine:Mine"
 ```
 """
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from osgt.support.errors import ArgumentError
-from osgt.support.servers import shown
 
 if TYPE_CHECKING:
     from osgt.data.engines.engine import Engine
@@ -31,9 +29,6 @@ _OWN = {
     name: EntryPoint(name, f"osgt.data.engines.{name}:{kind}", GROUP)
     for name, kind in {"duckdb": "DuckDB", "postgres": "PostgreSQL", "spark": "Spark"}.items()
 }
-
-#: The attribute of a connection that says which engine opened it: several engines may share an Ibis back end.
-_MARK = "osgt_engine"
 
 
 def engine_names() -> list[str]:
@@ -70,39 +65,16 @@ def engine_for(source: Any) -> "Engine":
     for engine in _engines():
         if engine.opens(source):
             return engine
+    from osgt.data.engines.source import not_a_source  # noqa: PLC0415 - it imports pyarrow
+
     takes = "; ".join(engine.takes for engine in _engines())
     raise not_a_source(source, f"{takes}; or an Ibis table")
 
 
-def not_a_source(source: Any, takes: str) -> Exception:
-    """The error for what cannot be opened; `takes` says what can."""
-    if isinstance(source, str | os.PathLike):
-        name = os.fspath(source)
-        if "://" not in name and os.path.isdir(name):
-            inside = shown(os.path.join(name, "*.parquet"))
-            return ValueError(f"source: {shown(name)!r} is a folder; name the files in it, as in {inside!r}")
-        if name.lower().endswith((".xlsx", ".xls", ".ods")):
-            return ValueError(f"source: {shown(name)!r} is a spreadsheet; save it as CSV first")
-        return ValueError(f"source must be {takes}; got {shown(name)!r}")
-    return TypeError(f"source must be {takes}; got {type(source).__name__}")
-
-
-def engine_on(backend: Any) -> "Engine":
-    """The engine of an Ibis back end: the one that opened it, or else the one that is known by its name."""
-    return _engine_of_backend(getattr(backend, _MARK, None), backend.name)
-
-
-def mark(backend: Any, engine: "Engine") -> None:
-    """Remember that this engine has opened the connection."""
-    setattr(backend, _MARK, engine.name)
-
-
-@cache
-def _engine_of_backend(opened_by: str | None, backend: str) -> "Engine":
-    if opened_by is not None:
-        return engine_named(opened_by)
+def engine_of_ibis(backend: str) -> "Engine":
+    """The engine whose tables an Ibis back end of this name has."""
     for engine in _engines():
-        if engine.backend == backend:
+        if engine.ibis_name == backend:
             return engine
     titles = _either([engine.title for engine in _engines()])
     raise ArgumentError(

@@ -1,17 +1,17 @@
 """Sources: a table of an engine and what is known about its types. Only names and types are looked at, no rows."""
 
 import datetime
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
+from osgt.data.sql import Table
 from osgt.data.text_files import DELIMITERS, CleanFiles
 from osgt.data.types import TEXT, Type, Writing
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
@@ -43,13 +43,13 @@ class Source:
         The CSV files that are read, or the copies of them.
     """
 
-    table: ir.Table
+    table: Table
     types: dict[str, str] = field(default_factory=dict)
     declarable: bool = False
     mixed: frozenset[str] = frozenset()
-    texts: ir.Table | None = None
+    texts: Table | None = None
     examples: dict[str, str] = field(default_factory=dict)
-    fields: ir.Table | None = None
+    fields: Table | None = None
     files: CleanFiles | None = None
 
 
@@ -73,11 +73,24 @@ class Options:
         return Writing.of(self.decimal, self.date_format)
 
 
+def not_a_source(source: Any, takes: str) -> Exception:
+    """The error for what cannot be opened; `takes` says what can."""
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if "://" not in name and os.path.isdir(name):
+            inside = shown(os.path.join(name, "*.parquet"))
+            return ValueError(f"source: {shown(name)!r} is a folder; name the files in it, as in {inside!r}")
+        if name.lower().endswith((".xlsx", ".xls", ".ods")):
+            return ValueError(f"source: {shown(name)!r} is a spreadsheet; save it as CSV first")
+        return ValueError(f"source must be {takes}; got {shown(name)!r}")
+    return TypeError(f"source must be {takes}; got {type(source).__name__}")
+
+
 def source_of_texts(
     names: Sequence[str],
     declared: Mapping[str, Type],
     value: Callable[[str, Type], Any],
-    view: Callable[[dict[str, Any]], ir.Table],
+    view: Callable[[dict[str, Any]], Table],
     *,
     has_fields: bool,
     mixed: frozenset[str] = frozenset(),
@@ -95,11 +108,9 @@ def source_of_texts(
         Whether the rows are told as text as well, as those of CSV files are.
     """
 
-    def kept_view(columns: dict[str, Any]) -> ir.Table:
+    def kept_view(columns: dict[str, Any]) -> Table:
         table = view(columns)
-        if files is not None:
-            files.kept_by(table.op())
-        return table
+        return replace(table, keeps=(table.keeps, files))
 
     values = {name: value(name, declared.get(name, TEXT)) for name in names}
     texts = {f"text_{i}": value(name, TEXT) for i, name in enumerate(names) if declared.get(name, TEXT) != TEXT}
@@ -115,18 +126,6 @@ def source_of_texts(
         fields=kept_view({f"field_{i}": value(name, TEXT) for i, name in enumerate(names)}) if has_fields else None,
         files=files,
     )
-
-
-def table_in(connection: Any, table: str | None) -> ir.Table:
-    """A table of a database."""
-    if table is None:
-        raise ArgumentError("table must be given: the name of the table in the database", argument="table")
-    *schema, name = table.split(".")
-    try:
-        result: ir.Table = connection.table(name, database=tuple(schema) or None)
-    except ibis.common.exceptions.TableNotFound:
-        raise ArgumentError(f"table: there is no table {table!r} in the database", argument="table") from None
-    return result
 
 
 def suffix_of(name: str) -> str:

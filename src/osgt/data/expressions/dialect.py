@@ -3,10 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
-
-import ibis.expr.datatypes as dt
 
 from osgt.data.expressions.grammar import Grammar
 from osgt.data.expressions.tokens import Lexicon, by_name
@@ -29,21 +26,12 @@ from osgt.data.expressions.tree import (
     Unary,
     Word,
 )
+from osgt.data.types import ColumnType
 
 #: Names of columns that need no quotes and are no words of the grammar.
 _PLAIN_NAME = re.compile(
     r"(?!(?:null|true|false|case|not|date|timestamp|interval|current_\w+)$)[a-z_][a-z0-9_]*", re.ASCII
 )
-
-#: Kinds of values that can be compared with one another.
-CLASSES = {
-    "integer": "number",
-    "decimal": "number",
-    "float": "number",
-    "date": "time",
-    "timestamp": "time",
-}
-
 
 #: Parts of a date that EXTRACT and date_trunc know.
 FIELDS = frozenset(
@@ -54,21 +42,6 @@ FIELDS = frozenset(
         }
     )
 )
-
-
-@dataclass(frozen=True)
-class Type:
-    """A type of an engine: its kind ("text", "integer", "date", …, "other" for all else) and its own name."""
-
-    kind: str
-    name: str
-    #: Of decimals whose name does not say it: all digits, and those behind the point.
-    digits: tuple[int, int] | None = None
-
-    @property
-    def family(self) -> str:
-        """The kinds that it can be compared with."""
-        return CLASSES.get(self.kind, self.kind)
 
 
 class Dialect(ABC):
@@ -89,10 +62,10 @@ class Dialect(ABC):
     #: By kind, the widest type of numbers that may be NaN, which is above all others.
     with_nan: ClassVar[Mapping[str, str]]
 
-    def __init__(self, backend: Any) -> None:
-        self.backend = backend
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
         self.columns: list[str] = []
-        self.types: Mapping[Node, Type] = {}
+        self.types: Mapping[Node, ColumnType] = {}
 
     # What the engine says
 
@@ -101,14 +74,6 @@ class Dialect(ABC):
     def lexicon(self) -> Lexicon:
         """The rules by which the engine reads text, under its present settings."""
 
-    @abstractmethod
-    def types_of(self, query: str) -> list[Type]:
-        """The types of the columns of a query, none of whose rows is read."""
-
-    @abstractmethod
-    def run(self, query: str) -> None:
-        """Run a query about constants, for the error that it may end in."""
-
     def check_text(self, text: str) -> None:
         """Raise if the engine would change the text of a condition before it reads it."""
         return
@@ -116,14 +81,6 @@ class Dialect(ABC):
     def same_name(self, written: str, name: str, *, quoted: bool) -> bool:
         """Whether the engine takes what was written for the name of a column."""
         return written.lower() == name.lower()
-
-    def column_type(self, found: Type) -> dt.DataType:
-        """A type as Ibis has it, for a column that is computed."""
-        if found.kind == "text":
-            return dt.string
-        if found.kind == "decimal" and found.digits is not None:
-            return dt.Decimal(*found.digits)
-        return self.backend.compiler.type_mapper.from_string(found.name)
 
     def weekday(self, value: Node) -> Node:
         """The day of the week, from 1 for Monday to 7 for Sunday."""
@@ -153,8 +110,10 @@ class Dialect(ABC):
         return getattr(self, f"_{type(node).__name__.lower()}")(node)  # type: ignore[no-any-return]
 
     def kind(self, node: Node) -> str:
-        """The kind of a node; "unknown" before the engine was asked."""
-        return self.types[node].kind if node in self.types else "unknown"
+        """The kind of a node; "unknown" before the engine was asked, and "other" where operators may mean anything."""
+        if node not in self.types:
+            return "unknown"
+        return self.types[node].kind if self.types[node].has_own_operators else "other"
 
     def string(self, value: str) -> str:
         """A string in the one form that can be read in one way only."""

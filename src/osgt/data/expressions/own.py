@@ -14,8 +14,9 @@ from fractions import Fraction
 from itertools import count, pairwise
 from typing import Any
 
-from osgt.data.expressions.dialect import Dialect, Type
+from osgt.data.expressions.dialect import Dialect
 from osgt.data.expressions.tree import Binary, Call, Case, Cast, Extract, Is, Node, Number, Text, Unary, Word, rebuild
+from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError
 
 _NULL = Word("NULL")
@@ -42,7 +43,7 @@ class Formula:
     tree: Node
 
 
-def expand(tree: Node, dialect: Dialect, type_of: Callable[[Node], Type]) -> Node:
+def expand(tree: Node, dialect: Dialect, type_of: Callable[[Node], ColumnType]) -> Node:
     """The tree with other functions in place of our own, the innermost first."""
 
     def replaced(node: Node) -> Node:
@@ -180,7 +181,7 @@ def _is_whole(node: Node) -> bool:
     return _is_whole(node.value) if isinstance(node, Unary) else isinstance(node, Number) and node.text.isdigit()
 
 
-def _cut(value: Node, bands: Bands, dtype: Type, dialect: Dialect) -> Node:
+def _cut(value: Node, bands: Bands, dtype: ColumnType, dialect: Dialect) -> Node:
     if dtype.family != "number":
         raise TypeError(f"cut needs a number, got {dtype.name.lower()}; declare the type of the column, or cast it")
     if bands.whole and bands.given is None and dtype.kind != "integer":
@@ -241,7 +242,7 @@ def _recode(node: Call) -> Node:
 # Dates
 
 
-def _part(node: Call, dialect: Dialect, type_of: Callable[[Node], Type]) -> Node:
+def _part(node: Call, dialect: Dialect, type_of: Callable[[Node], ColumnType]) -> Node:
     if len(node.arguments) != 1:
         raise ValueError(f"{node.name} takes a date or a time, and nothing else")
     [value] = node.arguments

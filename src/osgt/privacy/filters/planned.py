@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from osgt.noise import OSGT
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine, single
@@ -70,8 +70,14 @@ def grid_for(epsilon: float, delta: float) -> LossGrid:
 
     # δ of a unit Gaussian moved by μ: next to nothing where μ is far below ε, next to 1 where μ² is far above it.
     low, high = math.log(epsilon) - 9.0, math.log(4.0 * math.sqrt(epsilon) + 2.0 * epsilon + 10.0)
-    mu = math.exp(brentq(excess, low, high, xtol=1e-6)) if excess(low) < 0 < excess(high) else math.sqrt(epsilon)
-    theta = brentq(lambda x: (math.exp(x) + 0.5) * mu**2 - math.exp(-x) - 1 / (1 + math.exp(x)) - epsilon, -60.0, 60.0)
+    mu = (
+        math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-6))
+        if excess(low) < 0 < excess(high)
+        else math.sqrt(epsilon)
+    )
+    theta = scipy.optimize.brentq(
+        lambda x: (math.exp(x) + 0.5) * mu**2 - math.exp(-x) - 1 / (1 + math.exp(x)) - epsilon, -60.0, 60.0
+    )
     return LossGrid(mu / STEPS, math.exp(theta))
 
 

@@ -32,7 +32,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from osgt.noise.osgt import mills_ratio
 from osgt.privacy import NoisyPart
@@ -61,7 +61,7 @@ def curve(mu: float, epsilon: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     else:
         tail = density * mills_ratio(np.maximum(y + mu, 0.0))
         near = np.maximum(y, 0.0)
-        delta = np.where(y < 0, ndtr(-y) - tail, density * (mills_ratio(near) - mills_ratio(near + mu)))
+        delta = np.where(y < 0, scipy.special.ndtr(-y) - tail, density * (mills_ratio(near) - mills_ratio(near + mu)))
     # δ(-ε) = 1 - exp(-ε) + exp(-ε)·δ(ε): the pair is symmetric.
     delta = np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta, delta)
     b, c, y = _rates(mu, epsilon)
@@ -75,13 +75,13 @@ def bound_fourth(mu: float, epsilon: Floats, reach: float) -> Floats:
     step = reach / mu
     far = np.abs(y) + step
     c = _density(np.maximum(np.abs(y) - step, 0.0)) / mu
-    b = np.exp(epsilon + reach) * ndtr(step - y - mu)
+    b = np.exp(epsilon + reach) * scipy.special.ndtr(step - y - mu)
     return np.asarray((b + c * (1.0 + far / mu + np.maximum(far * far, 1.0) / mu**2)) * (1.0 + 1e-9))
 
 
 def _rates(mu: float, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
     y = epsilon / mu - 0.5 * mu
-    return np.exp(epsilon) * ndtr(-y - mu), _density(y) / mu, y
+    return np.exp(epsilon) * scipy.special.ndtr(-y - mu), _density(y) / mu, y
 
 
 def _density(y: Floats) -> Floats:
@@ -124,7 +124,7 @@ class Comparison:
     def of(cls, loss: ReleaseLoss, mu: float, leftover: float) -> "Comparison | None":
         """None if the release is too large, even alone, or too large to be compared on a grid."""
         likely = 2.0 * loss.mean
-        if loss.total_variation > 2.0 * float(ndtr(0.5 * mu)) - 1.0:
+        if loss.total_variation > 2.0 * float(scipy.special.ndtr(0.5 * mu)) - 1.0:
             return None
         least = math.sqrt(max(mu**2 - 1.5 * likely, mu**2 / 16))
         step = _STEP * min(least, 10.0)
@@ -133,7 +133,7 @@ class Comparison:
         if aligned:
             step = loss.step / stride
         target = min(0.2 * leftover * min(likely, mu**2), 0.01)
-        reach = mu * (0.5 * mu - float(ndtri(target)))
+        reach = mu * (0.5 * mu - float(scipy.special.ndtri(target)))
         count = math.ceil(reach / step)
         if count + len(loss.masses) * stride > _LONGEST:
             return None

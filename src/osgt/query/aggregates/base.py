@@ -6,12 +6,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.data.rows import PrivateRows
+from osgt.data.types import ColumnType
 from osgt.estimation.intervals import Numbers, Quotient
 from osgt.estimation.rounding import with_sum_kept
 from osgt.noise.many import NoiseSum
@@ -167,7 +167,7 @@ class Aggregate:
         """The argument that is to be chosen before anything is released: "max_total" or "bounds"; None if none is."""
         return None
 
-    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+    def with_limit(self, limit: Any, dtype: ColumnType) -> Self:
         """Close the open limit: a number for a total, two for bounds."""
         raise NotImplementedError
 

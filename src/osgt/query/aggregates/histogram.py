@@ -49,7 +49,7 @@ class HistogramMethod(QuerySpec):
         bins of a group together cost as much as one count.
         """
         dtype = self.dataset.number_type_of(column)
-        if not dtype.is_numeric() or dtype.is_boolean():
+        if not dtype.is_number:
             raise ArgumentTypeError(f"column {column!r} must hold numbers, got {dtype}", argument="column")
         bins = Bins(column, _check_edges(column, edges))
         return self.with_aggregate(Histogram(check_name(name, column), check_weight(weight), bins))

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from osgt.data.expressions.expression import Expression, check_condition, holds
+from osgt.data.sql import Table, Value
 from osgt.estimation.intervals import ratio_interval
 from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
 from osgt.query.aggregates.kinds import Arguments, Kind, Option, check_name, check_weight
@@ -38,11 +37,10 @@ class Balance(Measure):
     def reads(self) -> tuple[str, ...]:
         return self.condition.columns
 
-    def derived(self, rows: ir.Table) -> ir.Value:
-        one, less = (ibis.literal(number, type="int64") for number in (1, -1))
-        return ibis.ifelse(holds(self.condition, rows), one, less)
+    def derived(self, rows: Table) -> Value:
+        return holds(self.condition, rows).then(1, -1)
 
-    def contributions(self, rows: Mapping[Any, ir.Value], place: Place) -> list[Any]:
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         return [rows[self]]
 
 

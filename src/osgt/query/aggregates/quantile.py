@@ -127,12 +127,12 @@ class QuantileArguments(Arguments):
 def leaves_of(query: QuerySpec, column: str, bounds: object, bins: object) -> Leaves:
     """The bins of a column."""
     dtype = query.dataset.number_type_of(column)
-    if not dtype.is_numeric() or dtype.is_boolean():
+    if not dtype.is_number:
         raise ArgumentTypeError(f"column {column!r} must hold numbers, got {dtype}", argument="column")
     most = count("bins", bins)
     if not 2 <= most <= MOST_BINS:
         raise ArgumentError(f"bins must be between 2 and {MOST_BINS:,}, got {bins!r}", argument="bins")
-    grid = grid_of(column, dtype, bounds, centred=dtype.is_floating())
+    grid = grid_of(column, dtype, bounds, centred=dtype.kind == "float")
     if grid.width < 2:
         raise ArgumentError(
             f"bounds of {column!r} are too close to each other for quantiles: {bounds!r}", argument="bounds"

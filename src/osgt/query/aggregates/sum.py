@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-import ibis.expr.datatypes as dt
 from pydantic import Field
 
+from osgt.data.types import ColumnType
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
 from osgt.query.aggregates.kinds import (
     BoundedArguments,
@@ -46,7 +46,7 @@ class Sum(PlainNumbers):
     def open_limit(self) -> str | None:
         return "max_total" if self.is_open else None
 
-    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+    def with_limit(self, limit: Any, dtype: ColumnType) -> Self:
         measure = LimitedSum(self.measure.column, grid_of(self.measure.column, dtype, limit))
         return replace(self, measure=measure, is_open=False)
 

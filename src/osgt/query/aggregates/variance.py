@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 
+from osgt.data.types import ColumnType
 from osgt.estimation.intervals import variance_interval
 from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
 from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
@@ -38,7 +38,7 @@ class Variance(Aggregate):
     def open_limit(self) -> str | None:
         return "bounds" if self.is_open else None
 
-    def with_limit(self, limit: Any, dtype: dt.DataType) -> Self:
+    def with_limit(self, limit: Any, dtype: ColumnType) -> Self:
         grid = grid_of(self.column, dtype, limit, squares=True)
         return replace(self, grid=grid, is_open=False)
 

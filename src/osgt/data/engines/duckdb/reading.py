@@ -31,7 +31,7 @@ def is_frame(source: Any) -> bool:
     return (type(source).__module__.partition(".")[0], type(source).__name__) in _FRAMES
 
 
-def frame_as_view(connection: Any, frame: Any, types: Any) -> Source:
+def frame_as_view(engine: Any, connection: Any, frame: Any, types: Any) -> Source:
     """A frame on a connection of its own."""
     if type(frame).__name__ == "LazyFrame":
         frame = frame.collect()
@@ -43,12 +43,12 @@ def frame_as_view(connection: Any, frame: Any, types: Any) -> Source:
             raise ArgumentError(
                 f"types: column {name!r} has the type {dtype} of its own; types are declared for text", argument="types"
             )
-    connection.con.register("osgt_frame", table)
-    view = partial(_view, connection, "osgt_frame")
+    connection.register("osgt_frame", table)
+    view = partial(_view, engine, connection, "osgt_frame")
     return source_of_texts(table.column_names, declared, _value, view, has_fields=False, mixed=mixed)
 
 
-def text_files_as_view(connection: Any, paths: Sequence[Path], suffix: str, options: Options) -> Source:
+def text_files_as_view(engine: Any, connection: Any, paths: Sequence[Path], suffix: str, options: Options) -> Source:
     """CSV files on a connection of their own."""
     form = TextForm.of(options, suffix)
     writing = options.writing
@@ -79,15 +79,20 @@ def text_files_as_view(connection: Any, paths: Sequence[Path], suffix: str, opti
         "buffer_size": str(_BUFFER),
     }
     settings = ", ".join(f"{name} = {value}" for name, value in how.items())
-    view = partial(_view, connection, f"read_csv([{files}], {settings})")
+    view = partial(_view, engine, connection, f"read_csv([{files}], {settings})")
     return source_of_texts(names, declared, _value, view, has_fields=True, files=clean)
 
 
-def _view(connection: Any, rows: str, columns: dict[str, str]) -> Any:
+def parquet_as_view(engine: Any, connection: Any, name: str) -> Any:
+    """Parquet files, by a path or a glob, on a connection of their own."""
+    return _view(engine, connection, f"read_parquet({_text(name)})", {})
+
+
+def _view(engine: Any, connection: Any, rows: str, columns: dict[str, str]) -> Any:
     name = f"osgt_{token(8)}"
-    values = ", ".join(f"{value} AS {_name(column)}" for column, value in columns.items())
-    connection.con.execute(f"CREATE TEMP VIEW {name} AS SELECT {values} FROM {rows}")
-    return connection.table(name)
+    values = ", ".join(f"{value} AS {_name(column)}" for column, value in columns.items()) or "*"
+    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {values} FROM {rows}")
+    return engine.stored(connection, f"temp.main.{name}")
 
 
 def _text(text: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from typing import ClassVar
 
-from osgt.data.expressions.dialect import FIELDS, Dialect, Type
+from osgt.data.expressions.dialect import FIELDS, Dialect
 from osgt.data.expressions.grammar import Grammar
 from osgt.data.expressions.tokens import Lexicon, by_name, standard_string
 from osgt.data.expressions.tree import Between, Binary, Call, Case, Cast, Extract, In, Node, Text, Unary
@@ -32,19 +32,6 @@ _TYPES = by_name(
         "TIMESTAMPTZ": "timestamptz",
     }
 ) | {"double precision": "DOUBLE", "timestamp with time zone": "TIMESTAMPTZ"}
-
-_KINDS = by_name(
-    {
-        "integer": "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT",
-        "boolean": "BOOLEAN",
-        "float": "FLOAT DOUBLE",
-        "text": "VARCHAR",
-        "date": "DATE",
-        "clock": "TIME",
-        "interval": "INTERVAL",
-        "uuid": "UUID",
-    }
-)
 
 #: Functions that are part of the language rather than of the catalogue.
 _BUILT_IN = frozenset({"coalesce", "ifnull", "if"})
@@ -115,13 +102,6 @@ class DuckDBWhere(Dialect):
             runs_together=True,
         )
 
-    def types_of(self, query: str) -> list[Type]:
-        result = self.backend.con.execute(f"DESCRIBE {query}").fetchall()
-        return [Type(_kind(name), name) for _, name, *_ in result]
-
-    def run(self, query: str) -> None:
-        self.backend.con.execute(query).fetchall()
-
     def probes(self, node: Node) -> list[str]:
         if isinstance(node, Binary) and node.operator in _MATCHES:
             return [f"regexp_matches('', {self.written(node.right)})"]
@@ -182,13 +162,3 @@ class DuckDBWhere(Dialect):
         if kinds == {"timestamp"}:
             return len({dtype.name for dtype in known if dtype.kind == "timestamp"}) == 1
         return len(kinds) <= 1 and "decimal" not in kinds
-
-
-def _kind(name: str) -> str:
-    if name.startswith("DECIMAL"):
-        return "decimal"
-    if name.startswith("TIMESTAMP"):
-        return "timestamp"
-    if name.startswith("ENUM"):
-        return "text"
-    return _KINDS.get(name, "other")

@@ -1,30 +1,29 @@
 """PostgreSQL: tables of a database that a URL names."""
 
+import re
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
-from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, ClassVar
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary, finalize
 
-import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.schema as sch
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-import sqlglot.expressions as exp
 from numpy.typing import NDArray
 
-from osgt.data.engines.engine import Engine, clip, decimal, function
+from osgt.data.engines.engine import Engine, decimal
+from osgt.data.engines.postgres.types import column_types, name_for
 from osgt.data.engines.postgres.where import PostgreSQLWhere
-from osgt.data.engines.source import Options, Source, table_in
+from osgt.data.engines.source import Options, Source
+from osgt.data.sql import Table, Value
+from osgt.data.types import ColumnType
 from osgt.sampling.entropy import token
+from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import missing
 from osgt.support.servers import auth_options, shown, wrong_method
-
-#: The number of the type money in the catalogue.
-_MONEY = 790
 
 #: Rows that are fetched at a time.
 _BATCH = 1_000_000
@@ -33,13 +32,21 @@ _BATCH = 1_000_000
 _DAYS_TO_2000, _MICROSECONDS_TO_2000 = 10_957, 946_684_800_000_000
 
 #: The last year is beyond what 64 bits of microseconds from 1970 hold.
-_AFTER_LAST_TIMESTAMP = "294247-01-01"
+_AFTER_LAST_TIMESTAMP = "'294247-01-01'"
 
 #: Operators that release queries use; % is left out, which extensions have for text.
 _OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||"]
 _OPERATORS += [f"{no}{like}{case}" for no in ("", "!") for like in ("~", "~~") for case in ("", "*")]
 
-_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+#: A schema among the settings of a URL, of which libpq knows nothing.
+_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)&?")
+
+#: Numbers of any size, and totals of integers, which have so many digits at most.
+_NUMERIC = ColumnType("decimal", "numeric")
+_TOTAL = ColumnType("decimal", "numeric", digits=(DECIMAL_DIGITS, 0))
+
+#: By connection, the names of small tables that nobody uses any more.
+_UNUSED: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 
 
 class PostgreSQL(Engine):
@@ -47,10 +54,42 @@ class PostgreSQL(Engine):
 
     name = "postgres"
     title = "PostgreSQL"
-    backend = "postgres"
+    ibis_name = "postgres"
     takes = "a URL postgresql://user@host/database with table="
     dialect = PostgreSQLWhere
     computes_once = True
+    oldest: ClassVar = {"PostgreSQL": "14", "psycopg": "3.2"}
+
+    boolean = ColumnType("boolean", "boolean")
+    int64 = ColumnType("integer", "bigint")
+    float64 = ColumnType("float", "double precision")
+    binary = ColumnType("binary", "bytea")
+    text = ColumnType("text", "text")
+
+    def connect(self, url: str) -> Any:
+        """A new connection to the database that a URL names."""
+        import psycopg  # noqa: PLC0415 - the extra "postgres"
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
+
+        # The hosts are those that libpq finds in the URL, and so connects to.
+        settings = {name: str(value) for name, value in conninfo_to_dict(_SCHEMA.sub("", url)).items()}
+        database, slash, schema = settings.get("dbname", "").partition("/")
+        if slash:
+            settings["dbname"] = database
+        if named := _SCHEMA.search(url):
+            schema = unquote(named[1])
+        try:
+            connection = psycopg.connect(make_conninfo(**settings, **auth_options(None, settings)), autocommit=True)
+        except psycopg.OperationalError as error:
+            told = wrong_method(str(error))
+            if told is None:
+                raise
+            raise ValueError(f"source {shown(url)!r} cannot be read: {told}") from None
+        # In a database without an encoding, the catalogue would be told in bytes.
+        connection.execute("SET TIMEZONE = UTC; SET CLIENT_ENCODING = UTF8")
+        if schema:
+            connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", [schema])
+        return connection
 
     def opens(self, source: Any) -> bool:
         return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
@@ -60,114 +99,167 @@ class PostgreSQL(Engine):
             raise self.refused(source)
         if find_spec("psycopg") is None:
             raise missing("PostgreSQL", "psycopg", "postgres")
-        url = urlsplit(source)
-        settings = dict(parse_qsl(url.query)) | ({"password": url.password} if url.password else {})
-        return Source(table_in(_connect(source, auth_options(url.hostname, settings)), options.table))
+        return Source(self.named(self.connect(source), options.table))
+
+    def versions(self, connection: Any) -> dict[str, str]:
+        import psycopg  # noqa: PLC0415 - the extra "postgres"
+
+        major, minor = divmod(connection.info.server_version, 10_000)
+        return {"PostgreSQL": f"{major}.{minor}", "psycopg": psycopg.__version__}
+
+    def describe(self, connection: Any, query: str) -> list[tuple[str, ColumnType]]:
+        # Nothing is read; constants are computed, and an error among them comes up here.
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM (\n{query}\n) AS described LIMIT 0")
+            return column_types(cursor)
+
+    def run(self, connection: Any, query: str) -> list[Any]:
+        return _rows(connection, query)
+
+    def find_table(self, connection: Any, names: list[str]) -> str | None:
+        *before, name = names
+        schema = before[-1] if before else None
+        query = """
+            SELECT nspname, relname FROM pg_catalog.pg_class
+            JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE relname = %(name)s AND relkind IN ('r', 'v', 'm', 'f', 'p') AND CASE
+                WHEN %(schema)s::pg_catalog.text IS NULL THEN pg_catalog.pg_table_is_visible(pg_class.oid)
+                ELSE nspname = %(schema)s AND %(database)s IN ('', pg_catalog.current_database())
+            END
+        """
+        found = _rows(connection, query, {"name": name, "schema": schema, "database": ".".join(before[:-1])})
+        return ".".join(self.quote(each) for each in found[0]) if found else None
+
+    def stored(self, connection: Any, name: str, keeps: Any = None) -> Table:
+        table = super().stored(connection, name, keeps)
+        query = "SELECT attname FROM pg_catalog.pg_attribute WHERE attnotnull AND attrelid = %s::pg_catalog.regclass"
+        complete = {column for (column,) in _rows(connection, query, [name])}
+        columns = {column: replace(dtype, nullable=column not in complete) for column, dtype in table.columns.items()}
+        return replace(table, columns=columns)
+
+    def small_table(self, connection: Any, table: pa.Table) -> Table:
+        name, keeps = f'pg_temp."osgt_{token(8)}"', _Used()
+        columns = ", ".join(f"{self.quote(field.name)} {name_for(field.type)}" for field in table.schema)
+        with self.turn(connection):
+            unused = _UNUSED.setdefault(connection, [])
+            with connection.transaction(), connection.cursor() as cursor:
+                # Here, and not as soon as nobody uses them: that may be in the middle of a query.
+                while unused:
+                    cursor.execute(f"DROP TABLE IF EXISTS {unused.pop()}")
+                cursor.execute(f"CREATE TEMP TABLE {name} ({columns})")
+                with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                        copy.write_row(row)
+            finalize(keeps, unused.append, name).atexit = False
+            return self.stored(connection, name, keeps)
+
+    def stores(self, uses: int, *, once: bool) -> bool:
+        # Otherwise the planner may read again what is used once, and rows might differ between these.
+        return uses > 1 or once
+
+    # Spelling
+
+    def real(self, number: float) -> Value:
+        return Value(f"'{number!r}'::{self.float64.name}", self.float64, self)
 
     # Columns
 
-    def unusable(self, table: ir.Table, column: str) -> str | None:
-        """Ibis takes money for a decimal."""
-        if not table.schema()[column].is_decimal():
-            return None
-        backend = table.get_backend()
-        with self.turn(backend), backend.con.transaction(), backend.con.cursor() as cursor:
-            cursor.execute(backend.compile(table.select(column).limit(0)))
-            is_money = cursor.description[0].type_code == _MONEY
-        return "is of type money, which depends on settings; use numeric" if is_money else None
+    def unusable(self, dtype: ColumnType) -> str | None:
+        return "is of type money, which depends on settings; use numeric" if dtype.name == "money" else None
 
-    def text_bytes(self, column: ir.Value) -> ir.Value:
-        text = function("text", column, returns=dt.string)  # of citext, char(n) and enumerations
+    def text_bytes(self, column: Value) -> Value:
+        text = self.call("text", column, returns=self.text)  # of citext, char(n) and enumerations
         # A database without an encoding holds any bytes: these cannot be converted, and need not be.
-        name = function("getdatabaseencoding", returns=dt.string)
-        encoding = (name == "SQL_ASCII").ifelse("SQL_ASCII", "UTF8")
-        return function("convert_to", text, encoding, returns=dt.binary)
+        encoding = "CASE getdatabaseencoding() WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END"
+        return Value(f"convert_to({text.sql}, {encoding})", self.binary, self)
 
-    def record(self, columns: Sequence[ir.Value]) -> ir.Value:
+    def record(self, columns: Sequence[Value]) -> Value:
         # Records in records have no hash; their bytes have, in which 1.0 and 1.00 would be two.
-        plain = [function("trim_scale", c, returns=c.type()) if c.type().is_decimal() else c for c in columns]
-        record = function("row", *plain, returns=dt.binary)
-        return cast(ir.Value, function("record_send", record, returns=dt.binary))
+        plain = [self.call("trim_scale", c, returns=c.dtype) if c.dtype.kind == "decimal" else c for c in columns]
+        return self.call("record_send", self.call("row", *plain, returns=self.binary), returns=self.binary)
 
-    def carried_plain(self, column: ir.Value) -> ir.Value:
-        dtype = column.type()
-        if dtype.is_date():
-            return _where(_finite(column), function("date_send", column, returns=dt.binary))
-        if dtype.is_timestamp():
-            send = "timestamp_send" if dtype.timezone is None else "timestamptz_send"
-            early = column < ibis.literal(_AFTER_LAST_TIMESTAMP).cast(dtype)
-            return _where(_finite(column) & early, function(send, column, returns=dt.binary))
-        if dtype.is_uuid():
-            return function("uuid_send", column, returns=dt.binary)
-        if dtype.is_decimal():
-            return _where(column != ibis.literal("NaN").cast(dtype), column)
-        return column
+    def carried_plain(self, column: Value) -> Value:
+        kind = column.dtype.kind
+        if kind == "date":
+            return self._finite(column).then(self._sent("date", column))
+        if kind == "timestamp":
+            early = column < Value(_AFTER_LAST_TIMESTAMP, column.dtype, self)
+            sent = self._sent("timestamptz" if column.dtype.zone else "timestamp", column)
+            return (self._finite(column) & early).then(sent)
+        if kind == "uuid":
+            return self._sent("uuid", column)
+        return (~self.is_nan(column)).then(column) if kind == "decimal" else column
 
-    def shown(self, keys: pa.Array, dtype: dt.DataType) -> pa.Array:
-        released = dtype.to_pyarrow()
-        if dtype.is_uuid():
+    def _finite(self, column: Value) -> Value:
+        return self.call("isfinite", column, returns=self.boolean)
+
+    def _sent(self, name: str, column: Value) -> Value:
+        """The bytes of a value, as the server sends them."""
+        return self.call(f"{name}_send", column, returns=self.binary)
+
+    def shown(self, keys: pa.Array, dtype: ColumnType) -> pa.Array:
+        released = dtype.arrow
+        if dtype.kind == "uuid":
             return pa.array([None if key is None else str(uuid.UUID(bytes=key)) for key in keys.to_pylist()], released)
-        if dtype.is_date():
-            days, missing = _numbers(keys, ">i4")
-            return pa.array(days + _DAYS_TO_2000, pa.int32(), mask=missing).cast(released)
-        if dtype.is_timestamp():
-            microseconds, missing = _numbers(keys, ">i8")
-            return pa.array(microseconds + _MICROSECONDS_TO_2000, pa.timestamp("us"), mask=missing).cast(released)
+        if dtype.kind == "date":
+            days, absent = _numbers(keys, ">i4")
+            return pa.array(days + _DAYS_TO_2000, pa.int32(), mask=absent).cast(released)
+        if dtype.kind == "timestamp":
+            microseconds, absent = _numbers(keys, ">i8")
+            return pa.array(microseconds + _MICROSECONDS_TO_2000, pa.timestamp("us"), mask=absent).cast(released)
         return super().shown(keys, dtype)
 
     # Numbers
 
-    def hashed(self, salt: int, columns: Sequence[ir.Value]) -> ir.Value:
+    def hashed(self, salt: int, columns: Sequence[Value]) -> Value:
         # The hash of a record is made for the equality of each type: 1.0 and 1.00 are one number, with one hash.
-        salted, record = ibis.literal(salt, type="int64"), function("row", *columns, returns=dt.binary)
-        together = function("hash_record_extended", record, salted, returns=dt.int64)
+        salted, record = self.whole(salt), self.call("row", *columns, returns=self.binary)
+        together = self.call("hash_record_extended", record, salted, returns=self.int64)
         # Hashed again: the engine adds up the hashes of several columns, which keeps an order of groups.
-        return function("hashint8extended", together, salted, returns=dt.int64)
+        return self.call("hashint8extended", together, salted, returns=self.int64)
 
-    def total(self, numbers: Any) -> Any:
-        return numbers.sum().cast("decimal(38, 0)")  # summed in numbers of any size
+    def total(self, numbers: Value, over: Sequence[Value] = ()) -> Value:
+        return self.call("sum", numbers, returns=_TOTAL).over(over)  # summed in numbers of any size
 
-    def quotient(self, numerator: Any, denominator: Any) -> Any:
-        return function("int8div", numerator.cast("int64"), denominator.cast("int64"), returns=dt.int64)
+    def quotient(self, numerator: Value, denominator: Value) -> Value:
+        return self.call("int8div", numerator, denominator, returns=self.int64)
 
-    def decimal_steps(self, column: ir.DecimalValue, step: Fraction, low: int, high: int) -> ir.IntegerValue:
+    def decimal_steps(self, column: Value, step: Fraction, low: int, high: int) -> Value:
         """Numbers of any size are multiplied and added exactly."""
-        dtype = dt.Decimal()
-        least, most, half = (decimal(number, dtype) for number in (low * step, high * step, Fraction(1, 2)))
-        value = clip(column.cast(dtype), least, most)
+        least, most, half = (decimal(self, number, _NUMERIC) for number in (low * step, high * step, Fraction(1, 2)))
+        value = column.cast(_NUMERIC).at_least(least).at_most(most)
         if step > 1:
             # What lies behind the point makes no difference to half an even step, and might have too many digits.
             value = value.floor()
-        return (value * decimal(1 / step, dtype) + half).floor().cast("int64")
+        return (value * decimal(self, 1 / step, _NUMERIC) + half).floor().cast(self.int64)
 
-    def decimal_float(self, column: ir.DecimalValue) -> ir.FloatingValue:
-        if (column.type().precision or 1000) > 300:
+    def decimal_float(self, column: Value) -> Value:
+        if column.dtype.digits is None or column.dtype.digits[0] > 300:
             # Of numbers of any size only those that are floats can become one.
-            zero, tiny, far, away = (ibis.literal(n).cast(dt.Decimal()) for n in ("0", "1e-300", "1e300", "-1e300"))
-            column = column.cast(dt.Decimal())
-            column = clip((column.abs() < tiny).ifelse(zero, column), away, far)
-        return column.cast("float64")
+            tiny, zero, away, far = (
+                Value(f"'{n}'::numeric", _NUMERIC, self) for n in ("1e-300", "0", "-1e300", "1e300")
+            )
+            column = column.cast(_NUMERIC)
+            column = (column.abs() < tiny).then(zero, column).at_least(away).at_most(far)
+        return column.cast(self.float64)
 
-    def present(self, column: ir.Value) -> ir.BooleanValue:
-        if column.type().is_decimal():
-            return column.notnull() & (column != ibis.literal("NaN").cast(column.type())).fill_null(False)
+    def shifted(self, column: Value, bits: int) -> Value:
+        return self.call("int8shr", column, bits, returns=self.int64)
+
+    def is_nan(self, column: Value) -> Value:
+        return column.equals(Value("'NaN'", column.dtype, self))
+
+    def present(self, column: Value) -> Value:
+        if column.dtype.kind == "decimal":
+            return column.not_null() & ~self.is_nan(column)
         return super().present(column)
+
+    def matches(self, text: Value, pattern: str) -> Value:
+        return text.compare("~", Value(self.dialect(None).string(pattern), self.text, self))
 
     # Queries
 
-    def read_once(self, rows: ir.Table) -> ir.Table:
-        return rows.alias("osgt_rows")  # which makes it a part with a name, as in `compiled`
-
-    def compiled(self, backend: Any, expression: ir.Table) -> str:
-        backend._run_pre_execute_hooks(expression)
-        query = with_limits(backend.compiler.to_sqlglot(expression))
-        for part in query.find_all(exp.CTE):
-            # Otherwise the planner may read again what is used once, and rows might differ between these.
-            part.set("materialized", True)
-        sql: str = query.sql(dialect=backend.dialect)
-        return sql
-
-    def replaced(self, backend: Any, names: list[str]) -> list[str]:
+    def replaced(self, connection: Any, names: list[str]) -> list[str]:
         # Objects with numbers from 16384 on were made after the database was. What an extension does for its own types
         # is its affair; but anybody can make text(mood) for an enumeration, or = for a domain.
         query = """
@@ -196,40 +288,29 @@ class PostgreSQL(Engine):
             )))
             ORDER BY 1
         """
-        with backend.con.transaction(), backend.con.cursor() as cursor:
-            result = cursor.execute(query, {"names": names, "operators": _OPERATORS}).fetchall()
-        return [name for (name,) in result]
+        return [name for (name,) in _rows(connection, query, {"names": names, "operators": _OPERATORS})]
 
-    def fetched(self, backend: Any, sql: str, schema: sch.Schema) -> pa.Table:
-        row, batches = schema.as_struct().to_pyarrow(), []
-        with backend.con.transaction(), backend.con.cursor(name=f"osgt_{token(8)}") as cursor:
+    def fetch(self, connection: Any, sql: str, schema: pa.Schema) -> pa.Table:
+        from psycopg.types.string import TextLoader  # noqa: PLC0415 - the extra "postgres"
+
+        row, batches = pa.struct(schema), []
+        with connection.transaction(), connection.cursor(name=f"osgt_{token(8)}") as cursor:
             # Compiling the many expressions of a release takes longer than it saves.
-            backend.con.execute("SET LOCAL jit = off")
+            connection.execute("SET LOCAL jit = off")
+            cursor.adapters.register_loader("uuid", TextLoader)
             cursor.execute(sql)
             while rows := cursor.fetchmany(_BATCH):
                 batches.append(pa.RecordBatch.from_struct_array(pa.array(rows, type=row)))
-        return pa.Table.from_batches(batches, schema.to_pyarrow())
+        return pa.Table.from_batches(batches, schema)
 
 
-def _connect(source: str, options: dict[str, str]) -> Any:
-    from psycopg import OperationalError  # noqa: PLC0415 - the extra "postgres"
-
-    try:
-        return ibis.connect(source, **options)
-    except OperationalError as error:
-        told = wrong_method(str(error))
-        if told is None:
-            raise
-        raise ValueError(f"source {shown(source)!r} cannot be read: {told}") from None
+class _Used:
+    """Something that users of a small table have."""
 
 
-def _finite(column: ir.Value) -> Any:
-    return function("isfinite", column, returns=dt.boolean)
-
-
-def _where(condition: Any, value: ir.Value) -> ir.Value:
-    """The value where the condition holds, and null elsewhere."""
-    return condition.ifelse(value, ibis.null(value.type()))
+def _rows(connection: Any, query: str, parameters: Any = None) -> list[Any]:
+    with connection.transaction(), connection.cursor() as cursor:
+        return list(cursor.execute(query, parameters).fetchall())
 
 
 def _numbers(array: pa.Array, form: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -238,44 +319,3 @@ def _numbers(array: pa.Array, form: str) -> tuple[NDArray[np.int64], NDArray[np.
     numbers = np.zeros(len(array), dtype=np.int64)
     numbers[present] = np.frombuffer(b"".join(array.drop_null().to_pylist()), dtype=form)
     return numbers, ~present
-
-
-def with_limits(query: exp.Query) -> exp.Query:
-    """Rewrite the conditions of a query on ranks so that they are about ranks from 1 on.
-
-    PostgreSQL leaves the rest of a window alone where a condition is about a rank as it is. Ibis counts ranks from 0 on
-    and writes `DENSE_RANK() OVER (…) - 1 AS group_rank`, of which the planner knows nothing. So `group_rank < 10`
-    becomes `"group_rank from 1" <= 10`, with the rank itself under that name beside the other.
-    """
-    for where in query.find_all(exp.Where):
-        ranks = _ranks(where.parent)
-        for condition in list(where.find_all(exp.LT)):
-            column, most = condition.this, condition.expression
-            if isinstance(column, exp.Column) and column.name in ranks and most.is_int:
-                renamed = exp.column(_from_1(column.name), table=column.table, quoted=True)
-                condition.replace(exp.LTE(this=renamed, expression=most.copy()))
-    return query
-
-
-def _ranks(select: exp.Expression | None) -> set[str]:
-    """The columns that are ranks in the subquery from which a query selects; each gets another beside it."""
-    source = select.find(exp.From) if isinstance(select, exp.Select) else None
-    inner = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
-    if not isinstance(inner, exp.Select):
-        return set()
-    ranks = {column.alias: column.this.this for column in inner.expressions if _is_rank(column.this)}
-    for name, rank in ranks.items():
-        if _from_1(name) not in inner.named_selects:
-            inner.append("expressions", exp.alias_(rank.copy(), _from_1(name), quoted=True))
-    return set(ranks)
-
-
-def _is_rank(column: exp.Expression) -> bool:
-    """Whether it is a rank over a window, less 1. A table that a caller has derived may have other differences."""
-    if not (isinstance(column, exp.Sub) and isinstance(column.this, exp.Window)):
-        return False
-    return isinstance(column.this.this, _RANKS) and column.expression == exp.Literal.number(1)
-
-
-def _from_1(name: str) -> str:
-    return f"{name} from 1"

@@ -8,10 +8,11 @@ have no such form, and are left to the check of the catalogue before a release (
 
 import re
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from osgt.data.engines.postgres.floats import DOUBLE, SINGLE, answers, exponential_answers, specials
-from osgt.data.expressions.dialect import FIELDS, Dialect, Type
+from osgt.data.engines.postgres.types import KINDS
+from osgt.data.expressions.dialect import FIELDS, Dialect
 from osgt.data.expressions.grammar import Grammar
 from osgt.data.expressions.tokens import Lexicon, by_name, standard_string
 from osgt.data.expressions.tree import (
@@ -52,22 +53,6 @@ TYPES = by_name(
     "timestamp without time zone": "timestamp",
     "timestamp with time zone": "timestamptz",
 }
-
-#: Kinds of types, by their names in the catalogue.
-KINDS = by_name(
-    {
-        "boolean": "bool",
-        "integer": "int2 int4 int8",
-        "decimal": "numeric",
-        "float": "float4 float8",
-        "text": "text varchar bpchar name",
-        "date": "date",
-        "timestamp": "timestamp timestamptz",
-        "clock": "time",
-        "interval": "interval",
-        "uuid": "uuid",
-    }
-)
 
 #: The functions that see nothing but their arguments.
 FUNCTIONS = by_name(
@@ -138,7 +123,7 @@ class PostgreSQLWhere(Dialect):
 
     @property
     def lexicon(self) -> Lexicon:
-        standard = self._fetch("SELECT pg_catalog.current_setting('standard_conforming_strings')")[0][0] == "on"
+        standard = self.connection.info.parameter_status("standard_conforming_strings") == "on"
         return Lexicon(
             quote='"',
             string=standard_string(unicode_escapes=True, backslashes=standard),
@@ -151,27 +136,6 @@ class PostgreSQLWhere(Dialect):
         if quoted:
             return written == name
         return "".join(c.lower() if c.isascii() else c for c in written) == name
-
-    def types_of(self, query: str) -> list[Type]:
-        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            # Nothing is read; constants are computed, and an error among them comes up here.
-            cursor.execute(f"{query} LIMIT 0")
-            described = list(cursor.description)
-        oids = [column.type_code for column in described]
-        result = self._fetch(
-            "SELECT oid, typname, typtype, typnamespace = 'pg_catalog'::pg_catalog.regnamespace "
-            f"FROM pg_catalog.pg_type WHERE oid IN ({', '.join(str(oid) for oid in {*oids})})"
-        )
-        names = {oid: (name, kind, own) for oid, name, kind, own in result}
-        return [_type(*names.get(column.type_code, ("unknown", "b", False)), _digits(column)) for column in described]
-
-    def run(self, query: str) -> None:
-        self._fetch(query)
-
-    def _fetch(self, query: str) -> list[Any]:
-        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            rows: list[Any] = cursor.execute(query).fetchall()
-        return rows
 
     def probes(self, node: Node) -> list[str]:
         if isinstance(node, Binary) and node.operator in _MATCHES:
@@ -358,7 +322,7 @@ class PostgreSQLWhere(Dialect):
         return tests.get(node.name, f"{first} > 0")
 
     def _name(self, node: Node) -> str:
-        return self.types[node].name if node in self.types else ""
+        return self.types[node].name.partition("(")[0] if node in self.types else ""
 
     # Casts
 
@@ -422,17 +386,6 @@ class PostgreSQLWhere(Dialect):
         if name == "float4" and source != "integer":
             return _when(_within(text, *SINGLE, "numeric" if source == "decimal" else "float8"), cast)
         return cast
-
-
-def _digits(column: Any) -> tuple[int, int] | None:
-    return None if column.precision is None else (column.precision, column.scale)
-
-
-def _type(name: str, kind: str, own: bool, digits: tuple[int, int] | None) -> Type:
-    """The type; those that were added to the database have operators of their own, except enumerations."""
-    if kind == "e":
-        return Type("text", name)
-    return Type(KINDS.get(name, "other") if own else "other", name, digits if own and name == "numeric" else None)
 
 
 def _constant(node: Node) -> bool:

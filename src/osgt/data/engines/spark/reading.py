@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ibis.expr.types as ir
-
+from osgt.data.engines.engine import Engine
 from osgt.data.engines.source import Options, Source, check_names, source_of_texts
 from osgt.data.engines.spark.sessions import table_of_frame
+from osgt.data.sql import Table
 from osgt.data.text_files import CleanFiles, TextForm, header_of
 from osgt.data.types import LONGEST, TEXT, Type, parse_types
 from osgt.sampling.entropy import token
@@ -22,7 +22,9 @@ _NAMES = {"int64": "bigint", "float64": "double", "timestamp": "timestamp_ntz"}
 _MOST_FIELDS = 1 << 22
 
 
-def text_files_as_view(connection: Any, name: str, paths: Sequence[Path], suffix: str, options: Options) -> Source:
+def text_files_as_view(
+    engine: Engine, session: Any, name: str, paths: Sequence[Path], suffix: str, options: Options
+) -> Source:
     """The files as a view; without `paths` Spark finds them, reads the names itself and checks each file's."""
     form = TextForm.of(options, suffix)
     writing, clean = options.writing, None
@@ -30,23 +32,23 @@ def text_files_as_view(connection: Any, name: str, paths: Sequence[Path], suffix
         names = header_of(paths, form)
         check_names(names)
         declared = parse_types(options.types, names, writing)
-        clean = _clean(connection, paths, form)
-        frame = _frame(connection, [str(path) for path in clean.paths], names, form)
+        clean = _clean(session, paths, form)
+        frame = _frame(session, [str(path) for path in clean.paths], names, form)
     else:
-        _check_elsewhere(connection, name, form)
-        frame = _frame(connection, [name], None, form)
+        _check_elsewhere(session, name, form)
+        frame = _frame(session, [name], None, form)
         declared = parse_types(options.types, list(frame.columns), writing)
 
-    def view(columns: dict[str, Any]) -> ir.Table:
-        return table_of_frame(connection, frame.select(*(value.alias(name) for name, value in columns.items())))
+    def view(columns: dict[str, Any]) -> Table:
+        return table_of_frame(engine, frame.select(*(value.alias(name) for name, value in columns.items())))
 
     return source_of_texts(frame.columns, declared, _value, view, has_fields=True, files=clean)
 
 
-def _clean(connection: Any, paths: Sequence[Path], form: TextForm) -> CleanFiles:
+def _clean(session: Any, paths: Sequence[Path], form: TextForm) -> CleanFiles:
     """The files, or copies of them on this machine, which those of a cluster do not see."""
     clean = CleanFiles(paths, form.encoding, one_line_end=True)
-    if clean.copied and not connection._session.sparkContext.master.startswith("local"):
+    if clean.copied and not session.sparkContext.master.startswith("local"):
         raise ArgumentError(
             f"source: {str(clean.copied[0])!r} must be read through a copy on this machine, which Spark on a cluster "
             "cannot see: it is not UTF-8 throughout, has a zero byte or a carriage return without a line feed, or its "
@@ -56,14 +58,14 @@ def _clean(connection: Any, paths: Sequence[Path], form: TextForm) -> CleanFiles
     return clean
 
 
-def _check_elsewhere(connection: Any, name: str, form: TextForm) -> None:
+def _check_elsewhere(session: Any, name: str, form: TextForm) -> None:
     """Raise if files that Spark alone can read would have to be read through a copy."""
     if form.encoding != "utf-8":
         raise ArgumentError(
             f"encoding is for CSV files on this machine, got {form.encoding!r}; save the file in UTF-8",
             argument="encoding",
         )
-    lines = connection._session.read.option("lineSep", "\n").text(name)
+    lines = session.read.option("lineSep", "\n").text(name)
     # The last line of a file may end with a carriage return alone: to Spark it is the end of that row too.
     wrong, ends = lines["value"].rlike(r"\r[\s\S]|\x00"), lines["value"].endswith("\r")
     if not lines.where(wrong).isEmpty() or lines.where(~wrong).select(ends).distinct().count() > 1:
@@ -74,7 +76,7 @@ def _check_elsewhere(connection: Any, name: str, form: TextForm) -> None:
         )
 
 
-def _frame(connection: Any, paths: Sequence[str], names: Sequence[str] | None, form: TextForm) -> Any:
+def _frame(session: Any, paths: Sequence[str], names: Sequence[str] | None, form: TextForm) -> Any:
     """A DataFrame of text."""
     # Without a quote Spark takes the character 0 for one, which no file has.
     options = {
@@ -93,7 +95,7 @@ def _frame(connection: Any, paths: Sequence[str], names: Sequence[str] | None, f
         # A row with more fields would be an error.
         "maxColumns": str(_MOST_FIELDS),
     }
-    reader = connection._session.read.options(**options)
+    reader = session.read.options(**options)
     if names is not None:
         from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - an extra
 

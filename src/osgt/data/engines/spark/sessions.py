@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Any
 from weakref import finalize
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
+from osgt.data.engines.engine import Engine
+from osgt.data.sql import Table
 from osgt.sampling.entropy import token
 from osgt.support.errors import ArgumentError, about, missing
 
@@ -41,14 +41,14 @@ def check_session(session: Any) -> None:
         )
     from py4j.clientserver import ClientServer  # noqa: PLC0415 - an extra
 
-    context = session.sparkContext
-    if not isinstance(context._gateway, ClientServer):  # a tag might go to the jobs of another thread
+    gateway, _ = _java_side(session)
+    if not isinstance(gateway, ClientServer):  # a tag might go to the jobs of another thread
         raise ValueError(
             "with PYSPARK_PIN_THREAD=false Spark does not tell which jobs a release has run, so the bounds might not "
             "hold; start Python without it"
         )
     for name in ("spark.ui.retainedJobs", "spark.ui.retainedStages"):
-        if int(context.getConf().get(name, "1000")) < _REMEMBERED:
+        if int(session.sparkContext.getConf().get(name, "1000")) < _REMEMBERED:
             raise ArgumentError(
                 f"{name} must be at least {_REMEMBERED}: otherwise Spark forgets whether rows were read twice after an "
                 "executor was lost, and the bounds might not hold",
@@ -56,10 +56,20 @@ def check_session(session: Any) -> None:
             )
 
 
+def _java_side(session: Any) -> tuple[Any, Any]:
+    """The way to Java of a session, and its context there.
+
+    PySpark has no public way to what happened to stages and jobs: its own tracker tells neither which jobs have a tag
+    or are forgotten, nor what a stage has computed, and it may be behind.
+    """
+    context = session.sparkContext
+    return context._gateway, context._jsc.sc()
+
+
 def in_one_piece(session: Any, work: Callable[[], pa.Table]) -> pa.Table:
     """Run `work` on Spark, at most `RUNS` times, until every part of its answer was computed once."""
     context, tag = session.sparkContext, f"osgt_{token(8)}"
-    spark = context._jsc.sc()
+    _, spark = _java_side(session)
     for run in range(RUNS):
         before = max(_known_jobs(spark), default=-1)
         context.addJobTag(f"{tag}_{run}")
@@ -115,17 +125,6 @@ def _computed_again(spark: Any, tag: str) -> bool:
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 
 
-def connection_to(session: Any) -> Any:
-    """The session for Ibis, whose own way to connect sets the session's time zone and more."""
-    check_session(session)
-    ibis.pyspark  # noqa: B018 - its options are known once it is named
-    from ibis.backends.pyspark import Backend  # noqa: PLC0415 - an extra
-
-    backend = Backend(session)
-    backend._session, backend._mode = session, "batch"
-    return backend
-
-
 def running_session(master: str | None) -> Any:
     """The session that runs already, as it is; otherwise one of our own, on this machine or at `master`."""
     try:
@@ -160,15 +159,22 @@ def session_for_files(master: str | None) -> Any:
     return session
 
 
-def table_of_frame(connection: Any, frame: Any) -> ir.Table:
+def table_of_frame(engine: Engine, frame: Any) -> Table:
     """A Spark DataFrame under a name of its own, for as long as somebody uses it."""
-    view, session = f"osgt_{token(8)}", connection._session
-    frame.createOrReplaceTempView(view)
-    result: ir.Table = connection.table(view)
-    finalize(result.op(), _drop, session, view).atexit = False
-    return result
+    session, name = frame.sparkSession, f"osgt_{token(8)}"
+    check_session(session)
+    frame.createOrReplaceTempView(name)
+    return engine.stored(session, engine.quote(name), _View(session, name))
 
 
-def _drop(session: Any, view: str) -> None:
+class _View:
+    """A temporary view, for as long as somebody has this."""
+
+    def __init__(self, session: Any, name: str) -> None:
+        finalize(self, _drop, session, name).atexit = False
+
+
+def _drop(session: Any, name: str) -> None:
     with suppress(Exception):  # the session has ended, and its views with it
-        session.catalog.dropTempView(view)
+        # The catalogue's own way to drop a view would also end the caching of the frame that it shows.
+        session.sql(f"DROP VIEW IF EXISTS {name}")

@@ -22,6 +22,15 @@ _LETTERS = {
     "%": "\\%",
     "_": "\\_",
 }
+_PLAIN = re.compile(r"[ -~]*")
+
+
+def string_literal(value: str) -> str:
+    """A string in SQL that is read in one way, whatever the settings."""
+    if _PLAIN.fullmatch(value) and not set(value) & set("'\\$"):
+        return f"'{value}'"
+    # Backslashes, quotes and ${…} mean different things under different settings; bytes do not.
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
 
 def spark_string(*, backslashes: bool, double_quotes: bool) -> Callable[[str, int], tuple[str, int] | None]:

@@ -7,8 +7,8 @@ Without that mode they give NULL or an answer by themselves, and are left as the
 import re
 from typing import Any, ClassVar
 
-from osgt.data.engines.spark.strings import check_pattern, spark_string
-from osgt.data.expressions.dialect import FIELDS, Dialect, Type
+from osgt.data.engines.spark.strings import check_pattern, spark_string, string_literal
+from osgt.data.expressions.dialect import FIELDS, Dialect
 from osgt.data.expressions.grammar import Grammar
 from osgt.data.expressions.tokens import Lexicon, by_name
 from osgt.data.expressions.tree import (
@@ -44,24 +44,10 @@ _TYPES = by_name(
         "TIMESTAMP_NTZ": "timestamp_ntz",
     }
 )
-_KINDS = by_name(
-    {
-        "boolean": "boolean",
-        "integer": "tinyint smallint int bigint",
-        "decimal": "decimal",
-        "float": "float double",
-        "text": "string",
-        "date": "date",
-        "timestamp": "timestamp timestamp_ntz",
-        "interval": "interval",
-        "null": "void",
-    }
-)
 #: Digits of whole numbers when they become decimals.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _MOST_DIGITS = 38
 _TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
-_PLAIN = re.compile(r"[ -~]*")
 
 #: The functions that see nothing but their arguments.
 _FUNCTIONS = by_name(
@@ -118,12 +104,12 @@ class SparkWhere(Dialect):
     functions = _FUNCTIONS
     with_nan: ClassVar = {"float": "DOUBLE"}
 
-    def __init__(self, backend: Any) -> None:
-        super().__init__(backend)
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
         self.ansi = self._setting("spark.sql.ansi.enabled")
 
     def _setting(self, name: str) -> bool:
-        return bool(self.backend._session.conf.get(name) == "true")
+        return bool(self.connection.conf.get(name) == "true")
 
     @property
     def lexicon(self) -> Lexicon:
@@ -141,13 +127,6 @@ class SparkWhere(Dialect):
     def check_text(self, text: str) -> None:
         if "${" in text:
             raise ValueError("Spark replaces ${…} before it reads anything; write it in another way")
-
-    def types_of(self, query: str) -> list[Type]:
-        names = [field.dataType.simpleString() for field in self.backend._session.sql(query).schema.fields]
-        return [Type(_KINDS.get(re.split(r"[ (<]", name)[0], "other"), name) for name in names]
-
-    def run(self, query: str) -> None:
-        self.backend._session.sql(query).collect()
 
     def probes(self, node: Node) -> list[str]:
         if isinstance(node, Binary) and node.operator == "RLIKE":
@@ -169,10 +148,7 @@ class SparkWhere(Dialect):
         return super().probes(node)
 
     def string(self, value: str) -> str:
-        if _PLAIN.fullmatch(value) and not set(value) & set("'\\$"):
-            return f"'{value}'"
-        # Backslashes, quotes and ${…} mean different things under different settings; bytes do not.
-        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+        return string_literal(value)
 
     def shown_string(self, value: str) -> str:
         escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
