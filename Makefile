@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers by default: statistical tests are independent of each other.
 WORKERS ?= 2
 
-.PHONY: help demo system check quick test test-long lint format benchmarks docs paper paper-full clean
+.PHONY: help demo system check quick test test-long test-versions lint format benchmarks docs paper paper-full clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,15 @@ test: lint system  ## lint, type-check and run the tests on DuckDB, Spark and Po
 
 test-long: $(VENV)/installed system  ## the statistical runs of many minutes
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
+
+# The oldest versions that pyproject.toml allows, and the newest that there are, each in an environment of its own.
+test-versions:  ## `make check` with the lowest and with the newest versions of all dependencies
+	@for resolution in lowest-direct highest; do \
+		$(PYTHON) -m venv .venv-$$resolution && .venv-$$resolution/bin/python -m pip install --quiet uv && \
+		VIRTUAL_ENV=.venv-$$resolution .venv-$$resolution/bin/uv pip install --quiet --resolution $$resolution \
+			--editable ".[dev,all,demo]" && touch .venv-$$resolution/installed && \
+		$(MAKE) --no-print-directory VENV=.venv-$$resolution check || exit 1; \
+	done
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
