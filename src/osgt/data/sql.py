@@ -72,9 +72,6 @@ class Value:
     def __mul__(self, other: Any) -> "Value":
         return self._calculate("*", other, _MULTIPLIED)
 
-    def __rmul__(self, other: Any) -> "Value":
-        return self._calculate("*", other, _MULTIPLIED, swapped=True)
-
     def __truediv__(self, other: Any) -> "Value":
         return self._calculate("/", other, _MULTIPLIED)
 
