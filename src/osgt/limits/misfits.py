@@ -90,16 +90,16 @@ def misfits(dataset: PrivateRows) -> Mapping[str, Misfits]:
                 wrong & texts.engine.matches(texts[f"text_{place}"], pattern)
             )
         declared[place] = (name, dtype)
-    found = ask(texts, counts)
+    result = ask(texts, counts)
     return {
         name: Misfits(
-            found[f"number_{place}"],
+            result[f"number_{place}"],
             dtype,
             dataset.source.examples[name],
-            **{kind: found[f"{kind}_{place}"] for kind in _kinds(dtype)},
+            **{kind: result[f"{kind}_{place}"] for kind in _kinds(dtype)},
         )
         for place, (name, dtype) in declared.items()
-        if found[f"number_{place}"]
+        if result[f"number_{place}"]
     }
 
 
@@ -187,19 +187,19 @@ def line_ends(dataset: PrivateRows) -> Mapping[str, LineEnds]:
         lines = Value(f"replace({text.sql}, chr(10), '')", text.dtype, engine)
         ends = engine.call("length", text, returns=engine.int64) - engine.call("length", lines, returns=engine.int64)
         counts |= {f"number_{place}": fields.count().where(ends > 0), f"longest_{place}": ends.max()}
-    found = ask(fields, counts)
+    result = ask(fields, counts)
     return {
-        name: LineEnds(found[f"number_{place}"], int(found[f"longest_{place}"]) + 1)
+        name: LineEnds(result[f"number_{place}"], int(result[f"longest_{place}"]) + 1)
         for place, name in enumerate(dataset.stored.columns)
-        if found[f"number_{place}"]
+        if result[f"number_{place}"]
     }
 
 
 def without_unit(dataset: PrivateRows) -> tuple[int, int]:
     """Count the rows of CSV files without a unit that can be read, and all rows."""
     table = dataset.stored
-    found = ask(table, {"missing": table.count().where(is_missing(dataset, table)), "number": table.count()})
-    return int(found["missing"]), int(found["number"])
+    result = ask(table, {"missing": table.count().where(is_missing(dataset, table)), "number": table.count()})
+    return int(result["missing"]), int(result["number"])
 
 
 def is_missing(dataset: PrivateRows, table: Table) -> Value:

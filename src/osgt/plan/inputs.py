@@ -135,17 +135,17 @@ class Planning:
         as much of the budget as several of the rows: errors of rows weigh more, so that neither has to pay for the
         other. (Between the square, which is right for Laplace noise, and the number itself, for Gaussian noise.)
         """
-        found = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
+        result = [error for aggregate in self.aggregates for error in aggregate.errors(self.groups)]
         asked = {self._same(measure) for aggregate in self.aggregates for measure in aggregate.measures}
         if self.selector is not None and self.selector not in asked:
-            found.append(Error({self.selector: 1.0}, float(self.groups.max_contribution(self.selector)), 1.0))
-        in_all = [any(self.groups.limits_in_all(measure) for measure in error.coefficients) for error in found]
+            result.append(Error({self.selector: 1.0}, float(self.groups.max_contribution(self.selector)), 1.0))
+        in_all = [any(self.groups.limits_in_all(measure) for measure in error.coefficients) for error in result]
         if all(in_all) or not any(in_all):
-            return tuple(found)
+            return tuple(result)
         factor = self.groups.max_groups_per_unit**1.5
         return tuple(
             replace(error, weight=error.weight * factor) if is_in_all else error
-            for error, is_in_all in zip(found, in_all, strict=True)
+            for error, is_in_all in zip(result, in_all, strict=True)
         )
 
     @cached_property
@@ -248,14 +248,14 @@ class Planning:
 
     def _errors_of_totals(self, scheme: Scheme) -> list[Error]:
         """Weigh the totals: each counts as much as the heaviest column of its groups, times what its level says."""
-        found = []
+        result = []
         for total in scheme.measured:
             if isinstance(total, Total):
                 base = Units() if isinstance(total.base, UnitsAt) else total.base
                 weights = [error.weight for error in self.errors if base in scheme.coefficients(error)]
                 weight = max(weights, default=1.0) * total.level.weight
-                found.append(Error({total: 1.0}, float(self.groups.max_contribution(total)), weight))
-        return found
+                result.append(Error({total: 1.0}, float(self.groups.max_contribution(total)), weight))
+        return result
 
     def rough_scheme(self, epsilon: float, delta: float) -> Scheme:
         """The scheme that looks best, by the formula alone."""

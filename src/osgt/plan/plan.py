@@ -248,15 +248,15 @@ class Plan(Displayed):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The reasons why this release is worth little, as a promise or as a table; empty as a rule."""
-        found = budget_warnings(self.epsilon, self.delta)
+        result = budget_warnings(self.epsilon, self.delta)
         if self.selector is None or self.shown_size is None:
-            return found
+            return result
         # A δ far below one over the number of units says how many of them there can be.
         units, most = self.shown_size / self.groups.max_contribution(self.selector), min(1.0 / self.delta, _MOST_PEOPLE)
         if units <= most:
-            return found
+            return result
         return (
-            *found,
+            *result,
             f"The table will probably be empty: only groups of about {self.shown_size:,} {self.chosen_by} are "
             f"published, and δ = {self.delta:.15g} is meant for fewer than {most:,.0f} units. Use a larger ε, smaller "
             "limits, coarser groups or public_keys.",
@@ -294,13 +294,13 @@ class Plan(Displayed):
     @cached_property
     def totals(self) -> dict[Level, tuple[Column, ...]]:
         """The columns of each level of totals and their noise, where it is largest."""
-        found = {}
+        result = {}
         for i, level in enumerate(self.groups.levels):
             if isinstance(self.levels, ChosenGroups):
-                found[level] = self._planned(self.levels.total_noises(), self.levels.distinct_noises())
+                result[level] = self._planned(self.levels.total_noises(), self.levels.distinct_noises())
             else:
-                found[level] = self._planned(*self.levels.noisiest(len(self.groups.levels) - 1 - i))
-        return found
+                result[level] = self._planned(*self.levels.noisiest(len(self.groups.levels) - 1 - i))
+        return result
 
     @cached_property
     def levels(self) -> Reconciled | ChosenGroups:

@@ -90,9 +90,9 @@ class PublicationPlan(Displayed):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The reasons why this is worth little, each once; those about one table begin with its name."""
-        found = {name: plan.warnings for name, plan in self.tables.items()}
-        common = [text for text in self.blocks[0].warnings if all(text in texts for texts in found.values())]
-        own = [f"Table {name}: {text}" for name, texts in found.items() for text in texts if text not in common]
+        result = {name: plan.warnings for name, plan in self.tables.items()}
+        common = [text for text in self.blocks[0].warnings if all(text in texts for texts in result.values())]
+        own = [f"Table {name}: {text}" for name, texts in result.items() for text in texts if text not in common]
         return (*common, *own)
 
     @property

@@ -96,15 +96,15 @@ class Reconciled:
     @cached_property
     def _estimators(self) -> dict[Measure, LeastSquares]:
         """The least squares for each number that is measured for the groups, over the levels in which it is."""
-        found = {}
+        result = {}
         for measure in self._measured:
             noise: dict[Level | None, float] = {None: self.laws[measure].var()}
             noise |= {level: self.laws[total].var() for level, total in self._totals(measure).items()}
             smallest = max(noise.values()) * 1e-12 or 1.0
-            found[measure] = self.structure.least_squares(
+            result[measure] = self.structure.least_squares(
                 {level: max(variance, smallest) for level, variance in noise.items()}
             )
-        return found
+        return result
 
     @property
     def _measured(self) -> list[Measure]:
@@ -120,16 +120,16 @@ class Reconciled:
         return [self._classes(at) for at in range(len(self.structure.levels))]
 
     def _classes(self, at: int) -> list[AlikeGroups]:
-        variances = {m: found.variances_of_estimates[at] for m, found in self._estimators.items()}
+        variances = {m: result.variances_of_estimates[at] for m, result in self._estimators.items()}
         first = next(iter(variances.values()))
-        found = []
+        result = []
         for places in _alike(first):
             worst = {m: int(places[np.argmax(each[places])]) for m, each in variances.items()}
             terms = {m: self._terms(m, at, place) for m, place in worst.items()}
             cells = int(self.structure.cells[at][places].max())
             noise = partial(self._noise, terms=terms, cells=cells)
-            found.append(AlikeGroups(places, LevelNoises.of(self.scheme, self.asked, noise)))
-        return found
+            result.append(AlikeGroups(places, LevelNoises.of(self.scheme, self.asked, noise)))
+        return result
 
     def _noise(self, parts: Combined, terms: Mapping[Measure, list[ManyTerm]], cells: int) -> NoiseSum:
         every: list[ManyTerm] = []
@@ -152,13 +152,13 @@ class Reconciled:
         one[place] = 1.0
         asked[at] = one
         weights = self._estimators[measure].weights(asked)
-        found: list[ManyTerm] = []
+        result: list[ManyTerm] = []
         for level, each in zip(self.structure.levels, weights, strict=True):
             if level is None:
-                found += _counted(each[:, 0], self.laws[measure])
+                result += _counted(each[:, 0], self.laws[measure])
             elif level in totals:
-                found += _counted(each[:, 0], self.laws[totals[level]])
-        return found
+                result += _counted(each[:, 0], self.laws[totals[level]])
+        return result
 
     def noisiest(self, at: int) -> tuple[LevelNoises, Mapping[Measure, NoiseSum]]:
         """The largest noises of a level: of numbers that add up, and of distinct units."""
@@ -178,7 +178,7 @@ class Reconciled:
         """The numbers of every level, by class, out of those that were measured with noise."""
         corrections = {measure: self._corrections(measure, measured) for measure in self._measured}
         shown = {asked: self._levels_of(asked, measured, corrections, nonnegative) for asked in self.asked}
-        found = []
+        result = []
         for at, classes in enumerate(self.noises):
             rows = []
             for each in classes:
@@ -190,8 +190,8 @@ class Reconciled:
                 }
                 added = Noisy(values, each.noises.numbers, confidence, nonnegative, trees, whole)
                 rows.append(LevelRows(each.places, added, self._distinct(added, at, each.places, measured)))
-            found.append(rows)
-        return found
+            result.append(rows)
+        return result
 
     def _tree(
         self,
@@ -215,8 +215,8 @@ class Reconciled:
         level = self.structure.levels[at]
         if level is None:
             return added
-        found = distinct_units(level, measured, self.laws)
-        return added if found is None else found.at(places, added)
+        result = distinct_units(level, measured, self.laws)
+        return added if result is None else result.at(places, added)
 
     def _corrections(self, measure: Measure, measured: Mapping[Measure, Integers]) -> list[Floats]:
         """Compute what least squares add to the numbers of the groups and to their sums, by level."""
@@ -250,11 +250,11 @@ class Reconciled:
             for at in range(len(self.structure.levels))
         ]
         whole = self._whole(exact, of, correction, positive and asked.low >= 0)
-        found = []
+        result = []
         for at, level in enumerate(self.structure.levels):
             numbers, shown = (exact, whole) if level is None else (level.summed(exact), level.summed(whole))
-            found.append((_fixed(Quotient(numbers, of, is_fraction), correction[at]), shown))
-        return found
+            result.append((_fixed(Quotient(numbers, of, is_fraction), correction[at]), shown))
+        return result
 
     def _whole(self, exact: Integers, of: int, correction: Sequence[Floats], positive: bool) -> Integers:
         """Whole numbers for the groups, near the estimates; so near are their sums for nested levels, too."""
@@ -321,8 +321,8 @@ def _counted(weights: Floats, law: IntegerDistribution) -> list[ManyTerm]:
     sizes = np.exp(np.round(np.log(sizes), 9))
     if len(np.unique(sizes)) > _COEFFICIENTS:
         sizes = np.exp(np.ceil(np.log(np.maximum(sizes, sizes.max() * 1e-9)) * 100.0) / 100.0)
-    found, numbers = np.unique(sizes, return_counts=True)
-    return [(float(c), law, int(n)) for c, n in zip(found, numbers, strict=True)]
+    result, numbers = np.unique(sizes, return_counts=True)
+    return [(float(c), law, int(n)) for c, n in zip(result, numbers, strict=True)]
 
 
 def _product(part: Fraction, coefficient: float | Fraction) -> float | Fraction:

@@ -90,7 +90,7 @@ class Scheme:
     ) -> dict[Measure, NoisyTree]:
         """The trees that quantiles are read from, with their noise and, if there are any, with their numbers."""
         noises, values = self.noises(laws), {} if measured is None else self.values(measured)
-        found = {}
+        result = {}
         for asked, layout in self.layouts.items():
             levels, total = layout.levels, layout.total
             own = tuple(Combination(((self.step(each), laws[each]),)) for each in levels)
@@ -98,8 +98,8 @@ class Scheme:
             if measured is not None:
                 numbers = [np.asarray(measured[each] * float(self.step(each)), np.float64) for each in levels]
                 tree = tree.with_values(numbers, None if total is None else values[total])
-            found[asked] = tree
-        return found
+            result[asked] = tree
+        return result
 
     def values_of(self, asked: Measure, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
         """Compute one of the numbers that are asked for, out of those that were measured."""
@@ -142,24 +142,24 @@ class Scheme:
 
     def coefficients(self, error: Error) -> dict[Measure, Fraction]:
         """The coefficients of the measured numbers in what decides an error."""
-        found: dict[Measure, Fraction] = {}
+        result: dict[Measure, Fraction] = {}
         for asked, coefficient in error.coefficients.items():
             for measure, part in self.combined[asked].items():
-                found[measure] = found.get(measure, Fraction(0)) + Fraction(coefficient) * part
-        return {measure: number for measure, number in found.items() if number}
+                result[measure] = result.get(measure, Fraction(0)) + Fraction(coefficient) * part
+        return {measure: number for measure, number in result.items() if number}
 
     def needs(self, errors: Iterable[Error]) -> dict[Measure, float]:
         """Compute how much the variance of each measure counts: Σ weight·coefficient²/unit² over the errors."""
         parts = {asked: [(m, float(part)) for m, part in each.items()] for asked, each in self.combined.items()}
-        found = dict.fromkeys(self.measured, 0.0)
+        result = dict.fromkeys(self.measured, 0.0)
         for error in errors:
             total: dict[Measure, float] = {}
             for asked, coefficient in error.coefficients.items():
                 for measure, part in parts[asked]:
                     total[measure] = total.get(measure, 0.0) + coefficient * part
             for measure, number in total.items():
-                found[measure] += error.weight * (number / error.unit) ** 2
-        return found
+                result[measure] += error.weight * (number / error.unit) ** 2
+        return result
 
 
 def _exact(parts: Combined, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:

@@ -125,15 +125,15 @@ class _Arranged:
         return self._back(self.cube.weights(self._there(asked)))
 
     def _there(self, values: Sequence[Floats | None]) -> list[Floats | None]:
-        found: list[Floats | None] = []
+        result: list[Floats | None] = []
         for given, at in zip(values, self.positions, strict=True):
             if given is None:
-                found.append(None)
+                result.append(None)
                 continue
             arranged = np.empty_like(np.asarray(given, dtype=np.float64))
             arranged[at] = given
-            found.append(arranged)
-        return found
+            result.append(arranged)
+        return result
 
     def _back(self, found: Sequence[Floats]) -> list[Floats]:
         return [numbers[at] for numbers, at in zip(found, self.positions, strict=True)]
@@ -176,10 +176,10 @@ def measured_levels(
         measured: list[Level | None] = [None, *chosen]
         needed = others + measures * math.fsum(math.sqrt(spread[level] * weights[level]) for level in measured)
         noise = {level: shifts[level] ** 2 * math.sqrt(spread[level] / weights[level]) for level in measured}
-        found = structure.least_squares(noise).variances_of_estimates
+        result = structure.least_squares(noise).variances_of_estimates
         return needed * math.fsum(
             weights[level] * float(np.mean(variances)) / shifts[level] ** 2
-            for level, variances in zip(structure.levels, found, strict=True)
+            for level, variances in zip(structure.levels, result, strict=True)
         )
 
     chosen = frozenset(groups.levels)

@@ -37,8 +37,8 @@ def _columns(groups: Groups, aggregates: Sequence[Aggregate], classes: Sequence[
     """The columns of a level, its groups in their order."""
     tables = []
     for each in classes:
-        found = {name: array for a in aggregates for name, array in a.columns(each.of(a, groups)).items()}
-        tables.append(pa.table(found))
+        result = {name: array for a in aggregates for name, array in a.columns(each.of(a, groups)).items()}
+        tables.append(pa.table(result))
     places = np.concatenate([each.places for each in classes])
     return pa.concat_tables(tables).take(pa.array(np.argsort(places)))
 
@@ -118,8 +118,8 @@ class ChosenGroups:
 
     def distinct_noises(self) -> dict[Measure, NoiseSum]:
         """The noise of distinct units in all."""
-        found = distinct_noise(self.level, self.laws)
-        return {} if found is None else dict.fromkeys(self.asked, found)
+        result = distinct_noise(self.level, self.laws)
+        return {} if result is None else dict.fromkeys(self.asked, result)
 
     def columns(
         self, aggregates: Sequence[Aggregate], shown: Noisy, measured: Mapping[Measure, Integers]
@@ -132,16 +132,16 @@ class ChosenGroups:
         other = self._noisy(shown, rest, self._noises(shown_groups))
         other = replace(other, whole=_difference(total, shown, self._added))
         distinct = distinct_units(self.level, measured, self.laws)
-        found: list[dict[str, pa.Array]] = [{}, {}]
+        result: list[dict[str, pa.Array]] = [{}, {}]
         for aggregate in aggregates:
             if aggregate.adds_up(self.groups):
-                found[0] |= self._without_intervals(aggregate, aggregate.columns(other))
-                found[1] |= aggregate.columns(total)
+                result[0] |= self._without_intervals(aggregate, aggregate.columns(other))
+                result[1] |= aggregate.columns(total)
             elif distinct is not None:
                 columns = aggregate.columns(distinct.at(np.zeros(1, np.intp), shown))
-                found[1] |= columns
-                found[0] |= {name: pa.nulls(1, array.type) for name, array in columns.items()}
-        return found
+                result[1] |= columns
+                result[0] |= {name: pa.nulls(1, array.type) for name, array in columns.items()}
+        return result
 
     def _without_intervals(self, aggregate: Aggregate, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The columns of an aggregate; if it is made from the count that groups are chosen by, the values alone."""
@@ -164,12 +164,12 @@ class ChosenGroups:
 
 def _difference(total: Noisy, shown: Noisy, asked: Iterable[Measure]) -> dict[Measure, Integers]:
     """Subtract what is shown of the groups from what is shown of a total."""
-    found = {}
+    result = {}
     for measure in asked:
         pairs = zip(total.numbers(measure), shown.numbers(measure), strict=True)
         numbers = [whole.whole(total.confidence)[0] - part.whole(total.confidence)[0].sum() for whole, part in pairs]
-        found[measure] = np.stack(numbers, axis=1)
-    return found
+        result[measure] = np.stack(numbers, axis=1)
+    return result
 
 
 def joined(keys: pa.Table, columns: pa.Table | Mapping[str, pa.Array]) -> pa.Table:
