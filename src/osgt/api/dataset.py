@@ -206,6 +206,12 @@ class Dataset(PrivateRows, OfAllRows):
                 f"{of_rows[0]} and {of_rows[1]} both limit the rows of a unit: leave one of them out",
                 argument=of_rows[1],
             )
+        return self._complete_limits(columns, given, given[of_rows[0]] if of_rows else None)
+
+    def _complete_limits(
+        self, columns: tuple[str, ...], given: dict[str, int | None], max_rows: int | None
+    ) -> dict[str, int | None]:
+        """The limits with those that follow from others, which alone limit rows by `max_rows`."""
         if self.unit.each_row:
             return dict.fromkeys(given)
         if columns and given["max_rows_per_group"] is not None and given["max_groups"] is None:
@@ -214,8 +220,7 @@ class Dataset(PrivateRows, OfAllRows):
                 argument="max_groups",
             )
         if not columns:  # one group: rows in it are rows in all
-            most = given[of_rows[0]] if of_rows else None
-            return {**dict.fromkeys(given), "max_rows": most, "max_groups": 1}
+            return {**dict.fromkeys(given), "max_rows": max_rows, "max_groups": 1}
         return given
 
     def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:

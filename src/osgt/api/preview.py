@@ -8,7 +8,7 @@ from typing import Any
 from osgt.data.sql import Table as Rows
 from osgt.data.sql import Value
 from osgt.limits.misfits import LineEnds, Misfits, ask, is_missing, line_ends, misfits, undecoded
-from osgt.limits.worth import UNIT
+from osgt.limits.worth import UNIT, has_weighted_rows
 from osgt.plan.choice import VALUE_STEP, ladders_of
 from osgt.query.aggregates.base import Limits, QuerySpec
 from osgt.query.measures import Values
@@ -220,7 +220,7 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     """The limits that the query needs, with those that are given."""
     groups, result = query.groups, {}
     measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
-    if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
+    if has_weighted_rows(groups, measures):
         result[OpenLimit("max_rows")] = groups.max_rows
         if groups.max_rows_per_group is not None:
             result[OpenLimit("max_rows_per_group")] = groups.max_rows_per_group
@@ -228,6 +228,12 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     if groups.by and not groups.each_row and (counts_units or groups.max_groups is not None):
         result[OpenLimit("max_groups")] = groups.max_groups
     limits = {limit: None if size is None else Fraction(size) for limit, size in result.items()}
+    return limits | _limits_of_columns(query)
+
+
+def _limits_of_columns(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
+    """The limits of columns that are summed, with those that are given, and of columns that are clipped."""
+    limits: dict[OpenLimit, Fraction | None] = {}
     for aggregate in query.aggregates:
         arguments = aggregate.arguments()
         if aggregate.kind == "sum" and "bounds" not in arguments:
@@ -248,31 +254,36 @@ def _outside(rows: Rows, column: str, limits: Limits, place: int) -> dict[str, V
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
-    units = _in_groups(query, limit) if limit.argument in _OF_GROUPS else unit_numbers(query, limit)
     one = VALUE_STEP if limit.column is not None else Fraction(1)
-    rungs = list(ladders_of(limit)[0].limits)
-    rungs = sorted({*rungs, *([] if given is None else [int(given / one)])})
-    number = units["number"]
-    total = _float_sum(number)
-    asked = {"units": units.count(), "whole": total}
-    for i, rung in enumerate(rungs):
-        beyond = number > rung
-        asked |= {f"units_{i}": units.count().where(beyond), f"beyond_{i}": total.where(beyond)}
-    answer = ask(units, asked)
-    every, whole = int(answer["units"]), float(answer["whole"] or 0)
-    cut = [int(answer[f"units_{i}"]) for i in range(len(rungs))]
-    lost = [float(answer[f"beyond_{i}"] or 0) - float(rung) * cut[i] for i, rung in enumerate(rungs)]
+    own = [] if given is None else [int(given / one)]
+    rungs = sorted({*ladders_of(limit)[0].limits, *own})
+    every, cut, whole, lost = _count_beyond(query, limit, rungs)
     if limit.argument == "bounds":
         whole, *lost = _values_beyond(query, limit, [float(rung * one) for rung in rungs])
     cuts = []
     for i, rung in enumerate(rungs):
         size = float(rung * one)
-        is_given = given is not None and rung == int(given / one)
         number_lost = lost[i] * (float(one) if limit.argument == "max_total" else 1.0)
         share, units_share = lost[i] / max(whole, 1.0), cut[i] / max(every, 1)
-        cuts.append(Cut(int(size) if size.is_integer() else size, number_lost, share, cut[i], units_share, is_given))
+        cuts.append(Cut(int(size) if size.is_integer() else size, number_lost, share, cut[i], units_share, rung in own))
     shown = {next((i for i, cut in enumerate(cuts) if cut.units_share <= share), len(cuts) - 1) for share in _CUT}
     return tuple(cut for i, cut in enumerate(cuts) if i in shown or cut.given)
+
+
+def _count_beyond(
+    query: QuerySpec, limit: OpenLimit, rungs: Sequence[int]
+) -> tuple[int, list[int], float, list[float]]:
+    """Count the units, and those beyond each limit; add up their numbers, and what is beyond each limit."""
+    units = _in_groups(query, limit) if limit.argument in _OF_GROUPS else unit_numbers(query, limit)
+    number = units["number"]
+    total = _float_sum(number)
+    asked = {"units": units.count(), "whole": total}
+    for i, rung in enumerate(rungs):
+        asked |= {f"units_{i}": units.count().where(number > rung), f"beyond_{i}": total.where(number > rung)}
+    answer = ask(units, asked)
+    cut = [int(answer[f"units_{i}"]) for i in range(len(rungs))]
+    lost = [float(answer[f"beyond_{i}"] or 0) - float(rung) * cut[i] for i, rung in enumerate(rungs)]
+    return int(answer["units"]), cut, float(answer["whole"] or 0), lost
 
 
 def _values_beyond(query: QuerySpec, limit: OpenLimit, sizes: Sequence[float]) -> list[float]:

@@ -264,17 +264,20 @@ def _scores(table: _Table, stand: _Stand, coins: NDArray[np.bool_]) -> NDArray[n
     # A key is shown in another form than the one in which it is told apart.
     forms = dict(zip(keys_of(shown_keys(query, exact.keys)), groups_of(query, exact.keys), strict=True))
     shown = _by_group([forms[key] for key in keys_of(noisy.keys)], noisy.noisy)
+    return np.array([_score(plan, groups, all_in, all_out, shown) for groups in _own_groups(table, stand)])
+
+
+def _own_groups(table: _Table, stand: _Stand) -> list[set[Any]]:
+    """The groups of each canary that no other one is in, in either of its versions."""
     versions = [[*one, *other] for one, other in zip(stand.inside, stand.outside, strict=True)]
     places = table.stage.place([row for rows in versions for row in rows])
-    of_canary = np.repeat(np.arange(number), [len(rows) for rows in versions])
-    groups: list[set[Any]] = [set() for _ in range(number)]
+    of_canary = np.repeat(np.arange(len(versions)), [len(rows) for rows in versions])
+    groups: list[set[Any]] = [set() for _ in versions]
     for i, place in zip(of_canary, places, strict=True):
         if place is not None:
             groups[i].add(place.group)
     shared = Counter(group for own in groups for group in own)
-    return np.array(
-        [_score(plan, {group for group in own if shared[group] == 1}, all_in, all_out, shown) for own in groups]
-    )
+    return [{group for group in own if shared[group] == 1} for own in groups]
 
 
 def _exact(table: _Table, rows: Sequence[Row], salt: int) -> tuple[Query, Exact]:

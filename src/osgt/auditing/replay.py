@@ -232,11 +232,7 @@ def _compare(stage: Stage, play: Play, pair: Pair, before: Played, after: Played
     if before.error or after.error:
         errors = [f"an error: {error}" for error in dict.fromkeys((before.error, after.error)) if error]
         return Compared(pair.name, size, tuple(Finding(pair.name, error) for error in errors))
-    findings = [
-        Finding(pair.name, f"{name} differs: {_first_difference(before.form[name], after.form[name])}")
-        for name in before.form
-        if before.form[name] != after.form[name]
-    ]
+    findings = _differences(pair, before, after)
     exchanged = stage.query.dataset.neighbours == "change_one"
     places: set[Any] = set()
     told = []
@@ -259,6 +255,15 @@ def _compare(stage: Stage, play: Play, pair: Pair, before: Played, after: Played
     if len(places) > most:
         findings.append(Finding(pair.name, f"{len(places):,} groups moved, at most {most:,} may"))
     return Compared(pair.name, size, tuple(findings), tuple(told), tuple(before.form))
+
+
+def _differences(pair: Pair, before: Played, after: Played) -> list[Finding]:
+    """List the properties of a release that differ between two neighbours: none may."""
+    return [
+        Finding(pair.name, f"{name} differs: {_first_difference(before.form[name], after.form[name])}")
+        for name in before.form
+        if before.form[name] != after.form[name]
+    ]
 
 
 def _weakest(play: Play, comparisons: list[Compared]) -> str:

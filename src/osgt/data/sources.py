@@ -33,6 +33,12 @@ def source_of(source: Any, options: Options) -> Source:
         engine = engine_for(source) if named is None else named
         is_text = isinstance(source, str | os.PathLike)
         result = _open(engine, os.fspath(source), options) if is_text else engine.opened(source, options)
+    _check_options(source, result, engine, options)
+    return result
+
+
+def _check_options(source: Any, result: Source, engine: Engine, options: Options) -> None:
+    """Raise if an option makes no sense for the source."""
     if options.master is not None and not engine.has_master:
         raise ArgumentError(f"master must be left out for {engine.title}, which runs where it is", argument="master")
     if options.types and not result.declarable:
@@ -42,7 +48,6 @@ def source_of(source: Any, options: Options) -> Source:
     for name in ("delimiter", "quote", "encoding", "decimal", "date_format"):
         if getattr(options, name) is not None and not _is_text_file(source):
             raise ArgumentError(f"{name} is for CSV files", argument=name)
-    return result
 
 
 def _is_of_ibis(source: Any) -> bool:

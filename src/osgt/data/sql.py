@@ -317,12 +317,7 @@ class _Statement:
         self.uses = Counter(id(part) for each in tables if each.step is not None for part in each.step.tables)
         own = [each.text for each in _tables(table) if each.step is None]
         taken = {word.lower() for text in own for word in re.findall(r"\w+", text)}
-        self.known: dict[int, str] = {}
-        for each in tables:
-            base = "source" if each.step is None else each.step.name
-            name = next(name for name in _numbered(base) if name.lower() not in taken)
-            taken.add(name.lower())
-            self.known[id(each)] = name
+        self.known = _name_steps(tables, taken)
         *before, last = tables or [table]
         parts = [self._part(each) for each in before]
         start = "WITH\n" + ",\n".join(parts) + "\n" if parts else ""
@@ -357,6 +352,17 @@ class _Statement:
 
     def _from(self, table: Table) -> str:
         return self.known.get(id(table), table.text)
+
+
+def _name_steps(tables: Sequence[Table], taken: set[str]) -> dict[int, str]:
+    """A name for each step, by its identity, that neither a table nor another step has."""
+    result: dict[int, str] = {}
+    for table in tables:
+        base = "source" if table.step is None else table.step.name
+        name = next(name for name in _numbered(base) if name.lower() not in taken)
+        taken.add(name.lower())
+        result[id(table)] = name
+    return result
 
 
 #: The comment of a query that was handed over.

@@ -25,6 +25,7 @@ from osgt.limits.worth import (
     UNIT,
     UNIT_ROWS,
     WORTH,
+    has_weighted_rows,
     number_of_rows,
     saturate,
     with_unit_totals,
@@ -170,18 +171,25 @@ def left_out_measures(
 ) -> LeftOutMeasures | None:
     """Gather what there is to measure; None if the limits can cut off nothing, and all values fit their types."""
     measures = [measure for aggregate in aggregates for measure in aggregate.measures]
-    things: list[str | ClippedSum] = []
-    if any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures):
-        things.append("rows")
+    things: list[str | ClippedSum] = ["rows"] if has_weighted_rows(groups, measures) else []
     if any(measure.per_unit for measure in measures) and can_lose_groups(groups):
         things.append("units")
-    # Whether an open limit will be for sums from 0 on is not known yet.
-    open_sums = {m for aggregate in aggregates if aggregate.open_limit == "max_total" for m in aggregate.measures}
-    limited = [m for m in dict.fromkeys(measures) if isinstance(m, LimitedSum) and groups.is_weighted(m)]
-    things += [measure for measure in limited if measure.low >= 0 or measure in open_sums]
-    limits = {each.column: each for aggregate in reversed(aggregates) for each in reversed(aggregate.limits)}
+    things += _limited_sums(groups, aggregates)
+    limits = {limit.column: limit for aggregate in reversed(aggregates) for limit in reversed(aggregate.limits)}
     result = LeftOutMeasures(groups, tuple(things), tuple(reversed(limits.values())), misfits)
     return result if things or limits or misfits else None
+
+
+def _limited_sums(groups: Groups, aggregates: Sequence[Aggregate]) -> list[ClippedSum]:
+    """The sums with a limit of their own of which it can be measured what it cuts off: those from 0 on."""
+    result: dict[ClippedSum, None] = {}
+    for aggregate in aggregates:
+        # Whether an open limit will be for sums from 0 on is not known yet.
+        is_open = aggregate.open_limit == "max_total"
+        for measure in aggregate.measures:
+            if isinstance(measure, LimitedSum) and groups.is_weighted(measure) and (is_open or measure.low >= 0):
+                result[measure] = None
+    return list(result)
 
 
 def name_of(thing: str | ClippedSum) -> str:

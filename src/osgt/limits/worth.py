@@ -9,7 +9,7 @@ unit adds at most K in all, in Euclidean norm, or to each of r groups (docs/domi
 follows from these rows and the salt alone: no other unit's numbers change with them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -182,16 +182,12 @@ def weighted_sums(
         groups,
         salt,
         per_unit="units" in cut_off or any(measure.per_unit for measure in measures),
-        by_group=groups.max_rows is None
-        and ("rows" in cut_off or any(groups.is_weighted(m) and m.own_limit is None for m in measures)),
+        by_group=groups.max_rows is None and ("rows" in cut_off or has_weighted_rows(groups, measures)),
         levels=levels or {},
     )
     rows = ranked.rows
-    columns = {name: rows[column] for name, column in values.items()}
     numbers: dict[str, Value] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
-    for i, measure in enumerate(measures):
-        for j, number in enumerate(measure.contributions(columns, ranked.place)):
-            numbers[f"sum_{i}_{j}"] = _steps(measure, number, ranked, groups, values)
+    numbers |= _contributions(measures, ranked, groups, values)
     for thing in cut_off:
         if isinstance(thing, Measure):
             numbers |= _cut_off_total(thing, ranked, values[thing])
@@ -210,6 +206,23 @@ def weighted_sums(
         {name: saturate(rows.engine.total(summed[first[value.sql]])) for name, value in numbers.items()},
         group_by=keys,
     )
+
+
+def has_weighted_rows(groups: Groups, measures: Iterable[Measure]) -> bool:
+    """Whether some measure adds up rows by their worth, under the limit that all of them share."""
+    return any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures)
+
+
+def _contributions(
+    measures: Sequence[Measure], ranked: Ranked, groups: Groups, values: Mapping[Any, str]
+) -> dict[str, Value]:
+    """The steps that each row adds to every number of every measure."""
+    columns = {name: ranked.rows[column] for name, column in values.items()}
+    return {
+        f"sum_{i}_{j}": _steps(measure, number, ranked, groups, values)
+        for i, measure in enumerate(measures)
+        for j, number in enumerate(measure.contributions(columns, ranked.place))
+    }
 
 
 def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Value]:
@@ -295,22 +308,23 @@ def _rank(
         places = {RANK: engine.whole(1), PLACE: number - 1}
         rows = rows.select("ranked_rows", "The rows of each unit, in any order.", places, keeps_all=True)
     place = _place(rows, counts, keys, levels) if per_unit else Place(yes, {})
-    if by_group and groups.max_length is not None:
-        square = _at_most(engine.total(rows[GROUP_ROWS], [rows[UNIT]]))
-        counts = yes if groups.shows_all else counts
-        worth = counts.then(_worth_of_length(square.at_least(groups.max_length**2)), nothing)
+    if groups.shows_all and not (by_group and groups.max_length is None):
+        # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by size.
+        counts = yes
+    if by_group:
+        worth = counts.then(_worth_in_group(rows, groups), nothing)
         rows = rows.select("weighted_rows", _WEIGHTED, {WORTH: worth}, keeps_all=True)
         return Ranked(rows, place, rows[WORTH], counts)
-    if by_group:
-        assert groups.max_rows_per_group is not None
-        worth = quotient(engine.whole(STEPS), rows[GROUP_ROWS].at_least(groups.max_rows_per_group))
-        rows = rows.select("weighted_rows", _WEIGHTED, {WORTH: counts.then(worth, nothing)}, keeps_all=True)
-        return Ranked(rows, place, rows[WORTH], counts)
-    # Units are counted in few of their groups; their rows count in all of them, unless groups are chosen by their size.
-    counts = yes if groups.shows_all else counts
-    if groups.max_rows is None:
-        return Ranked(rows, place, nothing, counts)
-    return Ranked(rows, place, counts.then(rows[WORTH], nothing), counts)
+    return Ranked(rows, place, nothing if groups.max_rows is None else counts.then(rows[WORTH], nothing), counts)
+
+
+def _worth_in_group(rows: Table, groups: Groups) -> Value:
+    """The steps of a row that follow from the rows of its unit in each group: under a limit of length, or in a box."""
+    if groups.max_length is not None:
+        square = _at_most(rows.engine.total(rows[GROUP_ROWS], [rows[UNIT]]))
+        return _worth_of_length(square.at_least(groups.max_length**2))
+    assert groups.max_rows_per_group is not None
+    return quotient(rows.engine.whole(STEPS), rows[GROUP_ROWS].at_least(groups.max_rows_per_group))
 
 
 def _in_order(rows: Table, keys: Sequence[str], salt: int, *, per_unit: bool, by_group: bool) -> Table:

@@ -231,20 +231,25 @@ class Planning:
 
     def _totals_worth_measuring(self, scheme: Scheme, distinct: list[Measure]) -> list[Measure]:
         """The totals of the numbers that add up, on the levels where a measurement helps."""
+        numbers = self._numbers_that_add_up(scheme)
+        if not numbers:
+            return []
+        rest = [measure for measure in scheme.measured if measure not in numbers] + distinct
+        moves = [move for measure in rest for move in self.groups.sensitivity(measure, self.neighbours)]
+        others = math.fsum(math.sqrt(coordinates) for _, coordinates in moves)
+        worth = measured_levels(self.groups, self.neighbours, numbers[0], measures=len(numbers), others=others)
+        return [Total(number, level) for number in numbers for level in worth]
+
+    def _numbers_that_add_up(self, scheme: Scheme) -> list[Measure]:
+        """The measured numbers whose totals may be measured too."""
         adding = [aggregate for aggregate in self.aggregates if aggregate.adds_up(self.groups)]
         used = {own for aggregate in adding for asked in aggregate.measures for own in scheme.combined[asked]}
         # A limit on the length of what a unit adds to groups is none on what it adds to their totals.
-        numbers = [
+        return [
             measure
             for measure in scheme.measured
             if adds_up(measure) and measure in used and not self.groups.limits_length(measure)
         ]
-        if not numbers:
-            return []
-        rest = [measure for measure in scheme.measured if measure not in numbers] + distinct
-        others = math.fsum(math.sqrt(n) for each in rest for _, n in self.groups.sensitivity(each, self.neighbours))
-        worth = measured_levels(self.groups, self.neighbours, numbers[0], measures=len(numbers), others=others)
-        return [Total(number, level) for number in numbers for level in worth]
 
     def _errors_of_totals(self, scheme: Scheme) -> list[Error]:
         """Weigh the totals: each counts as much as the heaviest column of its groups, times what its level says."""

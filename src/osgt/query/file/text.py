@@ -127,31 +127,32 @@ def _dataset(data: Mapping[str, Any]) -> list[str]:
     lines = _call("data = Dataset", [*first, *named])
     if data.get("derive"):
         lines += _call("data = data.derive", [repr(dict(data["derive"]))])
-    where = data.get("where") or []
-    for condition in [where] if isinstance(where, str) else where:
-        lines.append(f"data = data.where({condition!r})")
-    return lines
+    return lines + [f"data = data.where({condition!r})" for condition in _texts(data.get("where"))]
 
 
 def _query(name: str, plain: Mapping[str, Any]) -> list[str]:
     groups = plain.get("groups", {})
-    by = groups.get("by") or []
+    keys = [repr(column) for column in _texts(groups.get("by"))]
     named = [f"{key}={value!r}" for key, value in groups.items() if key != "by" and value is not None]
-    steps = [f"data.group_by({', '.join([*(repr(each) for each in ([by] if isinstance(by, str) else by)), *named])})"]
-    where = plain.get("where") or []
-    conditions = [where] if isinstance(where, str) else where
-    if conditions:
-        steps[0] = steps[0].replace("data.", "".join(["data", *(f".where({each!r})" for each in conditions), "."]), 1)
-    for aggregate in plain.get("aggregates", ()):
-        placed = [repr(aggregate[key]) for key in _BY_PLACE if key in aggregate]
-        rest = [
-            f"{key}={tuple(value) if key == 'bounds' else value!r}"
-            for key, value in aggregate.items()
-            if key not in (*_BY_PLACE, "kind") and value is not None
-        ]
-        steps.append(f".{aggregate['kind']}({', '.join([*placed, *rest])})")
+    conditions = "".join(f".where({condition!r})" for condition in _texts(plain.get("where")))
+    steps = [f"data{conditions}.group_by({', '.join([*keys, *named])})"]
+    steps += [_aggregate(aggregate) for aggregate in plain.get("aggregates", ())]
     one = f"{name} = {''.join(steps)}"
     return [one] if len(one) <= _WIDTH else [f"{name} = (", *(f"    {step}" for step in steps), ")"]
+
+
+def _aggregate(aggregate: Mapping[str, Any]) -> str:
+    placed = [repr(aggregate[key]) for key in _BY_PLACE if key in aggregate]
+    named = [
+        f"{key}={tuple(value) if key == 'bounds' else value!r}"
+        for key, value in aggregate.items()
+        if key not in (*_BY_PLACE, "kind") and value is not None
+    ]
+    return f".{aggregate['kind']}({', '.join([*placed, *named])})"
+
+
+def _texts(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
 
 
 def _release(plain: Mapping[str, Any]) -> list[str]:
