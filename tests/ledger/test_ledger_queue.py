@@ -13,8 +13,6 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from osgt import Ledger
 
 WORKERS, CHARGES, TURNS = 3, 40, 80
@@ -107,9 +105,18 @@ def test_nobody_starves(tmp_path):
     assert least_share(order, CHARGES) > 0.25
 
 
-@pytest.mark.parametrize("is_queue", [True, False])
-def test_without_the_queue_they_do(tmp_path, is_queue):
-    run(TAKER, tmp_path / "lock", is_queue, count=TURNS)
-    order = (tmp_path / "lock-turns").read_text().split("\n")[:-1]
+def least_share_of_turns(path, is_queue):
+    """The least share of a worker when all of them take turns on one lock."""
+    run(TAKER, path, is_queue, count=TURNS)
+    order = Path(f"{path}-turns").read_text().split("\n")[:-1]
     assert len(order) == WORKERS * TURNS
-    assert (least_share(order, TURNS) > 0.25) == is_queue
+    return least_share(order, TURNS)
+
+
+def test_nobody_starves_in_the_queue(tmp_path):
+    assert least_share_of_turns(tmp_path / "lock", True) > 0.25
+
+
+def test_without_the_queue_somebody_does(tmp_path):
+    """In one of a few tries: on a busy machine the scheduler may be fair for once."""
+    assert any(least_share_of_turns(tmp_path / f"lock {i}", False) <= 0.25 for i in range(8))

@@ -8,7 +8,7 @@ from typing import Any
 from osgt.data.sql import Table as Rows
 from osgt.data.sql import Value
 from osgt.limits.misfits import LineEnds, Misfits, ask, is_missing, line_ends, misfits, undecoded
-from osgt.limits.worth import UNIT, has_weighted_rows
+from osgt.limits.worth import UNIT
 from osgt.plan.choice import VALUE_STEP, ladders_of
 from osgt.query.aggregates.base import Limits, QuerySpec
 from osgt.query.measures import Values
@@ -220,7 +220,7 @@ def _limits(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
     """The limits that the query needs, with those that are given."""
     groups, result = query.groups, {}
     measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
-    if has_weighted_rows(groups, measures):
+    if groups.weighs_rows(measures):
         result[OpenLimit("max_rows")] = groups.max_rows
         if groups.max_rows_per_group is not None:
             result[OpenLimit("max_rows_per_group")] = groups.max_rows_per_group

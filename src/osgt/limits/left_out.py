@@ -25,7 +25,6 @@ from osgt.limits.worth import (
     UNIT,
     UNIT_ROWS,
     WORTH,
-    has_weighted_rows,
     number_of_rows,
     saturate,
     with_unit_totals,
@@ -171,7 +170,7 @@ def left_out_measures(
 ) -> LeftOutMeasures | None:
     """Gather what there is to measure; None if the limits can cut off nothing, and all values fit their types."""
     measures = [measure for aggregate in aggregates for measure in aggregate.measures]
-    things: list[str | ClippedSum] = ["rows"] if has_weighted_rows(groups, measures) else []
+    things: list[str | ClippedSum] = ["rows"] if groups.weighs_rows(measures) else []
     if any(measure.per_unit for measure in measures) and can_lose_groups(groups):
         things.append("units")
     things += _limited_sums(groups, aggregates)

@@ -9,7 +9,7 @@ unit adds at most K in all, in Euclidean norm, or to each of r groups (docs/domi
 follows from these rows and the salt alone: no other unit's numbers change with them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -182,7 +182,7 @@ def weighted_sums(
         groups,
         salt,
         per_unit="units" in cut_off or any(measure.per_unit for measure in measures),
-        by_group=groups.max_rows is None and ("rows" in cut_off or has_weighted_rows(groups, measures)),
+        by_group=groups.max_rows is None and ("rows" in cut_off or groups.weighs_rows(measures)),
         levels=levels or {},
     )
     rows = ranked.rows
@@ -206,11 +206,6 @@ def weighted_sums(
         {name: saturate(rows.engine.total(summed[first[value.sql]])) for name, value in numbers.items()},
         group_by=keys,
     )
-
-
-def has_weighted_rows(groups: Groups, measures: Iterable[Measure]) -> bool:
-    """Whether some measure adds up rows by their worth, under the limit that all of them share."""
-    return any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures)
 
 
 def _contributions(

@@ -345,6 +345,10 @@ class Groups:
             return True
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
 
+    def weighs_rows(self, measures: Iterable[Measure]) -> bool:
+        """Whether some measure adds up rows by their worth, under the limit that all of them share."""
+        return any(self.is_weighted(measure) and measure.own_limit is None for measure in measures)
+
     @property
     def most_rows(self) -> int:
         """The most rows that one unit counts as: in all, or in each of its groups; 1 where rows make no difference."""
