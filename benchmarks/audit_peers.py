@@ -2,7 +2,8 @@
 
 Each mechanism adds noise to one number, and the neighbour's number is larger by 1. The claim is the library's own:
 ε = 1 for Laplace noise of scale 1, the curve of the Gaussian of scale 4 for OpenDP's, (1, 1e-6) for diffprivlib's
-Gaussian. As many draws of NumPy's own Laplace noise, and of osgt's Mechanism, are judged beside them.
+Gaussian. Then come queries that are released by functions of a table, with made neighbours (`peers/audited.py`). As
+many draws of NumPy's own Laplace noise, and of osgt's Mechanism, are judged beside them.
 
 The libraries have environments of their own (`PEERS`, a folder; made if it is not there).
 """
@@ -22,6 +23,16 @@ from osgt import OSGT, Mechanism, PrivacyProfile, audit
 DRAWS = int(os.environ.get("DRAWS", "100000"))
 PEERS = Path(os.environ.get("PEERS", "build/peers/audit"))
 PROGRAM = Path(__file__).parent / "peers" / "draws.py"
+FUNCTIONS = Path(__file__).parent / "peers" / "audited.py"
+
+#: The last is this project: functions of tables are audited beside the libraries that they call.
+PACKAGES = [
+    "opendp[polars]==0.16.0",
+    "pipeline_dp",
+    "diffprivlib",
+    "scikit-learn<1.6",
+    f"{Path(__file__).parents[1]}[tables]",
+]
 
 PURE = {"epsilon": 1, "delta": 0}
 CLAIMS = {
@@ -40,7 +51,7 @@ def interpreter():
     python = PEERS / "bin" / "python"
     if not python.exists():
         venv.create(PEERS, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "opendp", "diffprivlib", "scikit-learn<1.6"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
     return python
 
 
@@ -89,6 +100,7 @@ def main():
                 print(f"{name}: did not run: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
                 continue
             judged(name, replayed(np.load(path)), claim, time.perf_counter() - begin)
+    subprocess.run([python, FUNCTIONS], check=True)
 
 
 if __name__ == "__main__":

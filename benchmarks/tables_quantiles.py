@@ -20,7 +20,7 @@ from osgt import Dataset
 from osgt.api.query import Query
 from osgt.plan.plan import Plan
 from osgt.query.quantiles import Layout, Leaves, NoisyTree, layouts
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 BOUNDS, BINS = (0, 200), 256
 LEVELS = (0.25, 0.5, 0.75)

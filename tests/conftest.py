@@ -1,13 +1,18 @@
 """What all tests share: the same examples every time in CI, and a PostgreSQL server for those that ask for one."""
 
 import gc
+import json
 import os
+import re
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 import ways
+from osgt.api import publish
+from osgt.check import check
+from osgt.facts.statement import statements
 from osgt.noise.integer import IntegerDistribution
 from stands import STANDS
 from stands.spark import spark_session
@@ -18,12 +23,25 @@ settings.register_profile("same every time", settings.get_profile("any speed"), 
 settings.load_profile("same every time" if os.environ.get("CI") else "any speed")
 
 
+#: Families of noise whose loss the checker can recompute.
+FAMILIES = {"osgt", "rounded_gaussian"}
+
 #: Fixtures that start a server, a cluster or a browser.
-STARTED = {"postgres_url", "postgres_database", "postgres_tables", "spark", "chromium"}
+STARTED = {"postgres_url", "postgres_database", "postgres_tables", "spark", "spark_server", "chromium"}
+
+
+def is_for_others(item):
+    """Whether a slow engine leaves this case to the other engines: all but those that `on_slow_engines` lists."""
+    marker = item.get_closest_marker("on_slow_engines")
+    if marker is None or not STANDS[item.callspec.params["engine"]].slow:
+        return False
+    argument, cases = marker.args
+    return item.callspec.params[argument] not in cases
 
 
 def pytest_collection_modifyitems(items):
     """Mark what starts a server, a cluster or a browser, also by a parameter: `make check` leaves it out."""
+    items[:] = [item for item in items if not is_for_others(item)]
     for item in items:
         parameters = getattr(item, "callspec", None)
         named = [] if parameters is None else [value for value in parameters.params.values() if isinstance(value, str)]
@@ -59,6 +77,30 @@ def state_of_the_tests(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_release_is_checked():
+    """Recompute the promise of every release that a test makes, by the checker that shares no code with it."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def checked(*arguments):
+            whole, own = statements(*arguments)
+            for statement in {id(each): each for each in (whole, *own.values())}.values():
+                plain = json.loads(json.dumps(statement.to_dict()))
+                if FAMILIES.issuperset(re.findall(r'"family": "(\w+)"', json.dumps(plain))):
+                    result = check(plain)
+                    assert result.problems == [], result.problems
+            return whole, own
+
+        patch.setattr(publish, "statements", checked)
+        yield
+
+
+@pytest.fixture
+def without_checker(monkeypatch):
+    """Leave planted faults to others: the checker would see them first."""
+    monkeypatch.setattr(publish, "statements", statements)
 
 
 @pytest.fixture

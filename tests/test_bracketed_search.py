@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.support.search import grow, least_that_fits, root_within
+from osgt.support.numeric import grow, least_that_fits, root_within
 
 places = st.floats(-1e3, 1e3)
 

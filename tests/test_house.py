@@ -23,6 +23,12 @@ MOST_MODULES = 15
 #: The largest set of modules that all depend on each other may have this many.
 LARGEST_CIRCLE = 3
 
+#: A function has at most so many ways to go, and so many lines beside its docstring.
+MOST_WAYS, MOST_LINES = 15, 60
+
+#: The checker is one file that is to be read in one sitting: in it a rule stands beside a rule.
+IN_ONE_SITTING = {"check.py:_contradictions": 17, "check.py:_parts_of": 19, "check.py:moves": 33}
+
 
 @pytest.fixture(scope="module")
 def graph():
@@ -83,8 +89,11 @@ def test_circles_are_found():
     assert [set(circle) for circle in circles(graph)] == [{"a", "b", "c"}]
 
 
+#: Nodes at which a function goes one way or another.
+FORKS = ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.match_case
+
 #: Docstrings that users read: models of query files, whose first lines stand in the reference.
-USERS = {"query/file/model.py", "query/aggregates/kinds.py"}
+USERS = {"query/file/model.py", "query/file/aggregates.py"}
 
 
 def first_lines():
@@ -101,3 +110,107 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
     lines = [(path, line) for path, line in first_lines() if path not in USERS]
     assert len(lines) > 1000
     assert [(path, line) for path, line in lines if clause.match(line)] == []
+
+
+#: Participles that say neither what a function does nor what it gives: functions are verbs.
+PARTICIPLES = {*("asked", "told", "made", "found", "kept"), *("moved", "reserved", "prepared", "measured", "compiled")}
+
+
+def test_functions_are_not_bare_participles():
+    names = [
+        name
+        for name, node in functions()
+        if node.name.strip("_") in PARTICIPLES
+        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    ]
+    assert names == []
+
+
+def unexplained(text):
+    """The lines of numbers that a module names and that stand under no comment, of their own or of those just above."""
+    lines, told, end, result = text.splitlines(), False, 0, []
+    for node in ast.parse(text).body:
+        between = lines[end : node.lineno - 1]
+        named = isinstance(node, ast.Assign | ast.AnnAssign)
+        told = any(line.startswith("#") for line in between) or (told and named and all(between))
+        end = node.end_lineno
+        kinds = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.Call
+        if named and isinstance(node.value, kinds) and not told and "#" not in lines[node.lineno - 1]:
+            values = [each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
+            if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+                result.append(lines[node.lineno - 1])
+    return result
+
+
+def test_constants_say_where_they_come_from():
+    found = {path: unexplained(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_unexplained_constants_are_found():
+    assert unexplained("import a\n\nX = 3\n#: Why.\nY = 4\nZ = 5\n\nV = 2**6\nNAME = 'a'\nW = 1  # why\n") == [
+        "X = 3",
+        "V = 2**6",
+    ]
+
+
+def own_nodes(function):
+    """The nodes of a function, without those of functions and classes inside it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+            yield from own_nodes(node)
+
+
+def ways(function):
+    """Cyclomatic complexity: one more for each condition, loop, handler, boolean operator and comprehension."""
+    number = 1
+    for node in own_nodes(function):
+        if isinstance(node, FORKS):
+            number += 1
+        elif isinstance(node, ast.BoolOp):
+            number += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            number += 1 + len(node.ifs)
+    return number
+
+
+def lines(function):
+    """The lines of a function from its name on, beside those of its docstring."""
+    text = ast.get_docstring(function, clean=False)
+    return function.end_lineno - function.lineno + 1 - (0 if text is None else text.count("\n") + 1)
+
+
+def functions():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(PACKAGE).as_posix()}:{node.name}", node
+
+
+def test_functions_are_short_and_straight():
+    sizes = [(name, ways(function), lines(function)) for name, function in functions()]
+    assert len(sizes) > 2000
+    ways_of = {name: IN_ONE_SITTING.get(name, MOST_WAYS) for name, _, _ in sizes}
+    assert [size for size in sizes if size[1] > ways_of[size[0]] or size[2] > MOST_LINES] == []
+
+
+def test_ways_and_lines_are_counted():
+    text = """
+def f(a, b):
+    '''Text
+    in two lines.'''
+    if a and b or [c for c in a if c]:
+        return 1
+    try:
+        return 2 if a else 3
+    except ValueError:
+        def g():
+            return 1 if a else 2
+    for c in b:
+        while c:
+            break
+"""
+    [function] = ast.parse(text).body
+    assert ways(function) == 1 + 1 + 2 + 2 + 1 + 1 + 2
+    assert lines(function) == 11

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from osgt import DiscreteOSGT, Mechanism
-from osgt.support.arrays import LARGEST_NOISE_SCALE, LARGEST_SHIFT, LARGEST_SUM, LARGEST_VALUE, can_be_drawn
+from osgt.support.numeric import LARGEST_NOISE_SCALE, LARGEST_SHIFT, LARGEST_SUM, LARGEST_VALUE, can_be_drawn
 
 #: Distributions whose potential is ½ at the largest scale, and just beyond it.
 LARGEST = [

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import osgt
-from osgt.cli import app
+from osgt.cli import _COMMANDS, _LEDGER_COMMANDS, app
 from osgt.cli.command import LazyCommand
 
 PUBLIC = {
@@ -34,14 +34,36 @@ PUBLIC = {
     "month",
     "quarter",
     "recode",
+    "start",
     "weekday",
     "year",
 }
 
 #: Packages that take long to import, and that neither names nor help need.
-HEAVY = {"numpy", "scipy", "flint", "cryptography", "pyarrow", "ibis", "duckdb", "sqlalchemy", "matplotlib", "pandas"}
+HEAVY = {
+    *("numpy", "scipy", "flint", "cryptography", "pyarrow", "pandas", "matplotlib", "jinja2"),
+    *("duckdb", "psycopg", "pyspark", "sqlalchemy", "ibis"),
+}
+
+#: Every command, and those of the ledger.
+COMMANDS = [*_COMMANDS, *(f"ledger {name}" for name in _LEDGER_COMMANDS)]
 
 LOADED = "import atexit, json, sys; atexit.register(lambda: print(json.dumps(sorted(sys.modules))))"
+
+#: Runs commands one after the other; after each, its exit code, whether its module was loaded, and heavy packages.
+IN_TURN = """
+import json, sys
+from osgt.cli import app
+
+for command in json.loads(sys.argv[1]):
+    try:
+        app(command)
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    heavy = [name for name in json.loads(sys.argv[2]) if name in sys.modules]
+    print("\\nAFTER " + json.dumps([code, "osgt.cli.shared" in sys.modules, heavy]))
+"""
 
 
 def python(*arguments, **environment):
@@ -76,9 +98,14 @@ class TestImport:
     def test_the_power_of_the_check(self):
         assert HEAVY & modules_after("from osgt import OSGT") == {"numpy", "scipy", "flint"}
 
+    def test_a_data_set_loads_neither_engines_nor_what_pages_and_query_files_need(self):
+        loaded = modules_after("from osgt import Dataset")
+        assert HEAVY & loaded == {"numpy", "scipy", "flint", "pyarrow"}
+        assert not {"pydantic", "pyarrow.compute", "scipy.special", "osgt.ledger.ledger"} & loaded
+
     def test_names(self):
         assert set(osgt.__all__) == PUBLIC | {"__version__"}
-        assert set(dir(osgt)) >= PUBLIC | {"__version__", "__doc__"}
+        assert set(dir(osgt)) == PUBLIC | {"__version__"}
         with pytest.raises(AttributeError, match="no attribute 'Cauchy'"):
             osgt.Cauchy  # noqa: B018
 
@@ -101,12 +128,42 @@ class TestCommand:
         }
         assert not HEAVY & loaded
 
-    @pytest.mark.parametrize("command", ["noise", "paper", "schema", "ledger show", "ledger settle", "ledger verify"])
-    def test_help_of_a_command_loads_no_heavy_package(self, command):
-        arguments = [*command.split(), "--help"]
-        loaded = modules_after(f"from osgt.cli import app\ntry:\n    app({arguments})\nexcept SystemExit:\n    pass")
-        assert "osgt.cli.shared" in loaded
-        assert not HEAVY & loaded
+    def modules_after_command(self, *arguments):
+        return modules_after(
+            f"from osgt.cli import app\ntry:\n    app({list(arguments)})\nexcept SystemExit:\n    pass"
+        )
+
+    def loaded_in_turn(self, *commands):
+        """Run commands one after the other in one process: exit code and heavy packages loaded so far, after each."""
+        result = python("-c", IN_TURN, json.dumps(commands), json.dumps(sorted(HEAVY)))
+        assert result.returncode == 0, result.stderr
+        told = [line.removeprefix("AFTER ") for line in result.stdout.splitlines() if line.startswith("AFTER ")]
+        assert len(told) == len(commands)
+        return {" ".join(command): json.loads(line) for command, line in zip(commands, told, strict=True)}
+
+    def test_help_of_a_command_loads_no_heavy_package(self):
+        after = self.loaded_in_turn(*([*command.split(), "--help"] for command in COMMANDS))
+        assert {command: told for command, told in after.items() if told != [0, True, []]} == {}
+
+    def test_a_refusal_loads_no_heavy_package(self):
+        refused = [
+            ["release"],
+            ["release", "visits.csv"],
+            ["release", "visits.csv", "--unit", "patient"],
+            ["release", "visits.csv", "--unit", "patient", "--sum", "cost:low:high"],
+            ["release", "--query", "no such file.toml"],
+            ["plan", "--epsilon", "1"],
+            ["preview"],
+            ["limits"],
+            ["ledger", "open"],
+        ]
+        after = self.loaded_in_turn(*refused)
+        assert {command: told for command, told in after.items() if told[0] == 0 or told[1:] != [True, []]} == {}
+
+    def test_the_power_of_that_check(self, tmp_path):
+        query = tmp_path / "query.toml"
+        query.write_text('[data]\nsource = "no such file.csv"\nprivacy_unit = "a"\n[[aggregates]]\nkind = "count"\n')
+        assert {"numpy", "pyarrow"} <= self.modules_after_command("preview", "--query", str(query))
 
     def test_as_a_module(self):
         result = python("-m", "osgt", "--version")

@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from osgt.api import Dataset, Publication, cut, month, quarter, recode, weekday, year
-    from osgt.auditing import audit
+    from osgt.api import Dataset, Publication, cut, month, quarter, recode, start, weekday, year
+    from osgt.auditing.audit import audit
     from osgt.calibration import calibrate, calibrate_delta, calibrate_epsilon, compare
     from osgt.ledger import Ledger
     from osgt.mechanism import Mechanism
@@ -34,6 +34,7 @@ __all__ = [
     "month",
     "quarter",
     "recode",
+    "start",
     "weekday",
     "year",
 ]
@@ -57,6 +58,7 @@ _HOMES = {
     "month": "api",
     "quarter": "api",
     "recode": "api",
+    "start": "api",
     "weekday": "api",
     "year": "api",
 }
@@ -73,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 
 from osgt.calibration import calibrate
 from osgt.noise import Distribution, Family, IntegerDistribution, on_integers, scaled
-from osgt.noise.arguments import confidence_level, real_number
 from osgt.noise.error import Objective
 from osgt.privacy import PrivacyProfile
-from osgt.support.arrays import (
+from osgt.support.errors import ArgumentError
+from osgt.support.numeric import (
     LARGEST_EXACT_FLOAT,
     LARGEST_FLOAT_SHIFT,
     LARGEST_SHIFT,
     LARGEST_VALUE,
     SMALLEST_FLOAT_SHIFT,
     can_be_drawn,
+    confidence_level,
+    real_number,
 )
-from osgt.support.display import Displayed
-from osgt.support.errors import ArgumentError
+from osgt.support.text import Displayed
 
 Values = Literal["integers", "floats"]
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset
-from osgt.api.preview import WARNING, percent
-from osgt.query.open_limits import OpenLimit
+from osgt.api.limits import WARNING, percent
+from osgt.query.aggregates.base import OpenLimit
 
 MAX_GROUPS, MAX_ROWS = 2, 3
 LOW, HIGH = 0, 50

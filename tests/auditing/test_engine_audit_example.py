@@ -16,8 +16,8 @@ from osgt.auditing.neighbours import Maker
 from osgt.auditing.replay import comparisons
 from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage, salted_sql
 from osgt.limits.worth import fresh_salt
-from osgt.query.file.model import query_file_model
-from osgt.query.open_limits import OpenLimit, with_any_limits
+from osgt.query.aggregates.base import OpenLimit, with_any_limits
+from osgt.query.file.reading import query_file_model
 from osgt.release import measuring
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.toml"

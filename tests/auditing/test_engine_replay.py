@@ -15,6 +15,7 @@ def made():
     return made_tables.table_of(made_tables.made_rows(rng, people=12))
 
 
+@pytest.mark.usefixtures("without_checker")
 def test_neighbours_differ_by_the_noise_alone(engine, made):
     dataset = engine.put(made)
     query = dataset.group_by("town", "number", max_groups=2, max_rows_per_group=2)

@@ -16,7 +16,7 @@ from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.auditing.independence import _gained, _of_copies, _of_table, _run, independence
 from osgt.auditing.plan_noise import WorstCase
 from osgt.release import measuring
-from osgt.sampling import pool
+from osgt.sampling import fast
 from osgt.sampling.entropy import SystemEntropy
 
 FALSE_ALARM = 1e-9
@@ -241,31 +241,31 @@ class TestSampler:
 
     @pytest.fixture(autouse=True)
     def _samplers_of_their_own(self):
-        pool.sampler_for.cache_clear()
+        fast.sampler_for.cache_clear()
         yield
-        pool.sampler_for.cache_clear()
+        fast.sampler_for.cache_clear()
 
     @pytest.mark.parametrize(
         "again", [lambda half: half, lambda half: half[::-1], lambda half: -half], ids=["same", "backwards", "signs"]
     )
     def test_a_pool_that_is_handed_out_twice(self, counts, again, monkeypatch):
-        honest = pool.draw
+        honest = fast.draw
 
         def planted(sampler, count):
             half = honest(sampler, count // 2)
-            return np.concatenate([half, again(half)]) if count == pool._POOL else honest(sampler, count)
+            return np.concatenate([half, again(half)]) if count == fast._POOL else honest(sampler, count)
 
-        monkeypatch.setattr(pool, "draw", planted)
+        monkeypatch.setattr(fast, "draw", planted)
         check = judged(counts)
         assert "come again" in str(check)
 
     def test_large_releases_alone(self, counts, monkeypatch):
-        honest = pool.draw
+        honest = fast.draw
         monkeypatch.setattr(
-            pool,
+            fast,
             "draw",
             lambda sampler, count: (
-                np.resize(honest(sampler, 3000), count) if count > pool._POOL else honest(sampler, count)
+                np.resize(honest(sampler, 3000), count) if count > fast._POOL else honest(sampler, count)
             ),
         )
         assert "come again" in str(judged(counts))

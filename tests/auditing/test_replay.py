@@ -26,9 +26,8 @@ from typer.testing import CliRunner
 
 from engines import rows_of
 from osgt import Dataset, audit
-from osgt.auditing.made_rows import numbered, strange
 from osgt.auditing.replay import beyond, compute_moves, pieces, replay, together
-from osgt.auditing.stage import ReleasePlay, Stage
+from osgt.auditing.stage import ReleasePlay, Stage, numbered, strange
 from osgt.calibration import Part
 from osgt.cli import app
 from osgt.data.engines import engine_named
@@ -38,7 +37,7 @@ from osgt.limits import worth as worth_module
 from osgt.limits.worth import UNIT, UNIT_ROWS
 from osgt.query import measures
 from osgt.query.groups import STEPS, Level, Total
-from osgt.release import exact_sums, measuring
+from osgt.release import measuring
 
 
 def chosen(**options):
@@ -130,7 +129,7 @@ def with_totals_by(
         added = {"worth": worth(rows[UNIT_ROWS], totals[UNIT_ROWS][1])}
         return rows.select("planted", "Planted.", added, keeps_all=True)
 
-    monkeypatch.setattr(exact_sums, "with_unit_totals", planted)
+    monkeypatch.setattr(measuring, "with_unit_totals", planted)
 
 
 def the_smaller_of_number_and_limit(monkeypatch):
@@ -199,7 +198,7 @@ def limits_one_larger(monkeypatch, *names):
         larger = {name: limit + 1 for name, limit in groups.limits.items() if not names or name in names}
         return honest(rows, keys, values, measured, dataclasses.replace(groups, **larger), **options)
 
-    monkeypatch.setattr(exact_sums, "weighted_sums", planted)
+    monkeypatch.setattr(measuring, "weighted_sums", planted)
 
 
 def one_group_too_many(monkeypatch):
@@ -293,6 +292,7 @@ def test_a_larger_limit_on_rows_shows_more_groups_alone(monkeypatch):
     assert "4 groups moved, at most 3 may" in found(compared(by_size, pairs=(UPPER,)))
 
 
+@pytest.mark.usefixtures("without_checker")
 def test_noise_for_half_the_coordinates_is_found():
     query = chosen()
     plan = query.plan(1, 1e-6, measure_left_out=False)
@@ -323,6 +323,7 @@ def test_every_total_of_a_level_is_compared(relation, monkeypatch):
     assert found(compared(query, ReleasePlay(plan), pairs=pairs, real=True)) != ""
 
 
+@pytest.mark.usefixtures("without_checker")
 def test_what_is_left_out_is_played_too():
     query = chosen()
     plan = query.plan(1, 1e-6, measure_left_out=True)

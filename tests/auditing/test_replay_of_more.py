@@ -13,10 +13,9 @@ from osgt import Dataset, Publication, audit, cut
 from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim
-from osgt.auditing.made_rows import constants
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.plan_noise import WorstCase, spent_by
-from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage
+from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage, constants
 from osgt.data import derived as derived_module
 from osgt.data import rows
 from osgt.data.engines.engine import Engine
@@ -24,11 +23,11 @@ from osgt.data.sql import Value
 from osgt.data.unit import PrivacyUnit
 from osgt.limits.worth import UNIT
 from osgt.plan.choice import AROUND, FROM_ZERO
-from osgt.query.open_limits import with_any_limits
+from osgt.query.aggregates.base import with_any_limits
 from osgt.query.quantiles import Leaves
 from osgt.query.values import one_if
-from osgt.release import exact_sums
 from osgt.release import limits as release_limits
+from osgt.release import measuring
 
 
 def derived():
@@ -222,13 +221,13 @@ class TestPublications:
         assert {"at the threshold", "salts", "canaries", "independence"} <= set(names)
 
     def test_a_fault_of_one_table(self, monkeypatch):
-        honest = exact_sums.weighted_sums
+        honest = measuring.weighted_sums
 
         def planted(rows, keys, values, measures, groups, **options):
             more = replace(groups, max_groups=3) if groups.max_groups == 2 else groups
             return honest(rows, keys, values, measures, more, **options)
 
-        monkeypatch.setattr(exact_sums, "weighted_sums", planted)
+        monkeypatch.setattr(measuring, "weighted_sums", planted)
         tables = publication()
         plan = tables.plan(2, 1e-6, measure_left_out=False)
         seen = {

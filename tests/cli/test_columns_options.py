@@ -58,7 +58,7 @@ def test_several_columns_name_the_unit(run, rows):
     limits = ["--max-groups", 1, "--max-rows-per-group", 1]
     found = released(run, rows, "--unit", "house", "--unit", "person", "--by", "town", "--count", *limits)
     assert found["query"]["data"]["privacy_unit"] == ["house", "person"]
-    assert "for every house + person" in found["statement"]
+    assert "for every unit (columns house and person together)" in found["statement"]
 
 
 def test_one_or_the_other(run, rows):
@@ -134,7 +134,7 @@ def test_derived_columns_in_a_query_file(run, rows):
         (["--derive", "x=house +"], "derive: x: it ends too early"),
         (["--derive", "x=(SELECT 1)"], "derive: x: did not expect 'SELECT'"),
         (["--derive", "house=person"], "derive: there is a column 'house' already"),
-        (["--by", "town", "--public-keys", "all"], '"all" is for columns that cut'),
+        (["--by", "town", "--public-keys", "all"], '"all" is for columns with public values'),
     ],
 )
 def test_what_is_wrong_is_named(run, rows, given, message):

@@ -74,7 +74,7 @@ def test_a_release_chooses_limits_and_saves_them(folder):
     saved = folder / "again.toml"
     result = run("release", "--query", folder / "query.toml", "--save-query", saved)
     assert result.exit_code == 0, result.stderr
-    assert "were chosen privately, which took ε = " in result.stdout
+    assert "(max_rows and max_total of days chosen privately)" in " ".join(result.stdout.split())
     assert are_near(*limits_in(saved))
     dry = run("release", "--query", folder / "query.toml", "--dry-run", "--save-query", folder / "dry.toml")
     assert dry.exit_code == 0, dry.stderr
@@ -158,7 +158,7 @@ def test_a_plan_shows_what_limits_would_mean(folder):
     assert result.exit_code == 0, result.stderr
     words = " ".join(result.stdout.split())
     assert "max_rows and max_total of days are not given: the release chooses them privately, with ε = " in words
-    assert "at max_rows of 1, 3, 10, 30 and 100:" in words
+    assert "1 3 10 30 100" in words
     found = json.loads(run("plan", "--query", folder / "query.toml", "--json").stdout)
     assert found["open_limits"] == ["max_rows", "max_total of days"]
     widths = [found["at_limits"][size]["columns"][0]["half_width"] for size in ("1", "10", "100")]

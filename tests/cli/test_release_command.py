@@ -96,8 +96,8 @@ class TestRelease:
         assert table["city"].to_pylist() == ["Bern", "O'slo; --", "Rome"]
         statement = json.loads(table.schema.metadata[b"osgt"])
         assert Charge.from_dict(statement["privacy"]["charge"]).profile.delta(5) <= 1e-4
-        assert "ε = 5 and δ = 0.0001" in result.stdout
-        assert "not charged to a ledger" in result.stdout
+        assert "ε = 5, δ = 0.0001 in total" in result.stdout
+        assert "Ledger: none was charged" in result.stdout
         page = report.read_text(encoding="utf-8")
         HTMLParser().feed(page)
         assert "O&#39;slo" in page
@@ -185,7 +185,7 @@ class TestRelease:
         again = run("release", "--query", query, "--overwrite", "--json")
         assert json.loads(again.stdout)["table"][0]["fare_sum"] > 600
         for result in (made, again):
-            assert "To check the file first, run `osgt preview` with the same options" in result.stderr
+            assert "counts them (NOT PRIVATE)" in " ".join(result.stderr.split())
             assert "NOT PRIVATE, for you alone: 7 of 507 rows have no unit that can be read" in result.stderr
             assert "NOT PRIVATE" not in result.stdout
         for path in tmp_path.glob("out.csv*"):
@@ -293,6 +293,15 @@ class TestRelease:
         keys.write_text("city\nRome\nParis\n")
         answer = json.loads(released(run, rows, "--public-keys", keys, "--json").stdout)
         assert [row["city"] for row in answer["table"]] == ["Rome", "Paris"]
+
+    def test_public_keys_as_an_option(self, run, rows, tmp_path):
+        """In the types of the columns; what is saved says the same again."""
+        saved = tmp_path / "query.toml"
+        derived = ["--derive", "cheap=fare < 10", "--by", "cheap", "--keys", "city=Rome,Paris", "--keys", "cheap=true"]
+        answer = json.loads(released(run, rows, *derived, "--json", "--save-query", saved).stdout)
+        assert [(row["city"], row["cheap"]) for row in answer["table"]] == [("Rome", True), ("Paris", True)]
+        again = json.loads(run("release", "--query", saved, "--json").stdout)
+        assert [(row["city"], row["cheap"]) for row in again["table"]] == [("Rome", True), ("Paris", True)]
 
     def test_no_groups(self, run, rows):
         arguments = ["--unit", "user", "--count", "--max-rows-per-group", 2, *BUDGET, "--json"]
@@ -406,8 +415,8 @@ class TestQueryFile:
         data.write_bytes(corrupt)
         result = run("plan", "--query", query)
         assert result.exit_code == 0, result.stderr
-        assert "No data were read" in result.stdout
-        assert "laplace (pure)" in result.stdout
+        assert "No data was read" in result.stdout
+        assert "narrower than with Laplace noise" in result.stdout
         answer = json.loads(run("plan", "--query", query, "--json").stdout)
         assert Charge.from_dict(answer["charge"]).profile.delta(5) <= 1e-4
         assert run("release", "--query", query).exit_code != 0
@@ -482,7 +491,7 @@ def test_a_ledger_is_charged_and_refuses(run, query, tmp_path):
     charge = ["--ledger", budget, "--dataset", "rides", "--overwrite"]
     first = run("release", "--query", query, *charge)
     assert first.exit_code == 0, first.stderr
-    assert "charged to a ledger" in first.stdout
+    assert "Ledger: charged to 'rides', entry 2." in first.stdout
     query.with_name("release.csv").unlink()
     second = run("release", "--query", query, *charge)
     assert second.exit_code == 2

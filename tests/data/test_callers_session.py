@@ -13,7 +13,7 @@ from osgt import Dataset
 from osgt.data.reading import compile_query, fetch
 from osgt.limits.worth import COUNTED_ROWS
 from osgt.query.measures import Rows, Units
-from osgt.release.exact_sums import exact_sums
+from osgt.release.measuring import exact_sums
 
 INSTANTS = [dt.datetime(2024, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]
 

@@ -15,7 +15,7 @@ from engines import rows_of, sums
 from osgt import Dataset
 from osgt.data.reading import compile_query, fetch
 from osgt.query.measures import ClippedSum, Rows, Units, Values
-from osgt.release.exact_sums import exact_sums
+from osgt.release.measuring import exact_sums
 from stands import STANDS
 
 #: Engines that read files.
@@ -326,13 +326,18 @@ class TestErrors:
             with pytest.raises(ValueError, match="have one name; rename one of them"):
                 Dataset(source, "a")
 
-    @pytest.mark.parametrize("odd", [1, 2.5, True, b"a", Decimal(1), ["a"], dt.date(2020, 1, 1)])
-    @pytest.mark.parametrize("kind", ["pandas", "categories", "polars"])
-    def test_a_unit_of_mixed_types(self, odd, kind):
+    @pytest.mark.parametrize(
+        ("kind", "odd"),
+        [
+            (kind, odd)
+            for kind in ("pandas", "categories", "polars")
+            for odd in (1, 2.5, True, b"a", Decimal(1), ["a"], dt.date(2020, 1, 1))
+            if kind != "categories" or not isinstance(odd, list)  # a list is no category
+        ],
+    )
+    def test_a_unit_of_mixed_types(self, kind, odd):
         """Text beside something else: of a person whose name is no text, all rows would be ignored."""
         people = pd.Series(["a", odd, None], dtype=object)
-        if kind == "categories" and isinstance(odd, list):
-            pytest.skip("a list is no category")
         frame = {
             "pandas": lambda: pd.DataFrame({"person": people}),
             "categories": lambda: pd.DataFrame({"person": people.astype("category")}),

@@ -9,7 +9,7 @@ import pytest
 import osgt
 from engines import rows_of
 from osgt import Dataset, cut, month, quarter, recode, weekday, year
-from osgt.data.sources import fingerprint
+from osgt.data.rows import fingerprint
 
 TABLE = pa.table(
     {"user": [1, 2, 3], "age": [8, 34, 71], "fare": [1.5, 2.5, 3.5], "town": ["a", "b", "c"], "born": ["x", "y", "z"]}

@@ -17,7 +17,7 @@ from osgt.data.reading import compile_query, fetch
 from osgt.limits.worth import saturate
 from osgt.query.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.query.values import grid_of
-from osgt.support.arrays import LARGEST_SUM
+from osgt.support.numeric import LARGEST_SUM
 from plain_tables import STEPS
 from stands import STANDS
 

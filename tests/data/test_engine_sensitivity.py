@@ -20,7 +20,7 @@ from osgt.data.reading import compile_query
 from osgt.query.groups import Groups
 from osgt.query.measures import Bins, CentredOnAll, ClippedSum, Rows, Units, UnitsInAny, Values
 from osgt.query.values import ValueGrid, grid_of
-from osgt.release.exact_sums import exact_sums
+from osgt.release.measuring import exact_sums
 
 TABLES = 12
 LIMITS = [
@@ -112,10 +112,9 @@ def neighbours():
     return tables, units, removed, exchanged
 
 
+@pytest.mark.on_slow_engines("limits", LIMITS[1::2])
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_one_unit_moves_no_more_than_its_part(engine, neighbours, limits):
-    if engine.slow and limits not in LIMITS[1::2]:
-        pytest.skip("one limit of each kind")
     tables, units, removed, exchanged = neighbours
     by = ("town", "number")
     answers = []

@@ -13,7 +13,7 @@ from psycopg import sql
 from engines import ROW, UNIT, rows_of
 from osgt import Dataset
 from osgt.data.engines import engine_named
-from osgt.data.engines.spark.strings import spark_string
+from osgt.data.engines.spark.where import spark_string
 from spies import SpyLedger
 from stands import STANDS
 from stands.postgres import postgres_table

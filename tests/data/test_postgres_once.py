@@ -4,7 +4,7 @@ from engines import new_name
 from osgt import Dataset
 from osgt.data.reading import compile_query, fetch
 from osgt.query.measures import Rows
-from osgt.release.exact_sums import exact_sums
+from osgt.release.measuring import exact_sums
 
 ROWS, KEYS = 30, 59
 

@@ -90,10 +90,9 @@ def test_no_step_shadows_a_table(name):
     assert len({step.lower() for step in [*steps, name]}) == len(steps) + 1
 
 
+@pytest.mark.on_slow_engines("name", ["source"])
 @pytest.mark.parametrize("name", ["source", *NAMES])
 def test_no_step_shadows_a_table_of_a_query_that_is_handed_over(engine, name):
-    if engine.slow and name != "source":
-        pytest.skip("one is enough there")
     stored = engine.put(pa.table({UNIT: range(10), "town": [0, 1] * 5})).table
     quoted = engine.quote + name + engine.quote
     query = f"WITH {quoted} AS (SELECT * FROM {stored.text}) SELECT * FROM {quoted}"

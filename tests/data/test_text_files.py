@@ -18,13 +18,14 @@ import pytest
 from osgt import Dataset
 from osgt.data import text_files
 from osgt.data.reading import compile_query, fetch
-from osgt.data.text_files import CleanFiles
+from osgt.data.text_files import CleanFiles, TextForm
 from osgt.ledger import Ledger
 from stands import STANDS
 
 #: Engines that read files.
 FILES = [name for name, stand in STANDS.items() if stand.reads_files]
 
+FORM = TextForm(",", '"', "utf-8")
 OTHERS = [b"p%d,x,%d" % (i, i) for i in range(5)]
 
 
@@ -121,9 +122,9 @@ def test_copies_are_right_wherever_a_piece_ends(tmp_path, monkeypatch, temporary
             text = content.decode("utf-8", "replace").replace("\0", "\ufffd")
             expected = text.replace("\r\n", "\n\n").replace("\r", " ").replace("\n\n", "\r\n")
             if "\n\n" not in text and "\n\r\n" not in text:  # which the lines above take for one
-                clean = CleanFiles([path], "utf-8")
+                clean = CleanFiles([path], FORM)
                 assert clean.paths[0].read_bytes().decode() == expected, content
-            clean = CleanFiles([path], "utf-8", one_line_end=True)
+            clean = CleanFiles([path], FORM, one_line_end=True)
             read = clean.paths[0].read_bytes()
             assert read.replace(b"\r\n", b"\n") == text.replace("\r\n", "\n").replace("\r", " ").encode(), content
             assert read.count(b"\r\n") in (0, read.count(b"\n")), content

@@ -4,22 +4,27 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset, Ledger
+from osgt.data.noun import Noun
 from osgt.data.unit import PrivacyUnit
 from osgt.ledger.errors import OtherSubjectError
-from osgt.query.file.model import query_file_of
+from osgt.query.file.reading import query_file_of
 
 TABLE = pa.table({"house": ["a", "b"], "person": ["x", "y"], "town": ["p", "q"], "v": [1.0, 2.0]})
 WITH_ROW = TABLE.append_column("Row", pa.array([1, 2]))
+
+
+def name_of(*columns):
+    return PrivacyUnit(columns, Noun("person", "people")).name
 
 
 def test_names_are_told_apart():
     """A ledger must not take one unit for another."""
     units = [("row",), (), ("a", "b"), ("a + b",), ('"row"',), ('"a + b"',), ("a", "b + c"), ("a + b", "c"),
              ("a", "b", "c"), ('"a', 'b"'), ("a",), ("row", "b")]  # fmt: skip
-    names = [PrivacyUnit(columns).name for columns in units]
+    names = [name_of(*columns) for columns in units]
     assert len(set(names)) == len(units)
-    assert PrivacyUnit(("b", "a")).name == PrivacyUnit(("a", "b")).name == "a + b"
-    assert (PrivacyUnit(()).name, PrivacyUnit(("row",)).name, PrivacyUnit(("a",)).name) == ("row", '"row"', "a")
+    assert name_of("b", "a") == name_of("a", "b") == "a + b"
+    assert (name_of(), name_of("row"), name_of("a")) == ("row", '"row"', "a")
 
 
 def test_a_column_named_row():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.aggregates import AGGREGATES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SHOWN = [

@@ -19,7 +19,7 @@ CONFIG = """
 INHERIT: {settings}
 docs_dir: docs
 site_dir: site
-hooks: []
+hooks: [{hook}]
 plugins: [search, offline]
 nav: [index.md, glossary.md]
 validation: {{links: {{not_found: info, anchors: info}}}}
@@ -33,7 +33,9 @@ def site(tmp_path_factory):
     for name in ("index.md", "glossary.md", "iframe-worker.js", "style.css"):
         shutil.copy(ROOT / "docs" / name, folder / "docs")
     shutil.copytree(ROOT / "docs" / "images", folder / "docs" / "images")
-    (folder / "mkdocs.yml").write_text(CONFIG.format(settings=ROOT / "mkdocs.yml"), encoding="utf-8")
+    (folder / "mkdocs.yml").write_text(
+        CONFIG.format(settings=ROOT / "mkdocs.yml", hook=ROOT / "examples" / "llms.py"), encoding="utf-8"
+    )
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--config-file", folder / "mkdocs.yml"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -59,3 +61,14 @@ def test_a_search_finds_a_page(site):
         browser.close()
     assert told == []
     assert [address for address in asked if not address.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_pages_are_listed_for_programs(site):
+    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# osgt"
+    assert lines[2].startswith("> Publish statistics")
+    [glossary] = [line for line in lines if "glossary.html" in line]
+    assert (
+        glossary
+        == "- [Glossary](glossary.html): The words of this documentation, of the command line and of the reports."
+    )

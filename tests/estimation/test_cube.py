@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from osgt.estimation.cube import Cube
+from osgt.estimation.totals import Cube
 
 CUBES = {
     "one key": ((3,), [(), (0,)]),

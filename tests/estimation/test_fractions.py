@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from osgt import DiscreteOSGT
 from osgt.estimation.intervals import PARTS_OF_ONE, Numbers
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.plan.schemes import Scheme
 from osgt.query.measures import Rows, Values
-from osgt.support.arrays import LARGEST_VALUE
+from osgt.support.numeric import LARGEST_VALUE
 
 ONE, OTHER = Rows(), Values("v")
 PARTS = st.fractions(-(2**33), 2**33, max_denominator=2**30).filter(lambda part: part != 0)
@@ -63,17 +63,17 @@ def test_ends_are_rounded_outward(value, confidence):
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
 def test_the_true_number_is_within_the_ends(rows):
-    """With 20,000 draws: the share that holds it is at least the confidence, with a false-alarm rate below 1e-9."""
-    law, size, confidence = DiscreteOSGT.laplace(2**30), (2**30) // rows, 0.9
+    """With 400,000 draws: the share that holds it is at least the confidence, with a false-alarm rate below 1e-9."""
+    law, size, confidence, count = DiscreteOSGT.laplace(2**30), (2**30) // rows, 0.9, 400_000
     noise = Combination(((Fraction(1, size), law),))
     truth = 137.0 + 1 / 3
     rng = np.random.default_rng()
-    draws = np.rint(rng.laplace(0, 2**30, 20_000))
+    draws = np.rint(rng.laplace(0, 2**30, count))
     values = np.rint((truth + draws / size) * PARTS_OF_ONE).astype(np.int64)
     _, low, high = Numbers(values, noise, PARTS_OF_ONE, is_fraction=True).whole(confidence)
     held = np.mean((low <= truth) & (truth <= high))
-    spread = math.sqrt(confidence * (1 - confidence) / 20_000)
+    spread = math.sqrt(confidence * (1 - confidence) / count)
     assert held >= confidence - 6.2 * spread
-    # Power: ends rounded inward miss more of them.
+    # Power: ends rounded inward miss more of them (0.882 at three rows, 32 standard errors below the bar).
     inward = np.mean((low + 1 <= truth) & (truth <= high - 1))
     assert inward < confidence - 6.2 * spread or rows > 3

@@ -11,7 +11,7 @@ from scipy import stats
 from goodness import FALSE_ALARM
 from osgt import DiscreteOSGT
 from osgt.estimation.intervals import Numbers, ratio_interval, variance_interval
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.query.groups import STEPS
 from osgt.query.measures import Centred, CentredOnAll, CentredSum, UnitsInAny
 from osgt.release.measuring import noisy_numbers

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +12,10 @@ from scipy import stats
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT
 from osgt.estimation.intervals import Quotient
-from osgt.noise.combination import Combination
-from osgt.plan.plan import Asked, make_plans
+from osgt.noise.error import Combination
+from osgt.plan import joint
+from osgt.plan.joint import make_plans
+from osgt.plan.plan import Asked
 from osgt.plan.schemes import Option
 from osgt.query.measures import Units, Values
 from osgt.query.quantiles import Layout, Leaves, NoisyTree, Ranges, layouts, least_rank_error
@@ -248,8 +249,9 @@ class TestPlans:
         many = towns(64).median("x", bounds=(0, 200)).plan(epsilon=1, delta=1e-8)
         assert len(few.laws) < len(many.laws)
 
-    def test_the_layout_is_the_best(self):
+    def test_the_layout_is_the_best(self, monkeypatch):
         """Each layout, calibrated by itself: none has a clearly smaller error."""
+        monkeypatch.setattr(joint, "_noises", joint._noises.__wrapped__)  # for equal queries it is computed once
         query = towns(8).median("x", bounds=(0, 200), bins=64)
         for epsilon, delta in ((1.0, 1e-6), (0.2, 0.0)):
             plan = query.plan(epsilon=epsilon, delta=delta, measure_left_out=False)
@@ -284,8 +286,7 @@ class TestPlans:
 
     def test_ranks_are_told(self):
         plan = towns(4).median("x", bounds=(0, 200), bins=32).plan(epsilon=1, delta=1e-6)
-        ranks = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(plan.columns[0].ranks)
-        assert f"x_median: ±{ranks} ranks (95 % of the time)" in str(plan)
+        assert "x_median  between the 49th and 51st percentile" in str(plan)
         assert plan.to_dict()["columns"][0]["half_width_in_ranks"] == plan.columns[0].ranks
 
     def test_the_unit_of_the_error_is_that_of_the_best_tree(self):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from osgt.estimation.tree import Tree
+from osgt.estimation.totals import Tree
 
 
 def random_tree(rng, levels):

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import osgt
 from osgt import Dataset, Ledger, Publication, cut
 from osgt.cli import app
-from osgt.sampling import entropy, pool
+from osgt.sampling import entropy, fast
 
 QUERY = """
 [data]
@@ -57,9 +57,6 @@ report = "wards.html"
 [report]
 title = "Visits by ward"
 publisher = "Hospital"
-
-[report.labels]
-patient = "patient"
 """
 
 COMMANDS = [
@@ -105,7 +102,7 @@ def replace_entropy(monkeypatch):
     """The same bytes from here on, also for what was drawn ahead."""
     source = Counter()
     monkeypatch.setattr(entropy.SystemEntropy, "read", lambda self, count: source.read(count))
-    pool.sampler_for.cache_clear()
+    fast.sampler_for.cache_clear()
 
 
 def visits():
@@ -250,7 +247,8 @@ def other_files(folder):
     release.write(out="table.xlsx", title="Visits")
     book = openpyxl.load_workbook("table.xlsx")
     cells = [f"{sheet.title}!{cell.coordinate}: {cell.value}" for sheet in book for row in sheet for cell in row]
-    yield "excel", "\n".join(cell for cell in cells if not cell.endswith(": None"))
+    shown = [cell for cell in cells if not cell.endswith(": None") and ": osgt statement: " not in cell]
+    yield "excel", "\n".join(shown)
     yield "card", html.unescape(re.sub(r"(?s)<style.*?</style>|<[^>]+>", "\n", release._repr_html_()))
 
 
@@ -302,6 +300,7 @@ def steady(text, folder):
     text = re.sub(r"DATE, \d\d:\d\d(:\d\d)?( UTC)?", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "HASH", text)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = re.sub(r"\(\d+ kB\)", "(SIZE)", text)
     text = re.sub(r"(session_user['\"]?[:=] ?|signed in as )['\"]?\w+['\"]?", r"\1USER", text)
     text = re.sub(r"datetime\.datetime\([^)]*\)", "TIME", text)
     return re.sub(re.escape(osgt.__version__), "VERSION", text)

@@ -19,8 +19,7 @@ from osgt.limits.worth import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
 from osgt.query.measures import Values
 from osgt.release import measuring
-from osgt.release.exact_sums import exact_sums, prepared_rows
-from osgt.release.measuring import shown_keys
+from osgt.release.measuring import exact_sums, prepared_rows, shown_keys
 
 
 def rows_of(table, *names):

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from engines import UNIT, fetched_queries, sums
 from osgt import Dataset, Ledger
-from osgt.data.engines.spark import sessions
+from osgt.data.engines.spark import reading
 from osgt.query.measures import Rows, Units
 from osgt.release.measuring import NothingReleasedError
 
@@ -121,19 +121,19 @@ class Cluster:
         name, runs = query.dataset.dataset, []
         charges = len(self.ledger.history(name))
         found = {"released": True}
-        computed_again = sessions._computed_again
+        computed_again = reading._computed_again
 
         def noted(*arguments):
             runs.append(computed_again(*arguments))
             return runs[-1]
 
-        sessions._computed_again = noted
+        reading._computed_again = noted
         with fetched_queries() as tables, self.in_the_middle(shuffles, deed) as done:
             try:
                 release = query.release(epsilon=0.1, delta=1e-8, measure_left_out=False)
             except NothingReleasedError as error:
                 found |= {"released": False, "error": str(error), "cause": type(error.__cause__).__name__}
-        sessions._computed_again = computed_again
+        reading._computed_again = computed_again
         if found["released"]:
             release.to_csv(self.folder / f"{name}.csv", overwrite=True)
             table = tables[-1]
@@ -159,11 +159,11 @@ def lost_while_summing(cluster):
 
 def unguarded(cluster):
     """The same where nobody looks whether something was computed again."""
-    sessions._computed_again, original = lambda *_: False, sessions._computed_again
+    reading._computed_again, original = lambda *_: False, reading._computed_again
     try:
         return cluster.released(cluster.changing(), 1, cluster.kill(1))
     finally:
-        sessions._computed_again = original
+        reading._computed_again = original
 
 
 def lost_while_bounding(cluster):

@@ -5,18 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from osgt.data.sql import Value
-from osgt.query.aggregates import Limits, register
-from osgt.query.aggregates.base import PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import (
-    Arguments,
-    Bounds,
-    ColumnName,
-    Kind,
-    Option,
-    check_name,
-    check_weight,
-    column_and_bounds,
-)
+from osgt.query.aggregates import Limits, add_method
+from osgt.query.aggregates.base import PlainNumbers, QuerySpec, check_name, check_weight
+from osgt.query.file.aggregates import Arguments, Bounds, ColumnName, Kind, Option, column_and_bounds, register
 from osgt.query.measures import Measure, Place
 from osgt.query.values import one_if, present
 
@@ -81,10 +72,5 @@ def _parse(text: str) -> dict[str, Any]:
     return {"column": found["column"], "range": found["bounds"]}
 
 
-register(
-    Kind(
-        PresentMethod.present_within,
-        PresentArguments,
-        Option("COLUMN:LEAST:MOST", _parse),
-    )
-)
+add_method(PresentMethod.present_within)
+register(Kind(PresentArguments, Option("COLUMN:LEAST:MOST", _parse)))

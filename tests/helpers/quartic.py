@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from osgt.noise import End, Family
-from osgt.noise.arguments import real_number
+from osgt.support.numeric import real_number
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(56)
 

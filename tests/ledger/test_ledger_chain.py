@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+from fractions import Fraction
 
 import pytest
 import sqlalchemy as sa
@@ -97,6 +98,37 @@ def test_an_edited_field_with_its_hash(filled):
         previous = connection.execute(sa.select(entries.c.previous_hash).where(at(4))).scalar_one()
     tamper(filled, entries.update().where(at(4)).values(content=content, hash=hash_of(previous, content)))
     assert "entry 5 does not follow" in filled.verify().problems[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "part"),
+    [
+        *((field, Fraction(1, 10**5)) for field in ("pure", "few", "renyi", "selection")),
+        *((field, Fraction(1, 100)) for field in ("mu", "share")),  # whose last digits are another machine's own
+    ],
+)
+def test_a_price_that_is_a_little_too_low(sqlite_ledger, field, part):
+    """The last charge says that it has taken 1 % less out of the budget than it has."""
+    for _ in range(3):
+        sqlite_ledger.reserve("flights", laplace(0.2, 1e-9), query="q")
+    assert sqlite_ledger.verify().ok
+    states = {sequence: content_of(sqlite_ledger, sequence) for sequence in (3, 4)}
+
+    def forge(values):
+        if values["sequence"] == 4:
+            before, after = (
+                Fraction((states[sequence] if field == "share" else states[sequence]["state"])[field])
+                for sequence in (3, 4)
+            )
+            cheaper = after - part * (after - before)
+            assert cheaper != after
+            if field == "share":
+                values["share"] = float(cheaper)
+            else:
+                values["state"][field] = float(cheaper) if field == "mu" else str(cheaper)
+
+    written_anew(sqlite_ledger, forge)
+    assert "entry 4 was forged" in sqlite_ledger.verify().problems[0]
 
 
 @pytest.mark.parametrize("column", ["kind", "refers_to", "previous_hash", "hash"])

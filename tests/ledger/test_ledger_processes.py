@@ -99,9 +99,9 @@ def check_crashes(location, folder, rounds):
         ledger.reserve("flights", standing[0], query="it goes on")
 
 
-def test_killed_at_any_step(location, tmp_path):
-    # A connection to PostgreSQL takes long to make: fewer there.
-    check_crashes(location, tmp_path / "out", 40 if location.startswith("postgresql") else 120)
+def test_killed_at_any_step(postgres_database, tmp_path):
+    """As `simulator.py` does on SQLite."""
+    check_crashes(postgres_database, tmp_path / "out", 40)
 
 
 @pytest.mark.long

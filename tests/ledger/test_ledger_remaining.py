@@ -168,7 +168,7 @@ def test_the_command(book, run):
     told = run()
     assert told.exit_code == 0
     assert f"one more release fits with ε up to {left:.4g} at δ = 1e-07" in told.stdout
-    assert f"at its own ε = 0.4, δ = 1e-07, {count} more fit" in told.stdout
+    assert f", or {count} with ε = 0.4, δ = 1e-07 each, as in this query" in told.stdout
     answer = json.loads(run("--json", budget="").stdout)
     assert answer["delta"] == 1e-6  # that of the budget
     assert "own" not in answer

@@ -39,7 +39,7 @@ def exact(query, epsilon=1.0):
 
 def noiseless(measured, numbers):
     laws = dict.fromkeys(numbers, DiscreteOSGT.laplace(1e-2))
-    return LeftOut.of(measured, numbers, laws, "person", 0.95, {})
+    return LeftOut.of(measured, numbers, laws, 0.95, {})
 
 
 def rows_of(table):
@@ -72,6 +72,21 @@ class TestExactNumbers:
         groups = table.to_pandas().groupby("person")["town"].nunique()
         share = noiseless(measured, numbers).units.value
         assert share == pytest.approx(1 - len(groups) / groups.sum(), rel=1e-5)
+
+    @pytest.mark.parametrize("left_out", [True, False])
+    @pytest.mark.parametrize("public", [True, False])
+    @pytest.mark.parametrize("limits", [{}, {"max_rows": 3}, {"max_rows_per_group": 2}, {"max_length": 4}], ids=str)
+    def test_a_unit_counts_in_so_many_groups(self, left_out, public, limits):
+        """Counts of units, exactly, whatever else limits its rows and whether or not what is left out is measured."""
+        rooms = [f"room {i}" for i in range(30)]
+        table = pa.table({"person": np.repeat(np.arange(20), 60), "room": [*rooms, *rooms] * 20})
+        keys = {"public_keys": rooms} if public else {}
+        by = Dataset(table, "person").group_by("room", max_groups=4, **limits, **keys)
+        for query in (by.count_units(), by.count_units().count()) if limits else (by.count_units(),):
+            plan = query.plan(1.0, 1e-6, measure_left_out=left_out)
+            numbers = exact_numbers(query, plan, prepare(query, plan, 7)).numbers
+            (units,) = (each for measure, each in numbers.items() if measure.per_unit)
+            assert units.sum() == 20 * 4
 
     def test_a_limit_on_totals_from_zero(self):
         table = visits()
@@ -212,7 +227,7 @@ def test_means_of_groups_that_are_too_small_are_null(tmp_path):
         assert row["fare_variance"] is None
         assert (row["fare_variance_low"], row["fare_variance_high"]) == (0.0, 2500.0)
     assert (tmp_path / "small.csv").read_text().splitlines()[1].startswith('"a",,0,100,,0,2500')
-    assert (tmp_path / "small.html").read_text().count("too small to tell") == 8  # in the table and in the pictures
+    assert (tmp_path / "small.html").read_text().count("not enough data") == 8  # in the table and in the pictures
 
 
 def test_means_that_are_known_are_numbers():

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osgt.limits.choice import Ladder, limits_between, scores_below_zero
-from osgt.limits.rule import MOST_FOR_CHOICE, rule_for, units_needed
+from osgt.limits.choice import MOST_FOR_CHOICE, Ladder, limits_between, rule_for, scores_below_zero, units_needed
 
 SPAN = 2.0**20
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from osgt import OSGT, DiscreteOSGT
-from osgt.noise.combination import Combination, convolved, grid_sum, reach_of
+from osgt.noise.error import Combination, convolved, grid_sum, reach_of
 
 small_laws = st.builds(
     lambda scale, shape: DiscreteOSGT.from_rates(shape / scale, (1 - shape) / scale**2),

@@ -11,7 +11,7 @@ from law_oracle import TermByTerm, mp, relative_error
 from osgt import DiscreteOSGT
 from osgt.noise.integer import IntegerDistribution
 from osgt.noise.osgt import OffsetPotential
-from osgt.noise.real import RealDistribution
+from osgt.noise.potential import RealDistribution
 from quartic import QuarticPotential
 
 #: Steep at 0, steep only further out, wide, and narrow although flat at 0.

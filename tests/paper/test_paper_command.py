@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from osgt.cli import app
 from osgt.paper import report
-from osgt.paper.numbers import Number
+from osgt.paper.report import Number
 
 NAMES = [*(f"figure-{i}" for i in range(1, 7)), "conjecture", "experiment"]
 

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from osgt import OSGT, PrivacyProfile
 from osgt.paper.conjecture import conjecture, divergence_turn, information_excess, steps, threshold
 from osgt.paper.drawing import draw_conjecture
-from osgt.paper.trio import Trio, of_shape
+from osgt.paper.figures import Trio, of_shape
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from scipy.stats import laplace, norm
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
 from osgt.paper.drawing import draw
-from osgt.paper.figures import figure_1, figure_2, figure_3, figure_4, figure_5, figure_6
-from osgt.paper.trio import Trio, of_shape, turns
+from osgt.paper.figures import Trio, figure_1, figure_2, figure_3, figure_4, figure_5, figure_6, of_shape, turns
 
 V = 27.704678326334605
 

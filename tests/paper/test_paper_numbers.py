@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from osgt import OSGT, PrivacyProfile
-from osgt.paper.numbers import Number, added_numbers, markdown, numbers
+from osgt.paper.report import Number, added_numbers, markdown, numbers
 
 ROWS = {row.what: row for row in numbers()}
 DIFFERING = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from osgt import Dataset, DiscreteOSGT, PrivacyProfile, Publication, calibrate
 from osgt.noise import scaled
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.privacy import Charge
 from osgt.query.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from spies import SpyLedger, people
@@ -253,7 +253,6 @@ class TestBudget:
         assert plan.noise_delta + plan.selection_delta == pytest.approx(1e-6, rel=1e-15)
         assert plan.charge.selection_delta == plan.selection_delta
         assert plan.charge.delta(1.0) <= 1e-6
-        assert "is charged for that choice" in str(plan)
         with_ledger = people(ledger=SpyLedger(), dataset="people").group_by("city", max_groups=5, max_rows_per_group=2)
         assert with_ledger.count().plan(1, 1e-6).threshold == plan.threshold
         public = QUERIES["count, sum and mean"]().plan(1, 1e-6)
@@ -311,6 +310,33 @@ class TestInterval:
         assert {c.name: c.half_width for c in plan.columns}[column or "count"] <= target
         less = query.plan(plan.epsilon * (1 - 5e-4), 1e-6)
         assert {c.name: c.half_width for c in less.columns}[column or "count"] > target
+
+    def test_a_relative_error_in_a_group_is_an_interval(self):
+        query = people().group_by("city", max_groups=3, max_rows_per_group=2).sum("rides", (0, 3)).count()
+        plan = query.plan(relative_error=0.08, group_size=250, delta=1e-6)
+        half_width = {column.name: column.half_width for column in plan.columns}["count"]
+        assert half_width <= 20  # 0.08 * 250, of the count and not of the sum that comes first
+        assert half_width / 250 == pytest.approx(0.08, rel=0.06)  # the noise is on whole numbers
+        assert plan.epsilon == query.plan(interval=20, column="count", delta=1e-6).epsilon
+
+    def test_a_relative_error_needs_a_size_and_a_count(self):
+        query = people().group_by(max_rows_per_group=1).count().sum("fare", (0, 100))
+        for one, other in (("relative_error", "group_size"), ("group_size", "relative_error")):
+            with pytest.raises(ValueError, match=f"{other} must be given"):
+                query.plan(delta=1e-6, **{one: 0.1})
+        with pytest.raises(ValueError, match="interval must be left out"):
+            query.plan(delta=1e-6, relative_error=0.1, group_size=50, interval=5)
+        with pytest.raises(ValueError, match="one of epsilon"):
+            query.plan(1, 1e-6, relative_error=0.1, group_size=50)
+        for name in ("fare_sum", "nothing"):
+            with pytest.raises(ValueError, match=r"must name a count .*\['count'\].* for a sum, give interval"):
+                query.plan(delta=1e-6, relative_error=0.1, group_size=50, column=name)
+        for wrong in (0, -0.1, math.nan, "10 %"):
+            with pytest.raises((ValueError, TypeError), match="relative_error must be"):
+                query.plan(delta=1e-6, relative_error=wrong, group_size=50)
+        alone = people().group_by(max_rows_per_group=1).mean("fare", (0, 100))
+        with pytest.raises(ValueError, match="does not follow from the size"):
+            alone.plan(delta=1e-6, relative_error=0.1, group_size=50)
 
     def test_what_no_epsilon_can_do(self):
         query = people().group_by(max_rows_per_group=1).count()
@@ -371,29 +397,34 @@ class TestForm:
     def test_the_words_name_every_bound(self):
         query = people().where("fare > 0").group_by("city", max_groups=3, max_rows_per_group=2)
         query = query.sum("rides", (-4, 77)).mean("tip", (0, 9)).histogram("fare", [5, 1234.5])
-        words = str(query.plan(0.7, 1e-6))
+        plan = query.plan(0.7, 1e-6)
         for part in (
             "ε = 0.7, δ = 1e-06",
-            "No data were read",
-            "where",
+            "No data was read",
+            "each unit counts as at most 2 rows in a group and in at most 3 groups",
+            "rides from -4 to 77",
+            "tip from 0 to 9",
+            "fare from 5 to 1,234.5",
+            "A group is published if its noisy number",
+        ):
+            assert part in str(plan), part
+        notes = "\n".join(plan.limit_notes)
+        for part in (
             "a unit counts as at most 2 rows in a group",
             "a unit in more than 3 groups is counted in 3 of them",
             "bounds of rides",
             "below -4",
             "above 77",
-            "bounds of tip",
             "edges of fare",
             "below 5 or above 1,234.5",
             "threshold",
             "rows without a unit",
         ):
-            assert part in words, part
+            assert part in notes, part
         public = people().group_by("city", max_groups=3, max_rows_per_group=2, public_keys=FIVE).count()
-        assert "public_keys: rows with other keys are ignored" in str(public.plan(0.7, 1e-6))
+        assert "public_keys: rows with other keys are ignored" in public.plan(0.7, 1e-6).limit_notes
         in_all = people().group_by("city", max_rows=7).count().sum("rides", max_total=(0, 1500))
-        words = str(in_all.plan(0.7, 1e-6))
-        for part in ("a unit counts as at most 7 rows:", "a unit adds at most 1,500 of rides in all:"):
-            assert part in words, part
+        assert "each unit counts as at most 7 rows; at most 1,500 of rides." in str(in_all.plan(0.7, 1e-6))
 
     def test_every_step_makes_a_new_query(self):
         base = people().group_by("city", max_groups=3, max_rows_per_group=2)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -431,6 +432,24 @@ class TestStates:
         state = state or FilterState.start(shares)
         assert 0 <= state.share <= 1
         assert 0 <= state.figures()[0] <= epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_each_filter_alone_ends_at_its_limit(epsilon, delta):
+    """A sum that is a little below its limit is allowed, a little above it is not; the others have died."""
+    shares = shares_for(epsilon, delta)
+    alone = replace(FilterState.start(shares), few=None, mu=None, unbounded=1)
+    # The Rényi limit, by the conversion as it stands in the paper.
+    alpha = 1 + shares.order
+    limit = epsilon + (math.log(shares.renyi) + math.log(alpha - 1) - alpha * math.log1p(-1 / alpha)) / (alpha - 1)
+    assert union.alive(replace(alone, renyi=Fraction(limit * (1 - 1e-6))))
+    assert not union.alive(replace(alone, renyi=Fraction(limit * (1 + 1e-6))))
+    pure = replace(alone, unbounded=0, renyi=Fraction(10**6))
+    assert union.alive(replace(pure, pure=Fraction(epsilon)))
+    assert not union.alive(replace(pure, pure=Fraction(epsilon) * (1 + Fraction(1, 10**4))))
+    full = replace(FilterState.start(shares), selection=Fraction(shares.selection))
+    assert full.try_charge(laplace(epsilon / 100)) is not None
+    assert full.try_charge(laplace(epsilon / 100, shares.selection * 1e-6)) is None
 
 
 def test_what_is_told():

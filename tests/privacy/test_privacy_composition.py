@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from privacy_oracles import arb_delta, contour_delta, enumerated_delta, gaussian_delta, random_smaller
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
-from osgt.privacy import engine
+from osgt.privacy import Charge, engine
 from osgt.privacy.pair import Pair
 
 SLACK = 1e-4
@@ -266,3 +266,32 @@ def test_delta_next_to_the_end_of_a_bounded_loss():
     epsilon = profile.epsilon(1.24e-240)
     assert epsilon <= profile.epsilon(0)
     assert profile.delta(epsilon) <= 1.24e-240
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-6, 1e-8, 1e-12, 1e-40])
+@pytest.mark.parametrize("mu", [0.02, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("coordinates", [1, 3, 40])
+def test_an_epsilon_never_misses_its_delta(mu, coordinates, delta):
+    """By the analytic Gaussian mechanism: not by a thousandth, and the ε of a little more δ is smaller."""
+    noise = OSGT.gaussian(2.0)
+    profile = PrivacyProfile(noise, 2.0 * mu / math.sqrt(coordinates), coordinates)
+    epsilon = float(profile.epsilon(delta))
+    assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-9)
+    assert epsilon == 0 or gaussian_delta(mu, epsilon * (1 - 1e-3)) > delta * (1 - SLACK)
+    share = Charge(profile, 0.25 * delta).epsilon(delta)
+    assert gaussian_delta(mu, share) <= 0.75 * delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize(
+    "profile",
+    [
+        PrivacyProfile(DiscreteOSGT(3, 6), coordinates=5),
+        PrivacyProfile(DiscreteOSGT(20, 9), 3),
+        PrivacyProfile(OSGT(3, 6), coordinates=60) + PrivacyProfile(DiscreteOSGT.gaussian(9), coordinates=2),
+        PrivacyProfile(DiscreteOSGT.from_rates(0.3, 0.0), coordinates=4),
+    ],
+)
+def test_an_epsilon_is_proved_by_the_profile_itself(profile, delta):
+    """δ at the ε that is told is at most the δ that was asked for, to the last digit."""
+    assert profile.delta(profile.epsilon(delta)) <= delta

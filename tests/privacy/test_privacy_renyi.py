@@ -3,6 +3,7 @@
 import builtins
 import math
 
+import dp_accounting.pld
 import mpmath as mp
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from privacy_oracles import gaussian_delta, renyi_by_quadrature, renyi_exactly
 from scipy.stats import norm
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
+from osgt.noise import RoundedGaussian
 from osgt.privacy import NoisyPart
 
 SIGMA = math.sqrt(630)
@@ -288,3 +290,31 @@ def test_renyi_is_rounded_up_in_a_hard_case():
     parts = [PrivacyProfile(noise, shift, 7), PrivacyProfile(OSGT.gaussian(3.3), 1.7, 11)]
     total = 7 * exact + 11 * mp.mpf(1 + s) * mp.mpf(1.7) ** 2 * mp.mpf(OSGT.gaussian(3.3).curvature) / 2
     assert PrivacyProfile.compose(parts).renyi(1 + s) >= total
+
+
+def delta_of_event(event, epsilon):
+    """What Google's accountant says of an event."""
+    accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-4)
+    return accountant.compose(event).get_delta(epsilon)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        PrivacyProfile(OSGT.gaussian(7), 2, 5),
+        PrivacyProfile(RoundedGaussian(7.0), 2),
+        PrivacyProfile(OSGT.laplace(9), 3),
+        PrivacyProfile(DiscreteOSGT.laplace(11), 2, 4) + PrivacyProfile(OSGT.gaussian(7), 0.5),
+    ],
+    ids=repr,
+)
+def test_events_of_dp_accounting_have_the_same_loss(profile):
+    event = profile.to_dp_event()
+    for epsilon in (0.1, 0.4):
+        assert delta_of_event(event, epsilon) == pytest.approx(profile.delta(epsilon), rel=2e-3)
+
+
+@pytest.mark.parametrize("noise", [OSGT(3, 6), DiscreteOSGT.gaussian(4)], ids=repr)
+def test_noise_without_an_event_is_named(noise):
+    with pytest.raises(ValueError, match=r"has no event for .*to_dp_accounting"):
+        PrivacyProfile(noise).to_dp_event()

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from osgt import OSGT, DiscreteOSGT, Mechanism, PrivacyProfile
 from osgt.calibration import Part, calibrate_parts
-from osgt.calibration.compare import ends_of_family
+from osgt.calibration.search import ends_of_family
 from osgt.noise import RoundedGaussian
 from osgt.privacy import Charge, NoisyPart
 

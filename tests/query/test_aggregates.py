@@ -11,18 +11,23 @@ import pyarrow.parquet
 import pytest
 
 from osgt.api.query import Query
-from osgt.query.aggregates import AGGREGATES, Methods, register
+from osgt.query.aggregates import Methods
+from osgt.query.aggregates.quantile import MOST_BINS
+from osgt.query.file.aggregates import AGGREGATES, register
 
 
 @pytest.mark.parametrize("kind", AGGREGATES.values(), ids=lambda kind: kind.name)
 class TestEach:
     def test_python_and_query_files_take_the_same_arguments(self, kind):
-        parameters = set(inspect.signature(kind.method).parameters) - {"self"}
-        assert parameters == set(kind.arguments.model_fields) - {"kind"}
+        parameters = dict(inspect.signature(getattr(Methods, kind.name)).parameters)
+        del parameters["self"]
+        keys = {name: field for name, field in kind.arguments.model_fields.items() if name != "kind"}
+        assert set(parameters) == set(keys)
+        for name in set(keys) - {"name"}:
+            assert keys[name].is_required() or keys[name].default == parameters[name].default
 
     def test_the_method_is_typed_and_documented(self, kind):
         method = getattr(Query, kind.name)
-        assert method is kind.method
         assert kind.name in dir(Query)
         assert method.__doc__
         parameters = inspect.signature(method).parameters.values()
@@ -39,6 +44,10 @@ def test_the_methods_are_there_before_anything_is_registered():
     """Editors and type checkers see the bases of the class, not what is set on it."""
     written = {name for base in Methods.__bases__ for name in vars(base) if not name.startswith("_")}
     assert written == set(AGGREGATES)
+
+
+def test_the_most_bins_are_told():
+    assert f"from 2 to {MOST_BINS:,}." in AGGREGATES["median"].arguments.model_fields["bins"].description
 
 
 def test_no_name_twice():
@@ -103,7 +112,7 @@ class TestAnotherAggregate:
         found = json.loads(run("-c", PYTHON, rides))
         assert [column["name"] for column in found["plan"]["columns"]] == ["fare_present"]
         assert 0 < found["plan"]["columns"][0]["half_width"] < 0.01  # at ε = 1000, in parts of a row
-        assert "range of fare: values below 3 or above 5 are not counted" in found["words"]
+        assert "fare from 3 to 5" in found["words"]
         assert found["preview"]["missing_values"] == {"fare": 25}
         assert [each["number"] for each in found["preview"]["outside"]] == [40]
         assert [(row["city"], row["fare_present"]) for row in found["rows"]] == [("Bern", 30), ("Rome", 25)]
@@ -130,7 +139,7 @@ class TestAnotherAggregate:
         *outputs, help_of_release, schema_text = json.loads(run("-c", COMMANDS, json.dumps(words)))
         for plan_json, plan_text, preview_json, release_json in (outputs[:4], outputs[4:]):
             assert [column["name"] for column in json.loads(plan_json)["columns"]] == ["fare_present"]
-            assert "range of fare" in plan_text
+            assert "fare from 3 to 5" in plan_text
             preview = json.loads(preview_json)
             assert preview["missing_values"] == {"fare": 25}
             assert [each["number"] for each in preview["outside"]] == [40]

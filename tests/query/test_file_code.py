@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from osgt.api.query_file import build_query
-from osgt.query.file.model import query_file_of
+from osgt.query.file.reading import query_file_of
 from osgt.query.file.text import python_code
 
 DATA = {"source": "rides.parquet", "privacy_unit": "person"}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset, Ledger
-from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.aggregates import AGGREGATES
 from osgt.query.keys import public_table
 
 TABLE = pa.table(

@@ -251,7 +251,7 @@ class TestPublicKeys:
             ([2**70], TypeError, "one type in each column"),
             ([datetime.date(2020, 1, 1), "a"], TypeError, "one type in each column"),
             ({"town": ["a"]}, ValueError, "a list for each key"),
-            ({"city": "ab"}, TypeError, "a list for 'city'"),
+            ({"city": "a,b,a"}, ValueError, "each key once"),
             ({"city": 7}, TypeError, "a list for 'city'"),
             (pa.table({"town": ["a"]}), ValueError, "must have the columns of the keys"),
             (pa.table({"city": ["a"], "more": [1]}), ValueError, "must have the columns of the keys"),
@@ -290,6 +290,19 @@ class TestPublicKeys:
         for given in (keys, {column: keys}, pa.table({column: keys}), polars.DataFrame({column: keys})):
             with pytest.raises(ValueError, match=f"public_keys: column '{column}' must hold {words}"):
                 data.group_by(column, max_groups=3, max_rows_per_group=2, public_keys=given)
+
+    def test_a_text_with_commas_is_read_in_the_types_of_the_data(self, data):
+        def keys_of(column, text):
+            return data.group_by(column, max_groups=3, public_keys={column: text}).groups.public[column].to_pylist()
+
+        assert keys_of("city", "Rome") == ["Rome"]
+        assert keys_of("city", 'Rome, "Bern, West",1') == ["Rome", "Bern, West", "1"]
+        assert keys_of("month", "1,2, 3") == [1, 2, 3]
+        assert keys_of("member", "true,false") == [True, False]
+        assert keys_of("tip", "1.5,2") == [Decimal("1.50"), Decimal("2.00")]
+        for text in ("1,x", "1.5", "1,,2"):
+            with pytest.raises(ValueError, match="public_keys: column 'month' must hold whole numbers"):
+                keys_of("month", text)
 
     def test_a_file_is_read_in_the_types_of_the_data(self, data, tmp_path):
         keys = tmp_path / "keys.csv"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osgt.query.aggregates import AGGREGATES
-from osgt.query.file.model import QueryFile, query_file_of, read_query_file
+from osgt.query.file.aggregates import AGGREGATES
+from osgt.query.file.model import QueryFile
+from osgt.query.file.reading import query_file_of, read_query_file
 from osgt.query.file.reference import PAGE, SCHEMA, query_file_schema, reference
 
 ROOT = Path(__file__).parents[2]
@@ -20,10 +21,13 @@ DATA = {"source": "rows.parquet", "privacy_unit": "user"}
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"data": {}}, "data.source must be given: a Parquet, CSV or database file"),
+        ({"data": {}}, "data.source must be given: a Parquet, CSV, Excel, SPSS, Stata, SAS or database file"),
         ({"data": 3}, "[data] must be a table of keys and values, got 3"),
         ({"data": DATA | {"soruce": "x"}}, "[data] has no 'soruce' (did you mean 'source'?)"),
-        ({"data": DATA | {"zzz": 1}}, "[data] has no 'zzz'; it may have 'source', 'privacy_unit', 'units',"),
+        (
+            {"data": DATA | {"zzz": 1}},
+            "[data] has no 'zzz'; it may have 'file', 'source', 'privacy_unit', 'noun', 'units',",
+        ),
         ({"data": DATA | {"where": ["a", 1]}}, "data.where must be text in quotes, or a list of texts, got ['a', 1]"),
         ({"data": DATA | {"types": {"a": 1}}}, "data.types must be a table of columns and their types"),
         ({"data": DATA | {"neighbours": "x"}}, 'data.neighbours must be "add_remove" or "change_one", got \'x\''),
@@ -66,7 +70,7 @@ def test_all_that_is_wrong_is_named_once():
     with pytest.raises(ValueError, match="max_groups") as caught:
         query_file_of({"data": DATA, "groups": {"max_groups": "8"}, "budget": {"epsilon": "1", "delta": 1e-8}})
     assert str(caught.value) == (
-        "groups.max_groups must be a whole number, got '8'; budget.epsilon must be a number, got '1'"
+        "budget.epsilon must be a number, got '1'; groups.max_groups must be a whole number, got '8'"
     )
 
 
@@ -205,7 +209,12 @@ class TestSchema:
                     yield key
                 yield from used(each, named=not named and key in ("properties", "$defs"))
 
-        assert set(used({**self.SCHEMA, "discriminator": {}})) <= WORDS | {"mapping", "propertyName", *AGGREGATES}
+        assert set(used({**self.SCHEMA, "discriminator": {}})) <= WORDS | {
+            "$id",
+            "mapping",
+            "propertyName",
+            *AGGREGATES,
+        }
 
     def test_every_key_is_explained(self):
         for name, table in self.SCHEMA["$defs"].items():

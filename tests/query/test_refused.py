@@ -20,7 +20,7 @@ from osgt.cli import app
 from osgt.data.engines import engine_named
 from osgt.query.values import grid_of
 from osgt.release.measuring import NothingReleasedError
-from osgt.support.arrays import LARGEST_SHIFT
+from osgt.support.numeric import LARGEST_SHIFT
 
 PRICE = {"epsilon": 1, "delta": 1e-6}
 SMALL = {"epsilon": 1e-9, "delta": 1e-20}
@@ -180,11 +180,17 @@ def test_a_driver_that_gives_no_rows_is_noticed_before_the_charge(ledger, monkey
 def test_an_engine_that_is_too_old_is_refused_before_the_charge(ledger, monkeypatch):
     data = Dataset(pa.table({"person": [1], "key": [2]}), "person", ledger=ledger, dataset="rides")
     query = data.group_by("key", max_rows=1, public_keys=[1, 2]).count()
-    for version, is_refused in {"v1.4.9": True, "1.5.0": False, "v1.5.0-dev12": False, "v2.0.1": False}.items():
+    for version, is_refused in {
+        "v1.4.9": True,
+        "v1.5.1": True,
+        "1.5.2": False,
+        "v1.5.2-dev12": False,
+        "v2.0.1": False,
+    }.items():
         monkeypatch.setattr(type(data.engine), "versions", lambda engine, connection, told=version: {"DuckDB": told})
         with contextlib.ExitStack() as refused:
             if is_refused:
-                words = r"DuckDB v1.4.9 is too old: osgt needs 1.5 or newer, and nothing was charged"
+                words = rf"DuckDB {version} is too old: osgt needs 1.5.2 or newer, and nothing was charged"
                 refused.enter_context(pytest.raises(ValueError, match=words))
             query.check_release(query.plan(**PRICE))
     assert ledger.spent("rides").releases == 0

@@ -47,10 +47,9 @@ def check(query, table, limits, measures, salt=1):
         assert numbers == plain_tables.cut_off(rows, UNIT, by, limits, thing, choose), thing
 
 
+@pytest.mark.on_slow_engines("given", LIMITS[1:6:2])
 @pytest.mark.parametrize("given", LIMITS, ids=str)
 def test_sums_equal_the_reference(engine, given):
-    if engine.slow and given not in LIMITS[1:6:2]:
-        pytest.skip("one limit of each kind")
     table = numbered(made_batch(1))
     dataset = engine.put(table)
     check(dataset.group_by(*BY, **given), table, Limits(**given), made_tables.made_measures(dataset))

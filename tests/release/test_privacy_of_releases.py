@@ -7,6 +7,8 @@ their bounds, heavy or light.
 
 import random
 from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ from engines import ROW, UNIT
 from osgt import Publication
 from osgt.limits import worth
 from osgt.noise import on_integers, scaled
-from osgt.release import exact_sums
+from osgt.release import measuring
 from osgt.release.measuring import exact_numbers, prepare
 from stands import STANDS
 
@@ -178,7 +180,7 @@ def heavy_units_overlooked():
         }
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_sums, "unit_totals", unit_totals)
+        patch.setattr(measuring, "unit_totals", unit_totals)
         yield
 
 
@@ -203,10 +205,11 @@ def nothing_wrong():
 
 def with_half_the_noise(plan):
     """The plan with noise that is half as large."""
-    for block in plan.blocks:
-        for measure, law in block.noise.laws.items():
-            block.noise.laws[measure] = on_integers(scaled(law, 0.5))
-    return plan
+
+    def halved(noise):
+        return replace(noise, laws={measure: on_integers(scaled(law, 0.5)) for measure, law in noise.laws.items()})
+
+    return SimpleNamespace(blocks=[replace(block, noise=halved(block.noise)) for block in plan.blocks])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import datetime
 import hashlib
 import json
 from decimal import Decimal
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import duckdb
 import numpy as np
@@ -17,6 +17,7 @@ from scipy import stats
 
 from goodness import FALSE_ALARM, chi_square, five_percent_wider, moments
 from osgt import Dataset, Ledger
+from osgt.api import publish
 from osgt.estimation.intervals import PARTS_OF_ONE
 from osgt.ledger.headroom import scale_noise
 from osgt.plan.plan import Plan
@@ -615,6 +616,16 @@ class TestLedger:
         with pytest.raises(RuntimeError, match=f"{step} failed"):
             small_query(ledger=ledger, dataset="rides").count().release(1, 1e-6)
         assert "read" not in ledger.names
+
+    def test_without_a_version_for_the_statement_nothing_is_charged(self, ledger, monkeypatch):
+        def missing(name):
+            raise PackageNotFoundError(name)
+
+        monkeypatch.setattr(publish, "version", missing)
+        publish._own_version.cache_clear()
+        with pytest.raises(PackageNotFoundError):
+            small_query(ledger=ledger, dataset="rides").count().release(1, 1e-6)
+        assert ledger.names == []
 
     def test_planning_and_previewing_charge_nothing(self, ledger):
         query = small_query(ledger=ledger, dataset="rides").count()

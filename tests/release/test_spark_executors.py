@@ -1,6 +1,6 @@
 """Spark with several executors: the sums of any engine, and right answers or clear errors where executors are lost.
 
-What a lost executor held is computed again, perhaps from other rows (`osgt.data.engines.spark.sessions`).
+What a lost executor held is computed again, perhaps from other rows (`osgt.data.engines.spark.reading`).
 """
 
 import json
@@ -20,7 +20,7 @@ from pyspark import InheritableThread
 from engines import ROW, UNIT
 from lost_executors import PEOPLE
 from osgt import Dataset
-from osgt.data.engines.spark.sessions import RUNS, _known_jobs, _knows_all, in_one_piece
+from osgt.data.engines.spark.reading import RUNS, _known_jobs, _knows_all, in_one_piece
 
 MAX_GROUPS = 3
 
@@ -247,7 +247,12 @@ with Ledger(f"{folder}/budget.db") as ledger:
     ],
 )
 def test_what_tells_nothing_is_refused_before_the_charge(tmp_path, environment, options, words):
-    quiet = {"spark.log.level": "OFF", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    quiet = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.log.level": "OFF",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
     done = subprocess.run(
         [sys.executable, "-c", SILENT, tmp_path, json.dumps(quiet | options)],
         capture_output=True,
@@ -265,5 +270,5 @@ def test_what_tells_nothing_is_refused_before_the_charge(tmp_path, environment, 
 
 def test_sessions_that_tell_nothing_are_refused():
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(TypeError, match="a session of Spark Connect does not tell"):
+    with pytest.raises(TypeError, match="a server of Spark Connect does not tell"):
         Dataset(session, "person", table="people")

@@ -94,11 +94,11 @@ class TestPython:
     @quiet
     def test_report_and_card_have_them(self, query, tmp_path):
         release, _ = caught(lambda: query.release(11, 1e-6))
-        release.report(tmp_path / "r.html", labels={"person": "rider"})
+        release.report(tmp_path / "r.html")
         page = (tmp_path / "r.html").read_text()
         box = page.split("<h2>Warning</h2>")[1].split("</section>")[0]
         assert "ε = 11 is very large" in box
-        assert "a rider in more than 2 groups is counted in 2 of them" in box
+        assert "a person in more than 2 groups is counted in 2 of them" in box
         assert release._repr_html_().count("Warning: ") == 2
 
     @quiet

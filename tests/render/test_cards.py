@@ -119,7 +119,7 @@ def test_what_they_say(objects):
     assert 'class="osgt-alarm"' in objects["preview"]._repr_html_()
     assert 'class="osgt-alarm"' not in objects["release"]._repr_html_()
     assert 'class="osgt-alarm"' in objects["damaged"]._repr_html_()
-    assert "differential privacy" in objects["release"]._repr_html_()
+    assert "is protected with ε = 1" in objects["release"]._repr_html_()
     assert "chosen privately" in objects["open query"]._repr_html_()
     assert "with Gaussian" in objects["plan"]._repr_html_()
     assert "δ falls from" in objects["profile"]._repr_html_()
@@ -128,23 +128,23 @@ def test_what_they_say(objects):
     assert "differentially private" not in objects["given noise"]._repr_html_()
 
 
-def test_a_release_shows_ten_rows_and_its_numbers():
-    rows = pa.table({"user": np.arange(3000), "k": np.arange(3000) % 15})
-    query = Dataset(rows, "user").group_by("k", max_groups=1, max_rows_per_group=1, public_keys=range(15))
+def test_a_release_shows_its_first_and_last_rows_and_its_numbers():
+    rows = pa.table({"user": np.arange(3000), "k": np.arange(3000) % 25})
+    query = Dataset(rows, "user").group_by("k", max_groups=1, max_rows_per_group=1, public_keys=range(25))
     release = query.count().release(1, 1e-6)
     html = release._repr_html_()
-    assert html.count("<tr") == 11
-    assert "… and 5 more rows." in html
+    assert html.count("<tr") == 1 + 12 + 1 + 4
+    assert "… stands for 9 more rows." in html
     first = release.rows(1)[0]
     assert f"{first['count']} <small>{first['count_low']} to {first['count_high']}</small>" in html
-    assert repr(release).startswith("Release(count by k; 15 rows; epsilon=1, delta=1e-06")  # a warning by chance
+    assert repr(release).startswith("Release(count by k; 25 rows; epsilon=1, delta=1e-06")  # a warning by chance
     title, heads, row, *rest = [line for line in str(release).splitlines() if line]
-    assert title == "15 rows, each number with its 95 % interval"
+    assert title == "25 rows, each number with its 95 % interval"
     assert heads.split() == ["k", "count"]
     assert row.split(maxsplit=1) == ["0", f"{first['count']} ({first['count_low']} to {first['count_high']})"]
     assert len(heads) == len(row)
-    assert "… and 5 more rows." in rest
-    assert "Every user is protected by differential privacy." in rest[-1]
+    assert "… stands for 9 more rows." in rest
+    assert "Promise: every user is protected with ε = 1, δ = 1e-06 in total." in rest
 
 
 def test_printed_texts_cannot_write_to_the_terminal():
@@ -166,12 +166,12 @@ def test_totals_quantiles_and_several_tables():
     made = tables.release(1, 1e-6)
     html = made._repr_html_()
     assert html.count("<table class=") == 2
-    assert "in all tables together" in html
+    assert "for 2 tables together" in html
     assert "counts: 4 rows" in html
     # By chance a wide interval adds a warning behind this.
     assert repr(made).startswith("PublicationRelease(counts, medians; epsilon=1, delta=1e-06")
     plan = data.group_by("k", **groups).median("v", (0, 10)).plan(1, 1e-6)
-    assert "ranks" in repr(plan)
+    assert "percentile" in repr(plan)
     assert plan.plot().has_data()
     mpl.pyplot.close("all")
 

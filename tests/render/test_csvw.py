@@ -38,7 +38,7 @@ TEXTS = {
     "title": "Trips",
     "publisher": "Office",
     "licence": "CC0",
-    "labels": {"town": "Town", "user": "passenger"},
+    "labels": {"town": "Town"},
     "units": {"fare_mean": "CHF"},
 }
 

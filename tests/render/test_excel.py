@@ -6,14 +6,15 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from osgt import Dataset
+from osgt import Dataset, Publication
 from osgt.facts.statement import Statement
 from osgt.query.about import About
-from osgt.render.excel import write_excel
+from osgt.render.excel import sheet_name, write_excel
 from osgt.render.published import SHEET_ROWS, check_sheet
 
 openpyxl = pytest.importorskip("openpyxl")
 
+PRIVACY = {"unit": "user", "noun": ["user", "users"], "unit_in_words": "column user"}
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", "  =1", "'=1", "http://example.org", "12", "{=1}"]
 
 
@@ -31,9 +32,10 @@ def cells(path, sheet="Table"):
 
 def written(tmp_path, table):
     columns = [{"name": name, "role": "key", "of": name, "words": "=A key."} for name in table.column_names]
-    values = {"epsilon": 1.0, "delta": 0.0, "columns": columns, "privacy": {"unit": "user"}}
+    values = {"epsilon": 1.0, "delta": 0.0, "columns": columns, "privacy": PRIVACY}
     values |= {"confidence": 0.95, "date": "2026-11-17T02:20:38+00:00", "software": "osgt"}
-    write_excel(table, Statement("One sentence. =Another.", values), About(title="=1"), tmp_path / "x.xlsx")
+    statement = Statement("One sentence. =Another.", values)
+    write_excel({"": (table, statement)}, statement, About(title="=1"), tmp_path / "x.xlsx")
     return cells(tmp_path / "x.xlsx")
 
 
@@ -140,3 +142,110 @@ def test_refused_before_anything_is_charged(monkeypatch):
     monkeypatch.setattr("osgt.render.published.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r'pip install "osgt\[excel\]"'):
         check_writable(plain, "x.xlsx")
+
+
+@pytest.fixture(scope="module")
+def several():
+    wards, sexes = ["Cardiology", "=Surgery"], ["f", "m"]
+    rows = [(i, wards[i % 2], sexes[i // 2 % 2], float(i % 9)) for i in range(2000)]
+    names = ("person", "ward", "sex", "cost")
+    data = Dataset(pa.table({name: [row[i] for row in rows] for i, name in enumerate(names)}), "person")
+    both = data.group_by("ward", "sex", max_rows=1, public_keys={"ward": wards, "sex": sexes}, totals="cube")
+    alone = data.group_by("sex", max_rows=1, public_keys=sexes).count()
+    return Publication(
+        by_ward_and_sex_with_all_totals_1=both.count().mean("cost", (0, 9)),
+        by_ward_and_sex_with_all_totals_2=both.count(),
+        notes=alone,
+    ).release(1, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def book(several, tmp_path_factory):
+    path = tmp_path_factory.mktemp("book") / "tables.xlsx"
+    several.write(path, title="Visits", labels={"cost_mean": "Mean cost"}, units={"cost_mean": "CHF"})
+    assert [each.name for each in path.parent.iterdir()] == ["tables.xlsx"]
+    return openpyxl.load_workbook(path)
+
+
+class TestWorkbook:
+    """Several tables in one file: a sheet for each, crossed if it has two keys, and the notes once."""
+
+    def test_sheets(self, book):
+        assert book.sheetnames == [
+            "by_ward_and_sex_with_all_totals",
+            "by_ward_and_sex_with_al (cross)",
+            "by_ward_and_sex_with_all_tota 2",
+            "by_ward_and_sex_with_ (cross) 2",
+            "notes 2",
+            "Notes",
+        ]
+        assert all(len(name) <= 31 for name in book.sheetnames)
+
+    def test_lists_have_filters_and_their_head_stays(self, book, several):
+        for sheet, table in zip((book.worksheets[i] for i in (0, 2, 4)), several.tables.values(), strict=True):
+            assert sheet.auto_filter.ref == sheet.dimensions
+            assert sheet.freeze_panes == f"{'ABC'[len(table.query.groups.by)]}2"
+            assert sheet.max_row == len(table) + 1
+
+    def test_totals_have_their_name(self, book, several):
+        table = several["by_ward_and_sex_with_all_totals_1"]
+        rows = list(book.worksheets[0].iter_rows(min_row=2, values_only=True))
+        assert [row[:2] for row in rows] == [(row["ward"] or "Total", row["sex"] or "Total") for row in table]
+        assert [row[3] for row in rows] == table["count"].tolist()
+
+    def test_numbers_are_shown_with_the_digits_that_the_noise_leaves(self, book):
+        row = book.worksheets[0][2]
+        assert [cell.number_format for cell in row[3:6]] == ["#,##0"] * 3
+        assert {cell.number_format for cell in row[6:9]} < {"#,##0.0", "#,##0.00", "#,##0.000"}
+
+    def test_cross_tables_are_as_pandas_pivots(self, book, several):
+        wide = several["by_ward_and_sex_with_all_totals_1"].to_pandas(wide="sex")
+        rows = list(book.worksheets[1].iter_rows(values_only=True))
+        titles = {row[0]: at for at, row in enumerate(rows) if row[0] is not None and row[1] is None}
+        assert list(titles) == [
+            *("count", "Mean cost (CHF)", "count, lower end", "count, upper end"),
+            *("Mean cost, lower end (CHF)", "Mean cost, upper end (CHF)"),
+        ]
+        for title, name in (("count", "count"), ("Mean cost (CHF)", "cost_mean"), ("count, upper end", "count_high")):
+            at = titles[title]
+            assert rows[at + 1][:4] == ("ward \\ sex", "f", "m", "Total")
+            assert [row[0] for row in rows[at + 2 : at + 5]] == list(wide.index)
+            assert [list(row[1:4]) for row in rows[at + 2 : at + 5]] == pytest.approx(wide[name].to_numpy())
+
+    def test_text_stays_text(self, book):
+        for sheet in book:
+            cells = [cell for row in sheet.iter_rows() for cell in row]
+            assert all(cell.data_type in "sn" for cell in cells)
+            assert all(cell.quotePrefix for cell in cells if cell.value == "=Surgery")
+
+    def test_notes_are_there_once(self, book, several):
+        texts = [cell.value for row in book["Notes"].iter_rows() for cell in row if cell.value is not None]
+        assert texts[0] == "Visits"
+        said = [line for line in str(several.statement).splitlines() if line.startswith("This publication")]
+        assert sum(said[0].startswith(text) for text in texts if isinstance(text, str) and len(text) > 40) == 1
+        assert [text for text in texts if str(text).startswith("Columns of ")] == [
+            f"Columns of {name}" for name in several
+        ]
+
+    def test_other_ways(self, several, tmp_path):
+        several.to_excel(tmp_path / "all.xlsx")
+        several.write(tmp_path / "{table}.xlsx")
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["all.xlsx", *(f"{n}.xlsx" for n in several)])
+        with pytest.raises(ValueError, match=r"path must end in \.xlsx"):
+            several.to_excel(tmp_path / "all.csv")
+        with pytest.raises(ValueError, match="or be a folder or an Excel file"):
+            several.write(tmp_path / "all.csv")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "A", "a"], ["a", "A 2", "a 3"]),
+        (["x" * 40, "x" * 31], ["x" * 31, "x" * 29 + " 2"]),
+        (["a/b:c*[d]?", "'q'"], ["a_b_c__d__", "_q_"]),
+        (["Notes"], ["Notes 2"]),
+    ],
+)
+def test_names_of_sheets(names, expected):
+    taken = {"notes"}
+    assert [sheet_name(name, taken) for name in names] == expected

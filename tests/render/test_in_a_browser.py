@@ -29,10 +29,12 @@ def plain(folder):
     towns = generator.choice(["Bern", "Oslo", "Rome"], 6000)
     rows = pa.table({"user": users, "town": towns, "month": months, "delay": generator.normal(5, 9, 6000)})
     keys = {"town": ["Bern", "Oslo", "Rome"], "month": list(range(1, 13))}
-    query = Dataset(rows, "user").group_by("town", "month", max_groups=1, max_rows_per_group=1, public_keys=keys)
+    query = Dataset(rows, "user", noun="passenger").group_by(
+        "town", "month", max_groups=1, max_rows_per_group=1, public_keys=keys
+    )
     release = query.count().mean("delay", (-60, 120)).sum("delay", (-60, 120)).count_units().release(1, 1e-8)
     texts = {"title": "Trips", "subtitle": "By town and month", "publisher": "Office", "contact": "a@example.org"}
-    labels = {"town": "Town", "month": "Month", "delay_mean": "Mean delay", "user": "passenger"}
+    labels = {"town": "Town", "month": "Month", "delay_mean": "Mean delay"}
     release.write(
         out=folder / "plain.parquet",
         report=folder / "plain.html",
@@ -70,9 +72,11 @@ def chosen(folder):
     rows = pa.table(
         {"user": np.arange(20_000), "town": towns, "kind": ["x", "y"] * 10_000, "fare": np.arange(20_000) % 50}
     )
-    query = Dataset(rows, "user").group_by("town", "kind", max_groups=1, max_rows_per_group=1, totals=[()])
+    query = Dataset(rows, "user", noun="passenger").group_by(
+        "town", "kind", max_groups=1, max_rows_per_group=1, totals=[()]
+    )
     release = query.count_units().median("fare", (0, 50)).proportion("fare > 20", name="dear").release(1, 1e-6)
-    release.report(folder / "chosen.html", labels={"fare": "Fare", "user": "passenger"})
+    release.report(folder / "chosen.html", labels={"fare": "Fare"})
 
 
 def several(folder):
@@ -241,7 +245,7 @@ def test_dots_share_one_axis(opened):
 def test_links_work(opened, folder, tmp_path):
     page = opened("plain")
     names = page.eval_on_selector_all("a[download]", "all => all.map(each => each.download)")
-    assert names == ["table.csv", "table.parquet", "statement.json"]
+    assert names == ["table.csv", "table.parquet", "statement.json", "check.html"]
     for name in names:
         with page.expect_download() as saving:
             page.click(f"a[download='{name}']")

@@ -111,7 +111,7 @@ def made(data, **options):
 
 @pytest.fixture(scope="module")
 def release():
-    return made(Dataset(ROWS, "user").where("fare > 1"))
+    return made(Dataset(ROWS, "user", noun="passenger").where("fare > 1"))
 
 
 def test_a_release(release):
@@ -124,8 +124,8 @@ def test_a_release(release):
     assert deployment["basic"]["publication_date"] == release.statement.to_dict()["date"][:10]
     datetime.date.fromisoformat(deployment["basic"]["publication_date"])
     before = deployment["implementation"]["preprocessing_and_hyperparameter_tuning"]
-    assert "A user in more than 1 group is counted in one of them, chosen at random." in before
-    assert "A user counts as at most 2 rows in a group: of one with more, each row counts less." in before
+    assert "A passenger in more than 1 group is counted in one of them, chosen at random." in before
+    assert "A passenger counts as at most 2 rows in a group: of one with more, each row counts less." in before
     assert "Values of fare below 0 or above 50 count as the nearer of these." in before
     assert "fare > 1" in before
     threshold = f"at least {release.plan.threshold:,}. A group of {release.plan.shown_size:,} is published 99 %"
@@ -148,7 +148,7 @@ def test_blanks_are_marked(release):
 
 
 def test_what_the_office_has_said_is_there(release):
-    about = About(title="Trips: 2013", publisher="Office", source="https://example.org", labels={"user": "passenger"})
+    about = About(title="Trips: 2013", publisher="Office", source="https://example.org")
     found = yaml.safe_load(registry_yaml(release.statement, about))
     check(found)
     basic = found["deployment"]["basic"]
@@ -184,7 +184,7 @@ def on_lines(plain):
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a: b", "- x", "#", "'", "\u2028", "\x85", "\ufeff", "null", "1e-8", "|"])
 def test_hostile_texts(release, text):
-    about = About(title=text, publisher=text, labels={"user": text})
+    about = About(title=text, publisher=text)
     found = yaml.safe_load(registry_yaml(release.statement, about))
     check(found)
     assert found == on_lines(entry(release.statement, about))

@@ -15,7 +15,8 @@ import pytest
 from html_pages import HOSTILE, Page, assert_loads_nothing
 from osgt import Dataset
 from osgt.query.about import About, ReportTexts
-from osgt.query.file.model import ReportTable, query_file_of
+from osgt.query.file.model import ReportTable
+from osgt.query.file.reading import query_file_of
 from osgt.render.table import is_weak
 from osgt.support.text import printable
 
@@ -36,7 +37,9 @@ def query_of(columns, keys, **bounds):
 @pytest.fixture(scope="module")
 def release():
     rows = pa.table({"user": [1, 2, 3], "city": ["a", "b", "a"], "fare": [1.0, 2.0, 3.0], "rides": [1, 2, 3]})
-    query = Dataset(rows, "user").group_by("city", max_groups=2, max_rows_per_group=1, public_keys=["a", "b", *HOSTILE])
+    query = Dataset(rows, "user", noun="passenger").group_by(
+        "city", max_groups=2, max_rows_per_group=1, public_keys=["a", "b", *HOSTILE]
+    )
     return query.count().mean("fare", (0, 9)).release(0.75, 1e-6)
 
 
@@ -69,33 +72,34 @@ class TestPage:
             assert f"{low.as_py():,} to {high.as_py():,}" in page.words
         assert page.tags.count("circle") == 2 * table.num_rows
 
-    def test_it_says_first_what_is_promised(self, release, tmp_path):
-        _, page = written(release, tmp_path, labels={"user": "passenger"})
-        short = page.words.partition("In short")[2].partition("Pictures")[0]
+    def test_it_says_what_is_promised(self, release, tmp_path):
+        _, page = written(release, tmp_path)
+        short = page.words.partition("In short")[2].partition("Files")[0]
         assert "Adding or removing all rows of one passenger" in short
         assert math.exp(0.75) < 2.2
         assert "by at most a factor of 2.2 (e^ε with ε = 0.75), except with a probability of about " in short
         assert "1 in 1 million (δ = 1e-06)" in short
-        assert "that a certain passenger is in the data can be at most 68 % sure afterwards" in short
+        assert "that a passenger is in the data can be at most 68 % sure after seeing the table" in short
         assert 1 / (1 + math.exp(-0.75)) < 0.68
         first = f"{release.rows(1)[0]['count']:,}"
         assert f"An example: “count, a” is published as {first}; the true number is most likely between" in short
         assert "was not charged to a ledger" in short
         assert f"count ±{release.plan.columns[0].half_width:g}" in short
-        assert "So that no single passenger counts too much, limits were set" in short
+        assert "Limits cap what each passenger counts for" in short
 
     def test_what_was_left_out_is_told_where_it_was_measured(self, tmp_path):
         rows = pa.table({"user": np.arange(4000) // 2, "city": ["a", "b"] * 2000})
-        query = Dataset(rows, "user").group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a", "b"])
+        data = Dataset(rows, "user", noun="passenger")
+        query = data.group_by("city", max_groups=1, max_rows_per_group=1, public_keys=["a", "b"])
         release = query.count().release(20, 1e-6)
-        _, page = written(release, tmp_path, labels={"user": "passenger"})
+        _, page = written(release, tmp_path)
         told = page.words.partition("What was left out.")[2].partition("What is promised")[0]
         assert len(release.left_out.sentences) == 1
         for sentence in release.left_out.sentences:
-            assert sentence.replace("a user", "a passenger") in told
+            assert sentence in told
         assert "was not measured" not in page.words
         release = query.count().release(1, 1e-6, measure_left_out=False)
-        _, page = written(release, tmp_path, labels={"user": "passenger"})
+        _, page = written(release, tmp_path)
         assert "How much the limits left out was not measured" in page.words
         assert "A passenger in more than 1 group is counted in one of them, chosen at random." in page.words
         query = Dataset(rows, "user").group_by("city", max_groups=2, public_keys=["a", "b"])
@@ -105,7 +109,7 @@ class TestPage:
     def test_the_files_inside_are_the_release(self, release, tmp_path):
         _, page = written(release, tmp_path)
         files = page.downloads()
-        assert list(files) == ["table.csv", "table.parquet", "statement.json"]
+        assert list(files) == ["table.csv", "table.parquet", "statement.json", "check.html"]
         table = pa.parquet.read_table(io.BytesIO(files["table.parquet"]))
         assert table.replace_schema_metadata(None) == release.to_arrow().replace_schema_metadata(None)
         assert json.loads(table.schema.metadata[b"osgt"]) == release.statement.to_dict()
@@ -191,7 +195,7 @@ class TestPage:
         """CSV cannot hold them: there is Parquet alone."""
         query = query_of({"city": [b"\xff\x00", b"a"]}, ["city"], public_keys=[b"\xff\x00", b"a"]).count()
         _, page = written(query.release(1, 1e-6), tmp_path)
-        assert list(page.downloads()) == ["table.parquet", "statement.json"]
+        assert list(page.downloads()) == ["table.parquet", "statement.json", "check.html"]
 
     def test_large_tables_are_cut(self, tmp_path):
         n = 100_000
@@ -203,14 +207,14 @@ class TestPage:
         assert "Listed are the first 2,000 of 100,000 groups" in page.words
         assert page.tags.count("circle") == 40
         assert "the 40 largest of 100,000 groups" in page.words
-        assert list(page.downloads()) == ["statement.json"]
+        assert list(page.downloads()) == ["statement.json", "check.html"]
         assert "too large for this page" in page.words
         assert len(text) < 1_000_000
 
     def test_warnings_are_told(self, tmp_path):
         query = query_of({"x": [1, 2]}, []).count()
         _, page = written(query.release(50, 1e-6), tmp_path)
-        assert page.words.index("Warning") < page.words.index("In short")
+        assert page.words.index("Warning") < page.words.index("Pictures") < page.words.index("In short")
 
     def test_the_confidence_that_was_asked_for(self, tmp_path):
         release = query_of({"x": [1, 2]}, []).count().release(1, 1e-6, confidence=0.999)
@@ -246,11 +250,16 @@ class TestTexts:
         ("texts", "error", "message"),
         [
             (
+                {"labels": {"user": "passenger"}},
+                ValueError,
+                "labels: 'user' is not published: it is the privacy unit. Say what one is called with noun=\"…\"",
+            ),
+            (
                 {"labels": {"town": "x"}},
                 ValueError,
-                "no key or column 'town'; the table has 'city', 'count', 'fare_mean', 'user' and 'fare'",
+                "no key or column 'town'; the table has 'city', 'count', 'fare_mean' and 'fare'",
             ),
-            ({"units": {"user": "x"}}, ValueError, "units: there is no key or column 'user'"),
+            ({"units": {"user": "x"}}, ValueError, "units: 'user' is not published: it is the privacy unit"),
             ({"units": {"count": 1}}, TypeError, "units: count must be text, got 1"),
             ({"labels": ["x"]}, TypeError, "labels must be a table of names and texts"),
             ({"title": 5}, TypeError, "title must be text, got 5"),

@@ -14,7 +14,7 @@ from html_pages import HOSTILE, Page, assert_loads_nothing
 from osgt import Dataset, Publication
 from osgt.cli import app
 from osgt.query.about import About
-from osgt.query.file.model import query_file_of, read_query_file
+from osgt.query.file.reading import query_file_of, read_query_file
 from osgt.query.file.text import query_file_text
 from osgt.render.table import key_text
 
@@ -45,11 +45,11 @@ def page_of(release, path, **texts):
 
 def test_the_report_shows_them_and_its_files_do_not(release, tmp_path):
     page = page_of(release, tmp_path / "report.html", values={"origin": LABELS})
-    shown = page.words.partition("Pictures")[2].partition("Download")[0]
+    shown = page.words.partition("Pictures")[2].partition("In short")[0]
     assert shown.count("Newark") == shown.count("Kennedy") == shown.count("LGA") == 2  # in the picture and in the table
     assert "EWR" not in shown
     for name, content in page.downloads().items():
-        assert b"EWR" in content or name == "statement.json"
+        assert b"EWR" in content or name in ("statement.json", "check.html")
     texts = pa.parquet.read_table(pa.BufferReader(page.downloads()["table.parquet"])).schema.metadata[b"osgt.texts"]
     assert json.loads(texts)["values"] == {"origin": LABELS}
 
@@ -90,7 +90,9 @@ def test_lines_of_the_report(tmp_path):
     panels = [a["aria-label"] for tag, a in page.attributes if tag == "svg"]
     assert [panel.partition(":")[0] for panel in panels] == ["Newark", "Kennedy"]
     assert all("from January: " in panel and " to March: " in panel for panel in panels)
-    assert page.words.count("January") == 1 + 2 + 2  # in the example, below each panel, and twice in the table
+    assert (
+        page.words.count("January") == 1 + 2 + 1 + 2
+    )  # in the example, below each panel, in the cross table, and twice in the list
 
 
 def test_values_of_other_types(tmp_path):

@@ -7,10 +7,8 @@ from flint import arb
 from scripted import ScriptedBytes, words
 
 from osgt import DiscreteOSGT
-from osgt.sampling.certified import tail_sum, working_precision
-from osgt.sampling.fast import BlockSampler, TableSampler
-from osgt.sampling.lookup import UNDECIDED, CellTable, Weights, _leading_bits
-from osgt.sampling.pool import Sampler
+from osgt.sampling.fast import BlockSampler, Sampler, TableSampler
+from osgt.sampling.lookup import UNDECIDED, CellTable, Weights, _leading_bits, tail_sum, working_precision
 
 mp.mp.dps = 60
 LAW = DiscreteOSGT(3, 40**0.5)

@@ -162,7 +162,7 @@ print([law.sample() for _ in range(5)] + law.sample(2000)[:5].tolist())
 FORK_IN_A_HANDLER = """
 import os, signal, sys
 from osgt import DiscreteOSGT
-from osgt.sampling import pool
+from osgt.sampling import fast
 law = DiscreteOSGT.gaussian(1e15)
 reader, writer = os.pipe()
 is_child = False
@@ -172,7 +172,7 @@ def handler(*_):
         is_child = True
         law.sample()
 signal.signal(signal.SIGUSR1, handler)
-draw = pool.draw
+draw = fast.draw
 def interrupted(*arguments):
     values = draw(*arguments)
     if not is_child and not interrupted.done:
@@ -180,7 +180,7 @@ def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGUSR1)
     return values
 interrupted.done = False
-pool.draw = interrupted
+fast.draw = interrupted
 values = [law.sample() for _ in range(6)]
 if is_child:
     os.write(writer, repr(values).encode())
@@ -192,7 +192,7 @@ print(values)
 FORK_UNDER_LOCK = """
 import os, threading
 from osgt import DiscreteOSGT
-from osgt.sampling.certified import working_precision
+from osgt.sampling.lookup import working_precision
 inside, leave = threading.Event(), threading.Event()
 def hold():
     with working_precision(777):

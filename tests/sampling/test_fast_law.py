@@ -8,9 +8,9 @@ from goodness import FALSE_ALARM, chi_square, five_percent_wider, log_ratio, mom
 from osgt import DiscreteOSGT
 from osgt.noise import RoundedGaussian
 from osgt.sampling import Sampler
-from osgt.sampling.certified import tail_index
 from osgt.sampling.entropy import system_entropy
-from osgt.sampling.fast import BlockSampler, TableSampler, draw
+from osgt.sampling.fast import BlockSampler, TableSampler, draw, fast_sampler
+from osgt.sampling.lookup import tail_index
 
 DRAWS = 1_000_000
 
@@ -57,6 +57,42 @@ def test_small_scales_are_tabulated(law):
 @pytest.mark.parametrize("law", BLOCK_LAWS, ids=repr)
 def test_large_scales_use_blocks(law):
     assert isinstance(Sampler(law.potential)._sampler, BlockSampler)
+
+
+def places_in_blocks(draws, bits):
+    """p-values that the upper eight bits of places in blocks are spread evenly, and do not depend on the sign."""
+    mirrored = draws < 0
+    places = np.where(mirrored, ~draws, draws) & ((1 << bits) - 1)
+    upper, counts = places >> (bits - 8), np.zeros((2, 256))
+    np.add.at(counts, (mirrored.astype(int), upper), 1)
+    # The weights fall by less than a sixteenth within a block: half of it is no more than that away from a half.
+    halves = [
+        stats.binomtest(int(np.sum(upper >> bit & 1)), len(draws), 0.5).proportion_ci(1 - FALSE_ALARM)
+        for bit in range(8)
+    ]
+    even = all(half.low < 0.516 and half.high > 0.484 for half in halves)
+    return stats.chi2_contingency(counts).pvalue if even else 0.0
+
+
+@pytest.mark.parametrize("log_scale", [34, 36, 37, 38, 41, 45, 50])
+def test_every_bit_of_a_place_in_a_large_block_is_drawn(log_scale):
+    sampler = block_sampler(2.0**log_scale)
+    assert places_in_blocks(draw(sampler, 200_000), sampler._block_bits) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("bit", [1, 4, 8])
+def test_the_bits_have_power(bit):
+    """A bit that is never drawn, and one that is the sign's."""
+    sampler = block_sampler(2.0**41)
+    draws, place = draw(sampler, 200_000), 1 << (sampler._block_bits - bit)
+    assert places_in_blocks(np.where(draws < 0, ~(~draws & ~place), draws & ~place), sampler._block_bits) < FALSE_ALARM
+    assert places_in_blocks(draws | place, sampler._block_bits) < FALSE_ALARM
+
+
+def block_sampler(scale):
+    sampler = fast_sampler(DiscreteOSGT.gaussian(scale).potential, system_entropy)
+    assert isinstance(sampler, BlockSampler)
+    return sampler
 
 
 @pytest.mark.parametrize("law", TABLE_LAWS + BLOCK_LAWS, ids=repr)

@@ -101,6 +101,11 @@ class Planner:
         """The fields of a name, in order."""
         return self.page.locator(f"css=#planner :is(input, select, textarea)[name={quoted(name)}]")
 
+    def reach(self, field):
+        """Open the folds that a field is in."""
+        field.evaluate("each => { while ((each = each.parentElement.closest('details'))) each.open = true; }")
+        return field
+
     def updates(self):
         return self.page.evaluate("Number(document.body.dataset.updates || 0)")
 
@@ -113,7 +118,7 @@ class Planner:
 
     def type(self, name, value):
         """Type into a field, and leave it."""
-        field = self.field(name)
+        field = self.reach(self.field(name))
         with self.updating():
             field.fill(value)
             if field.get_attribute("data-refresh") is not None:
@@ -121,20 +126,23 @@ class Planner:
 
     def choose(self, name, value, at=0):
         """Choose from a list."""
+        field = self.reach(self.field(name).nth(at))
         with self.updating():
-            self.field(name).nth(at).select_option(value)
+            field.select_option(value)
 
     def tick(self, selector):
+        field = self.reach(self.page.locator(selector))
         with self.updating():
-            self.page.check(selector)
+            field.check()
 
     def unfold(self):
-        self.page.eval_on_selector_all("details", "all => all.forEach(each => each.open = true)")
+        """Open all folds: also of steps, of which the page itself opens one at a time."""
+        script = "all => all.forEach(each => { each.removeAttribute('name'); each.open = true; })"
+        self.page.eval_on_selector_all("details", script)
 
     def load(self, text):
         """Load a query file in place of all entries."""
-        self.unfold()
-        self.page.fill("[name=query]", text)
+        self.reach(self.field("query")).fill(text)
         with self.updating():
             self.page.click("button[value=load]")
 
@@ -158,11 +166,10 @@ class Planner:
         return [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
 
     def publish(self, out, report, *, finished=True):
-        """Confirm and publish, and wait for what becomes of it."""
-        self.page.fill("[name='output.out']", out)
-        self.page.fill("[name='output.report']", report)
+        """Name the files and publish, and wait for what becomes of it."""
+        self.reach(self.field("output.out")).fill(out)
+        self.field("output.report").fill(report)
         until(lambda: out in self.query_file() and report in self.query_file())
-        self.page.check("[name='publish.confirm']")
         self.page.click("button.main")
         if finished:
             self.finished()
@@ -172,8 +179,9 @@ class Planner:
         self.page.wait_for_selector("#notice.wrong, #main > form:not(#planner) button", timeout=2 * _SECONDS * 1000)
 
     def download(self, selector):
+        button = self.reach(self.page.locator(selector).first)
         with self.page.expect_download() as saving:
-            self.page.click(selector)
+            button.click()
         return Path(saving.value.path()).read_bytes()
 
 
@@ -182,7 +190,7 @@ def until(is_true, seconds=2 * _SECONDS):
     end = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < end, "it took too long"
-        time.sleep(0.01)
+        time.sleep(0.05)  # each look is work for the browser
 
 
 def quoted(text):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.query.aggregates import AGGREGATES
-from osgt.query.file.model import query_file_model, query_file_of
+from osgt.query.file.aggregates import AGGREGATES
+from osgt.query.file.model import ColumnTable
+from osgt.query.file.reading import query_file_model, query_file_of
 from osgt.query.file.text import query_file_text
 from osgt.web.entries import Entries, arguments_of, number, whole
 from osgt.web.form import fields_of, normalised, plain_of
@@ -36,7 +37,8 @@ def through_the_page(plain):
     return found
 
 
-names = st.text(st.characters(categories=("L", "N", "P", "S"), exclude_characters="\r\n"), min_size=1, max_size=8)
+#: Without "/": paths are shown as seen from the folder of the server.
+names = st.text(st.characters(categories=("L", "N", "P", "S"), exclude_characters="\r\n/"), min_size=1, max_size=8)
 numbers = st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9, allow_nan=False)
 
 
@@ -51,6 +53,7 @@ def aggregates(draw):
             "column": names,
             "bounds": st.lists(numbers, min_size=2, max_size=2),
             "numbers": st.lists(numbers, min_size=2, max_size=4),
+            "several": st.integers(2, 50) | st.lists(numbers, min_size=2, max_size=4),
             "whole": st.integers(2, 1000),
             "number": st.integers(1, 9),
             "total": numbers | st.lists(numbers, min_size=2, max_size=2),
@@ -135,16 +138,21 @@ class TestRoundTrip:
         for part, field in query_file_model().model_fields.items():
             if part in ("aggregates", "table"):
                 continue
-            table = field.annotation
+            table = ColumnTable if part == "columns" else field.annotation
             for key in table.model_fields:
+                if (part, key) == ("data", "file"):  # what it says stands in the page itself
+                    continue
                 value = EXAMPLES.get((part, key), "text")
                 plain = {"data": {"source": "a.csv", "privacy_unit": "row"}}
-                plain[part] = {**plain.get(part, {}), key: value}
+                plain[part] = {"a": {key: value}} if part == "columns" else {**plain.get(part, {}), key: value}
                 assert meaning(through_the_page(plain)) == meaning(plain), (part, key)
 
 
 EXAMPLES = {
     ("data", "types"): {"a": "int64"},
+    ("series", "period"): "week",
+    ("series", "max_periods"): 2,
+    ("series", "remember"): False,
     ("data", "derive"): {"a": "b + 1"},
     ("data", "neighbours"): "change_one",
     ("groups", "max_groups"): 3,
@@ -159,7 +167,11 @@ EXAMPLES = {
     ("output", "confidence"): 0.9,
     ("output", "intervals"): "noise",
     ("output", "nonnegative"): True,
+    ("output", "marks"): [0.1, 0.25],
+    ("output", "corrects"): 7,
     ("output", "measure_left_out"): False,
+    ("columns", "range"): [0, 2.5],
+    ("columns", "values"): {"x": "X"},
     ("report", "labels"): {"a": "A"},
     ("report", "units"): {"a": "miles"},
     ("report", "values"): {"a": {"x": "X"}},

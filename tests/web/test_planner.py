@@ -14,10 +14,10 @@ from asgi import Browser
 
 from osgt import Dataset, Ledger
 from osgt.api.query_file import build_query
-from osgt.query.file.model import query_file_of
+from osgt.query.file.reading import query_file_of
 from osgt.web import jobs
 from osgt.web.app import Web
-from osgt.web.checking import accepted_epsilon
+from osgt.web.checking import rounded_up
 from osgt.web.form import fields_of
 from osgt.web.pages import Ids
 
@@ -55,6 +55,10 @@ def asked(**changed):
         "output": {"out": "release.parquet", "report": "release.html"},
     }
     return fields_of(plain).fields | changed
+
+
+#: What the page says that publishing those fields charges.
+CHARGE = "ε = 1, δ = 1e-07 to 'rides' in budget.db"
 
 
 #: A key such as every page has.
@@ -97,13 +101,13 @@ class TestDeltaZero:
 
 
 class TestStart:
-    def test_is_empty(self, browser):
+    def test_has_a_count_and_a_budget_and_nobody_who_is_protected(self, browser):
         page = browser.get("/")
         assert "Still needed for a plan" in page.text
-        for field in ("data.privacy_unit", "groups.max_groups", "budget.epsilon", "budget.delta"):
-            values = re.findall(rf'name="{re.escape(field)}"[^>]*value="([^"]*)"', page.text)
-            assert all(value == "" for value in values)
-        assert not re.search(r'name="unit.kind"[^>]*checked', page.text)
+        for field, value in (("data.source", ""), ("budget.epsilon", "1"), ("budget.delta", "1e-08")):
+            assert re.findall(rf'name="{re.escape(field)}"[^>]*? value="([^"]*)"', page.text) == [value]
+        assert '<option value="count" selected>' in page.text
+        assert "max_rows" not in re.search(r'<pre id="query-file".*?</pre>', page.text, re.DOTALL)[0]
 
     def test_with_a_query_file(self, folder):
         web = Web(PORT, {"data": {"source": "rides.parquet"}})
@@ -126,7 +130,9 @@ class TestPlan:
         plan = query.plan(epsilon, 1e-7)
         for columns in (plan.columns, *plan.alternatives.values()):
             for column in columns:
-                assert f"±{float(UP.create_decimal_from_float(column.half_width)):,g}" in page
+                width = column.half_width
+                number = math.ceil(width) if column.is_count else float(UP.create_decimal_from_float(width))
+                assert f"±{number:,g}" in page
         query.dataset.close()
 
     def test_says_what_is_left_in_the_ledger(self, browser):
@@ -161,45 +167,64 @@ PLAIN = {
 }
 
 
-class Widths:
-    """Plans whose first column has a width that is a function of ε."""
-
-    def __init__(self, width):
-        self.width, self.asked = width, []
-
-    def __call__(self, epsilon):
-        self.asked.append(epsilon)
-        column = type("Column", (), {"name": "count", "noise": 1, "half_width": self.width(epsilon)})
-        return type("Plan", (), {"columns": [column]})
-
-
 class TestAcceptedError:
-    @pytest.mark.parametrize("guess", [1e-3, 1.0, 50.0])
-    @pytest.mark.parametrize("target", [0.37, 3.0, 10.0, 123.0])
     @pytest.mark.parametrize(
-        "width", [lambda e: 10 / e, lambda e: 10 / e**0.6, lambda e: 10 / e + 0.1, lambda e: math.ceil(10 / e)]
+        ("exact", "rounded"),
+        [(1.0, 1.0), (0.1, 0.1), (0.37, 0.37), (0.3701, 0.38), (9.91, 10.0), (0.00123, 0.0013), (123.4, 130.0)],
     )
-    def test_is_met_by_the_least_round_epsilon(self, width, target, guess):
-        if width(1e5) > target:
-            pytest.skip("no ε reaches it")
-        plans = Widths(width)
-        epsilon = accepted_epsilon(plans, target, None, guess)
-        here, below = near(epsilon)
-        assert width(here) <= target < width(below)
+    def test_is_rounded_up_to_two_digits(self, exact, rounded):
+        assert rounded_up(exact) == rounded
 
-    def test_is_found_with_few_plans(self):
-        plans = Widths(lambda e: 10 / e)
-        accepted_epsilon(plans, 4.0, None, 2.0)
-        assert len(set(plans.asked)) <= 4
+    @pytest.mark.parametrize(
+        ("changed", "at", "words"),
+        [
+            ({"budget.interval": ["0"]}, "budget.interval", "> 0"),
+            ({"budget.interval": ["ten"]}, "budget.interval", "must be a number"),
+            ({"budget.column": ["fare_mean"]}, "budget.column", "fare_mean"),
+            ({"groups.max_rows_per_group": [""], "groups.max_groups": [""]}, "budget.interval", "limits that are open"),
+        ],
+    )
+    def test_that_no_plan_can_have_is_told_at_its_field(self, browser, changed, at, words):
+        by_error = {"budget.by": ["interval"], "budget.interval": ["10"]}
+        assert words in problem_at(browser.post("/", asked(**by_error | changed)), at)
 
-    def test_too_small(self):
-        with pytest.raises(ValueError, match="too small"):
-            accepted_epsilon(Widths(lambda e: 1 + 1 / e), 0.5, None, 1.0)
 
-    def test_without_a_count_or_sum(self):
-        column = type("Column", (), {"name": "mean", "noise": None})
-        with pytest.raises(ValueError, match="counts and sums"):
-            accepted_epsilon(lambda e: type("Plan", (), {"columns": [column]}), 1.0, None, 1.0)
+class TestDataFile:
+    TEXT = '[data]\nsource = "rides.csv"\nprivacy_unit = "person"\n[columns.fare]\ntype = "int64"\n[columns.city]\n'
+    TEXT += 'values = ["Bern", "Rome", "Oslo"]\n[budget]\nepsilon = 0.5\ndelta = 1e-9\n'
+
+    def test_fills_in_all_that_it_says(self, browser, folder):
+        (folder / "data.toml").write_text(self.TEXT)
+        for fields in ({"data.source": ["data.toml"]}, {"do": ["load"], "query": [self.TEXT]}):
+            page = browser.post("/", fields)
+            assert "file is loaded" in text_of(page)
+            assert 'value="rides.csv"' in page.text
+            assert 'value="column:person" selected' in page.text
+            assert "Publishing charges ε = 0.5, δ = 1e-09" in " ".join(text_of(page).split())
+
+    def test_the_type_that_is_chosen_on_the_page_counts(self, browser):
+        page = browser.post("/", {"do": ["load"], "query": [self.TEXT]})
+        rest = html.unescape(re.search(r'name="rest" value="([^"]*)"', page.text)[1])
+        fields = asked(**{"data.source": ["rides.csv"], "rest": [rest], "data.types.fare": ["float64"]})
+        plain = browser.post("/query.toml", fields).text
+        assert 'fare = "float64"' in plain
+        assert "int64" not in plain
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            (None, "There is no file"),
+            ("x =", "is not TOML"),
+            ("[data]\nsauce = 1", "sauce"),
+            ('[data]\nsource = "rides.csv"\nprivacy_unit = "person"\n[groups]\nby = "city"', "is a query file"),
+        ],
+    )
+    def test_that_is_none_is_told_at_its_field(self, browser, folder, text, words):
+        if text is not None:
+            (folder / "other.toml").write_text(text)
+        page = browser.post("/", asked(**{"data.source": ["other.toml"]}))
+        assert words in problem_at(page, "data.source")
+        assert 'value="release.parquet"' in page.text  # other entries stay
 
 
 class TestProblems:
@@ -207,7 +232,7 @@ class TestProblems:
         ("field", "entry", "at", "words"),
         [
             ("data.source", "nothing.parquet", "data.source", "There is no file"),
-            ("data.privacy_unit", "persom", "data.privacy_unit", "no column"),
+            ("unit", "column:persom", "unit", "no column"),
             ("data.engine", "oracle", "data.engine", "This must be duckdb"),
             ("data.dataset", "other", "data.dataset", "no data set"),
             ("data.where", "fare > (SELECT 1)", "data.where", "row alone"),
@@ -234,12 +259,25 @@ class TestProblems:
         page = browser.post("/", asked(**{"derive.0.name": ["x"], "derive.0.sql": ["sum(fare)"]}))
         assert problem_at(page, "derive.0.sql")
 
-    def test_of_a_type_that_is_not_declared(self, browser):
+    def test_a_column_of_text_that_is_added_up_holds_numbers(self, browser):
+        """That follows from what is asked, and not from the data; other columns are not asked about."""
         page = browser.post("/", asked(**{"data.source": ["rides.csv"]}))
-        assert "declared with the data above" in problem_at(page, "aggregates.1.column")
+        assert problem_at(page, "aggregates.1.column") == ""
+        assert 'fare = "float64"' in html.unescape(page.text)
+        assert 'name="data.types.city"' in page.text
+        assert 'name="data.types.person"' not in page.text
+        whole = browser.post("/", asked(**{"data.source": ["rides.csv"], "data.types.fare": ["int64"]}))
+        assert 'fare = "int64"' in html.unescape(whole.text)
+        wrong = browser.post("/", asked(**{"data.source": ["rides.csv"], "data.types.fare": ["date"]}))
+        assert "must hold numbers" in problem_at(wrong, "aggregates.1.column")
+
+    def test_a_derived_column_of_text_is_no_number(self, browser):
+        changed = {"derive.0.name": ["text"], "derive.0.sql": ["city || 'x'"], "aggregates.1.column": ["text"]}
+        page = browser.post("/", asked(**{"data.source": ["rides.csv"]}, **changed))
+        assert problem_at(page, "aggregates.1.column")
 
     def test_of_a_file_that_is_no_query_file(self, browser):
-        for text, words in (("x =", "not a query file"), ("[data]\nsauce = 1", "sauce"), ("", "Choose a file")):
+        for text, words in (("x =", "not a query file"), ("[data]\nsauce = 1", "sauce"), ("", "choose a file")):
             page = browser.post("/", {"do": ["load"], "query": [text]})
             assert words in problem_at(page, "query")
 
@@ -251,7 +289,7 @@ class TestProblems:
 
 class TestPublish:
     def test_charges_writes_and_settles(self, browser, folder):
-        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"]})
+        fields = asked(**{"once": [KEY], "charge": [CHARGE]})
         page = finished(browser, browser.post("/publish", fields))
         assert "Published" in page.text
         table = pq.read_table("release.parquet").to_pylist()
@@ -268,7 +306,7 @@ class TestPublish:
         assert browser.get(f"/jobs/{KEY}/files/2").status == 404
 
     def test_the_same_page_twice_is_one_release(self, browser):
-        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"]})
+        fields = asked(**{"once": [KEY], "charge": [CHARGE]})
         answers = [browser.post("/publish", fields) for _ in range(3)]
         assert {answer.headers["location"] for answer in answers} == {f"{browser.web.gate.root}/jobs/{KEY}"}
         finished(browser, answers[0])
@@ -278,20 +316,20 @@ class TestPublish:
     @pytest.mark.parametrize(
         ("changed", "at", "words"),
         [
-            ({"publish.confirm": [""]}, "publish.confirm", "Tick this"),
-            ({"output.out": [""]}, "output.out", "name of a file"),
+            ({"charge": [""]}, "publish", "has not shown"),
+            ({"budget.epsilon": ["0.5"]}, "publish", "charge ε = 0.5, δ = 1e-07 to 'rides'"),
             ({"output.out": ["rides.parquet"]}, "output.out", "in use"),
             ({"output.out": ["release.txt"]}, "output.out", "This must end in"),
             ({"output.out": ["nowhere/release.csv"]}, "output.out", "There is no folder"),
             ({"output.report": ["there.html"]}, "output.report", "exists"),
             ({"groups.max_groups": [""]}, "groups.max_groups", "with max_rows_per_group"),
-            ({"budget.epsilon": ["50"]}, "publish.confirm", ""),
-            ({"report.labels.nothing": ["x"]}, "publish.confirm", ""),
+            ({"budget.epsilon": ["50"]}, "publish", ""),
+            ({"report.labels.nothing": ["x"]}, "publish", ""),
         ],
     )
     def test_what_can_be_refused_is_refused_before_the_charge(self, browser, folder, changed, at, words):
         (folder / "there.html").write_text("mine")
-        answer = browser.post("/publish", asked(**{"once": [KEY], "publish.confirm": ["yes"], **changed}))
+        answer = browser.post("/publish", asked(**{"once": [KEY], "charge": [CHARGE], **changed}))
         assert answer.status == 422
         assert "nothing was charged" in text_of(answer)
         assert words in problem_at(answer, at)
@@ -301,25 +339,40 @@ class TestPublish:
         assert (folder / "there.html").read_text() == "mine"
 
     def test_without_a_ledger(self, browser, folder):
-        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"], "data.ledger": [""], "data.dataset": [""]})
+        fields = asked(**{"once": [KEY], "data.ledger": [""], "data.dataset": [""]})
+        fields["charge"] = ["ε = 1, δ = 1e-07 to no ledger"]
         assert "no ledger" in text_of(finished(browser, browser.post("/publish", fields)))
         assert (folder / "release.parquet").exists()
+
+    def test_names_of_files_that_were_left_empty_are_new(self, browser, folder):
+        fields = asked(**{"output.out": [""], "output.report": [""], "budget.epsilon": ["0.5"]})
+        fields["charge"] = [CHARGE.replace("1", "0.5", 1)]
+        (folder / "rides-published-2.html").write_text("mine")
+        for key, name in (("a" * 22, "rides-published"), ("b" * 22, "rides-published-3")):
+            page = finished(browser, browser.post("/publish", fields | {"once": [key]}))
+            assert f"Download {name}.csv" in page.text
+            assert all((folder / f"{name}.{ending}").exists() for ending in ("csv", "html"))
+        assert (folder / "rides-published-2.html").read_text() == "mine"
 
 
 class TestGroups:
     @pytest.mark.parametrize(
         ("lists", "said"),
         [
-            ({"city": "Bern, Rome"}, ["2 groups: Bern, Rome"]),
-            ({"city": '"Bern, Rome"'}, ['1 group: "Bern, Rome"']),
-            ({"city": ",".join(map(str, range(20)))}, ["20 groups: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more"]),
-            ({"city": "Bern, Rome", "person": "1, 2, 3"}, ["2 values: Bern", "3 values: 1, 2, 3", "6 groups in all"]),
+            ({"city": "Bern, Rome"}, ["2 groups", "Bern", "Rome"]),
+            ({"city": '"Bern, Rome"'}, ["1 group", "Bern, Rome"]),
+            ({"city": ",".join(map(str, range(20)))}, ["20 groups", *map(str, range(12)), "and 8 more"]),
+            (
+                {"city": "B, R", "person": "1, 2, 3"},
+                ["2 values", "B", "R", "3 values", "1", "2", "3", "6 groups in all"],
+            ),
         ],
     )
-    def test_that_are_given_are_counted_and_shown(self, browser, lists, said):
+    def test_that_are_given_are_chips_with_their_number(self, browser, lists, said):
         fields = {f"keys.list.{name}": [text] for name, text in lists.items()}
-        page = text_of(browser.post("/", asked(**fields, **{"groups.by": list(lists)})))
-        assert [words for words in said if words not in page] == []
+        page = browser.post("/", asked(**fields, **{"groups.by": list(lists)})).text
+        shown = r"<strong>(\d+ (?:group|value)s?)</strong>|<li [^>]*>([^<]*)</li>|(\d+ groups in all)"
+        assert ["".join(found) for found in re.findall(shown, page[page.index('id="table"') :])] == said
 
 
 class TestOpenLimits:
@@ -327,7 +380,7 @@ class TestOpenLimits:
     OPEN |= {"aggregates.1.bounds.high": [""], "budget.epsilon": ["2"], "data.units": ["600"]}
 
     def test_are_chosen_by_the_release_and_can_be_used_again(self, browser):
-        fields = asked(**{"once": [KEY], "publish.confirm": ["yes"], **self.OPEN})
+        fields = asked(**{"once": [KEY], "charge": [CHARGE.replace("1", "2", 1)], **self.OPEN})
         page = finished(browser, browser.post("/publish", fields))
         assert "with the limits that were chosen" in text_of(page)
         sent = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text.split("Back to the plan<")[1])
@@ -349,7 +402,9 @@ class TestOpenLimits:
 
     def test_an_error_needs_limits(self, browser):
         fields = asked(**self.OPEN, **{"budget.by": ["interval"], "budget.interval": ["5"]})
-        assert "depends on max_rows and max_total of fare" in problem_at(browser.post("/", fields), "budget.interval")
+        assert "Give epsilon, or max_rows and max_total of fare" in problem_at(
+            browser.post("/", fields), "budget.interval"
+        )
 
 
 class TestPreview:

@@ -113,7 +113,7 @@ class TestNothingIsSent:
         assert shown_server(place(fake)) in page
         assert "Connect</button>" in page
         browser.post("/ledger", {"data.ledger": [place(fake)]})
-        browser.post("/publish", {"data.source": [source], "publish.confirm": ["yes"], "once": ["x"]})
+        browser.post("/publish", {"data.source": [source], "once": ["x"]})
         assert fake.received == []
         fields = {"data.source": [place(fake)], "data.table": ["rides"]}
         browser.post("/", {**fields, "do": ["connect"]})

@@ -52,7 +52,7 @@ class TestLeftovers:
     @pytest.mark.parametrize(
         ("changed", "gone"),
         [
-            ({"unit.kind": ["row"]}, ["max_rows", "max_groups", "max_rows_per_group", "units"]),
+            ({"unit": ["row"]}, ["max_rows", "max_groups", "max_rows_per_group", "units"]),
             ({"groups.by": [""]}, ["max_groups ="]),
             ({"groups.by": [""], "keys.kind": ["all"], "totals": ["cube"]}, ["max_groups", "public_keys", "totals"]),
         ],
@@ -63,7 +63,7 @@ class TestLeftovers:
         assert [name for name in gone if name in file] == []
 
     def test_limits_may_be_typed_before_it_is_known_who_is_protected(self, page):
-        wrong, file = told(page.post("/", fields(**{"unit.kind": [""]})))
+        wrong, file = told(page.post("/", fields(**{"unit": []})))
         assert wrong == ""
         assert "max_groups = 2" in file
 
@@ -106,14 +106,14 @@ class TestPromise:
     @pytest.mark.parametrize(
         ("neighbours", "unit", "words"),
         [
-            ("", "column", "Adding or removing all rows of one person"),
-            ("change_one", "column", "Replacing all rows of one person by others"),
+            ("", "column:person", "Adding or removing all rows of one person"),
+            ("change_one", "column:person", "Replacing all rows of one person by others"),
             ("", "row", "Adding or removing one row"),
             ("change_one", "row", "Replacing one row by another"),
         ],
     )
     def test_says_what_is_exchanged(self, page, neighbours, unit, words):
-        answer = page.post("/", fields(**{"data.neighbours": [neighbours], "unit.kind": [unit]}))
+        answer = page.post("/", fields(**{"data.neighbours": [neighbours], "unit": [unit]}))
         assert f"{words} changes the probability" in answer.text
 
 
@@ -142,7 +142,7 @@ class TestFilesThatChange:
 class TestPreview:
     def test_is_not_made_for_nobody(self, page):
         """Until it is known who is protected, there is nothing that bounds could cut off."""
-        sent = fields(**{"unit.kind": [""], "do": ["preview"], "preview.confirm": ["yes"]})
+        sent = fields(**{"unit": [], "do": ["preview"], "preview.confirm": ["yes"]})
         assert "Complete the data and the table first" in page.post("/", sent).text
 
 
@@ -152,16 +152,21 @@ class TestAcceptedError:
             ledger.open("a", epsilon=9, delta=1e-5)
         sent = fields(
             **{"data.ledger": ["budget.db"], "data.dataset": ["a"], "budget.by": ["interval"], "once": ["k" * 22]},
-            **{"budget.interval": ["20"], "budget.epsilon": ["0.1"], "publish.confirm": ["yes"]},
+            **{
+                "budget.interval": ["20"],
+                "budget.epsilon": ["0.1"],
+                "charge": ["ε = 0.1, δ = 1e-06 to 'a' in budget.db"],
+            },
         )
         first = page.post("/publish", sent)
         assert first.status == 422
         [needed] = re.findall(r"This error needs <strong>ε = ([\d.]+)", first.text)
-        assert f"needs ε = {needed}: look at" in first.text
+        charge = re.search(r'name="charge" value="([^"]+)"', first.text)[1]
+        assert f"This would charge ε = {needed}, δ = 1e-06" in html.unescape(first.text)
         assert f"epsilon = {needed}" in page.post("/query.toml", sent).text
         with Ledger("budget.db") as ledger:
             assert not ledger.overview("a").releases
-        assert page.post("/publish", {**sent, "budget.epsilon": [needed]}).status == 303
+        assert page.post("/publish", {**sent, "charge": [html.unescape(charge)]}).status == 303
         [job] = page.web.jobs.running() or [page.web.jobs.get("k" * 22)]
         job.thread.join()
         with Ledger("budget.db") as ledger:
@@ -183,6 +188,6 @@ class TestJobs:
 
     @pytest.mark.parametrize("key", ["", "x", "../../help", "a b", "k" * 23, "é" * 22])
     def test_a_key_that_was_not_made_here_begins_nothing(self, page, key):
-        answer = page.post("/publish", fields(**{"once": [key], "publish.confirm": ["yes"]}))
+        answer = page.post("/publish", fields(**{"once": [key]}))
         assert answer.status == 422
         assert page.web.jobs.running() == []

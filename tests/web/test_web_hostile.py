@@ -90,7 +90,6 @@ class TestOthers:
     def test_get_nothing_and_charge_nothing(self, chromium, planner, server):
         """Whoever lacks the cookie, the path, the origin, the host or the token of the form."""
         planner.load(COMPLETE)
-        planner.page.check("[name='publish.confirm']")
         fields = planner.page.evaluate("[...new FormData(document.getElementById('planner'))]")
         form_token = dict(fields)["token"]
         [cookie] = planner.context.cookies(f"{planner.root}/")
@@ -214,8 +213,7 @@ class TestNames:
         """Columns, keys, labels, the data set of the ledger: no element, no dialog, no request."""
         planner.type("data.source", "hostile.parquet")
         planner.choose("data.dataset", NAMES[0])
-        planner.tick("#unit-column")
-        planner.choose("data.privacy_unit", "person")
+        planner.choose("unit", "column:person")
         for number, name in enumerate(NAMES):
             planner.choose("groups.by", name, number)
             assert planner.field("groups.by").nth(number).input_value() == name
@@ -263,9 +261,8 @@ class TestSecrets:
         page.goto(f"{planner.root}/")
         for source in ("broken.csv", "secret.csv", "secret.parquet", "secret.csv"):
             planner.type("data.source", source)
-        planner.tick("#unit-column")
         for unit in ("person", "city"):
-            planner.choose("data.privacy_unit", unit)
+            planner.choose("unit", f"column:{unit}")
         planner.choose("groups.by", "day")
         planner.choose("data.dataset", "secrets")
         planner.choose("aggregates.0.kind", "sum")
@@ -287,8 +284,9 @@ class TestSecrets:
         planner.choose("keys.kind", "lists")
         planner.type("keys.list.day", "Monday")
         assert planner.page.locator("#numbers table").count() >= 1, planner.words("#numbers")
+        preview = planner.reach(page.locator("button[value=preview]"))
         with planner.updating():
-            page.click("button[value=preview]")
+            preview.click()
         for path in ("query.toml", "release.py"):
             planner.download(f"button[formaction$='/{path}']")
         planner.context.unroute("**/*")

@@ -4,14 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from osgt.api.data_file import start
     from osgt.api.dataset import Dataset
     from osgt.api.publication import Publication
     from osgt.data.derived import cut, month, quarter, recode, weekday, year
 
-__all__ = ["Dataset", "Publication", "cut", "month", "quarter", "recode", "weekday", "year"]
+__all__ = ["Dataset", "Publication", "cut", "month", "quarter", "recode", "start", "weekday", "year"]
 
 #: Where each name is: engines can be listed without any of them.
-_HOMES = {"Dataset": "api.dataset", "Publication": "api.publication"}
+_HOMES = {"Dataset": "api.dataset", "Publication": "api.publication", "start": "api.data_file"}
 _HOMES |= dict.fromkeys(("cut", "month", "quarter", "recode", "weekday", "year"), "data.derived")
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Statement
 from osgt.privacy import Charge
 from osgt.query.aggregates.base import QuerySpec
-from osgt.support.errors import OsgtError
+from osgt.support.errors import ArgumentError, OsgtError
 from osgt.support.files import words_of
 
 #: Charges, refusals, lost answers and retries, for whoever listens; never data, and never values of rows.
@@ -83,6 +83,8 @@ class SharedReservation:
     """The entry of a release in the ledger: the first of its tables that is out settles it for all."""
 
     reservation: Any
+    #: Records at the entry that the release corrects, if it corrects one, by which entry.
+    note_correction: Callable[[Any], None] | None = None
     is_settled: bool = False
 
     @property
@@ -90,17 +92,55 @@ class SharedReservation:
         """The number of the entry."""
         return self.reservation.sequence
 
+    @property
+    def entry_hash(self) -> str | None:
+        """The hash of the entry, where the ledger tells it."""
+        return getattr(self.reservation, "entry_hash", None)
+
     def settle(self, digest: str, **places: Any) -> None:
         """Tell the ledger, once."""
         if not self.is_settled:
             self.reservation.settle(digest, **places)
             self.is_settled = True
+            if self.note_correction is not None:
+                self.note_correction(self.sequence)
 
 
-def charge(data: PrivateRows, plan: Charged, title: str, query: Mapping[str, Any]) -> SharedReservation | None:
+def check_corrected(data: PrivateRows, entry: int | None) -> None:
+    """Raise unless the entry that a release corrects is that of a release from the same budget that may be out."""
+    if entry is None:
+        return
+    if data.ledger is None:
+        raise ArgumentError(
+            "corrects must be left out without a ledger: it is the number of an entry there", argument="corrects"
+        )
+    check_released(data.ledger, str(data.dataset), entry)
+
+
+def check_released(ledger: Any, dataset: str, entry: int) -> None:
+    """Raise unless an entry is that of a release, and stands."""
+    status = {release.sequence: release.status for release in ledger.history(dataset)}
+    if entry not in status:
+        known = ", ".join(map(str, list(status)[-8:])) or "it has none"
+        raise ValueError(f"entry {entry} of {dataset!r} is not a release; the latest ones: {known}")
+    if status[entry] == "void":
+        raise ValueError(f"entry {entry} of {dataset!r} was declared void by the owner. If it is out, tell the owner")
+    if status[entry] == "cancelled":
+        raise ValueError(f"entry {entry} of {dataset!r} was cancelled before data were read: nothing can be out")
+
+
+def correction_note(entry: object) -> str:
+    """The remark at an entry that was corrected."""
+    return f"corrected by entry {entry}"
+
+
+def charge(
+    data: PrivateRows, plan: Charged, title: str, query: Mapping[str, Any], corrects: int | None = None
+) -> SharedReservation | None:
     """Charge a plan to the ledger of its data set, before these are read; None if it has no ledger."""
     if data.ledger is None:
         return None
+    title = title if corrects is None else f"{title} (corrects entry {corrects})"
     about = f"epsilon={plan.epsilon!r}, delta={plan.delta!r} of {data.dataset!r}"
     try:
         reservation = data.ledger.reserve(
@@ -113,6 +153,7 @@ def charge(data: PrivateRows, plan: Charged, title: str, query: Mapping[str, Any
             table=data.identity,
             epsilon=plan.epsilon,
             delta=plan.delta,
+            **({} if data.part is None else data.part.to_dict()),
         )
     except OsgtError as error:
         # A refusal, a lost answer or a ledger that fails: by its kind alone.
@@ -120,15 +161,17 @@ def charge(data: PrivateRows, plan: Charged, title: str, query: Mapping[str, Any
         raise
     _LOG.info("charged: %s as entry %s", about, reservation.sequence)
     reservation.reading()
-    return SharedReservation(reservation)
+    if corrects is None:
+        return SharedReservation(reservation)
+    ledger, name = data.ledger, data.dataset
+    return SharedReservation(reservation, lambda entry: ledger.note(name, corrects, correction_note(entry)))
 
 
 def check_charge(data: PrivateRows, plan: Charged) -> None:
     """Raise what `charge` would raise now, if the ledger of the data set would refuse the charge."""
     if data.ledger is not None:
-        data.ledger.check(
-            data.dataset, plan.charge, unit=data.privacy_unit, neighbours=data.neighbours, table=data.identity
-        )
+        about = {"unit": data.privacy_unit, "neighbours": data.neighbours, "table": data.identity}
+        data.ledger.check(data.dataset, plan.charge, **about, **({} if data.part is None else data.part.to_dict()))
 
 
 def title_of(query: QuerySpec) -> str:

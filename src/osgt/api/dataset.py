@@ -1,25 +1,38 @@
 """Dataset: a table and whom it is about."""
 
 import glob
+import math
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from osgt.api.query import Query
+from osgt import render
+from osgt.data.columns import KnownColumn, declared_types, known_column
 from osgt.data.engines.source import Options
+from osgt.data.neighbours import Neighbours
 from osgt.data.rows import PrivateRows
 from osgt.data.sql import Table
-from osgt.data.unit import Neighbours, check_key_type
-from osgt.noise.arguments import count
-from osgt.query.aggregates import OfAllRows
+from osgt.data.types import ColumnType
+from osgt.data.unit import check_key_type
+from osgt.query.aggregates import OfAllRows, method_names
 from osgt.query.groups import LARGEST_LIMIT, Groups, levels_of
-from osgt.query.keys import public_table
-from osgt.render.table_cards import dataset_card, dataset_line
+from osgt.query.keys import public_table, read_keys
+from osgt.query.sql import read_select
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.familiar import ASKING, Familiar, guided
+from osgt.support.numeric import count
+from osgt.support.text import names_in_words
+
+if TYPE_CHECKING:
+    from osgt.api.query import Query
+    from osgt.query.file.model import DataFile
+
+#: The most groups that are shown because all values are public, and nobody has asked for them one by one.
+_MOST_GROUPS = 100_000
 
 
-class Dataset(PrivateRows, OfAllRows):
+class Dataset(Familiar, PrivateRows, OfAllRows):
     """A table, and the column that says whom a row is about: the privacy unit.
 
     Parameters
@@ -32,6 +45,9 @@ class Dataset(PrivateRows, OfAllRows):
         together. Rows in which one of them is missing are ignored. Text is told apart byte by byte, whatever the
         collation of the column: "Ann" and "ann" are two. "row" where every row is a unit of its own, as in a survey:
         `max_groups` and `max_rows_per_group` are 1 then.
+    noun
+        What one of them is called, for all sentences: "patient"; singular and plural where the plural is irregular, as
+        in ("aircraft", "aircraft"). If left out, the column's name without "_id" and the like.
     units
         About how many units there are, if that is public: it says how much of a budget the choice of limits takes.
     ledger, dataset
@@ -51,6 +67,11 @@ class Dataset(PrivateRows, OfAllRows):
         with delimiters or line ends in them, if not `"` (nothing in a .tsv file): a character, or "none".
     encoding
         The encoding of a CSV file, if not UTF-8: "latin-1", "cp1252", "utf-16", … What is no text in it is read as �.
+    columns
+        What is publicly known of columns, by name: a dict with some of `type` (as in `types`), `values` (those that it
+        can have: a list, a dict of codes and labels, the path of a CSV file with the columns code and label, or
+        "iso-countries", "months" or "weekdays"), `range` (the least and the largest plausible value), `label` and
+        `unit` (for reports). Values become public keys, ranges the bounds within which limits are chosen.
     decimal, date_format
         How declared types are written in a CSV file: "," for numbers with a decimal comma, and where day, month and
         year stand, as in "%d.%m.%Y" for 31.12.2024.
@@ -64,11 +85,16 @@ class Dataset(PrivateRows, OfAllRows):
     36
     """
 
+    _called, _advice = "a data set", ASKING
+    _for_users = "from_file where derive group_by privacy_unit units ledger dataset close"
+
+    @guided
     def __init__(
         self,
         source: Any,
         privacy_unit: str | Sequence[str],
         *,
+        noun: str | Sequence[str] | None = None,
         units: int | None = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -77,6 +103,7 @@ class Dataset(PrivateRows, OfAllRows):
         engine: str | None = None,
         master: str | None = None,
         types: Mapping[str, str] | None = None,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
         encoding: str | None = None,
@@ -89,11 +116,64 @@ class Dataset(PrivateRows, OfAllRows):
             raise ArgumentTypeError(
                 f"ledger must be a Ledger or its path, as in ledger='budget.db', got {ledger!r}", argument="ledger"
             )
+        types = declared_types(columns or {}, types)
         options = Options(table, engine, master, types, delimiter, quote, encoding, decimal, date_format)
-        super().__init__(source, privacy_unit, neighbours, options)
+        super().__init__(source, privacy_unit, neighbours, options, noun)
+        self.known = self.check_columns(columns or {})
         self.units = None if units is None else count("units", units)
         self._opened_ledger = _opened(ledger) if isinstance(ledger, str | os.PathLike) else None
         self.ledger, self.dataset = self._opened_ledger or ledger, dataset
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """The data set that a data file describes (TOML, as `osgt start` writes it).
+
+        The file says where the data are, whom they are about and what is publicly known of columns. Its budget is that
+        of plans and releases for which none is given, and its texts stand in reports.
+
+        Examples
+        --------
+        >>> Dataset.from_file("no-such-file.toml")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: file: there is no file 'no-such-file.toml'
+        """
+        from osgt.query.file.reading import read_data_file  # noqa: PLC0415 - pydantic takes a while
+
+        file = read_data_file(path)
+        data = cls.of(file, file.data.ledger)
+        data.budget, data.report_texts = file.budget.given(), file.report.texts()
+        data.files = (*data.files, glob.escape(os.fspath(path)))
+        return data
+
+    @classmethod
+    def of(cls, file: "DataFile", ledger: Any = None) -> Self:
+        """The data set of a data file or query file, charged to a ledger if one is given."""
+        apart = ("derive", "where", "ledger", "dataset")
+        named = {name: value for name, value in file.data.given().items() if name not in apart}
+        if ledger is not None:
+            named |= {"ledger": ledger, "dataset": file.data.dataset}
+        derived, columns = file.data.derive or {}, file.given().get("columns", {})
+        stored = {name: column for name, column in columns.items() if name not in derived}
+        data = cls(named.pop("source"), named.pop("privacy_unit"), columns=stored, **named).derive(derived)
+        data.known = {**data.known, **data.check_columns({name: columns[name] for name in columns if name in derived})}
+        for condition in [file.data.where] if isinstance(file.data.where, str) else file.data.where or []:
+            data = data.where(condition)
+        return data
+
+    def check_columns(self, columns: Mapping[str, Any]) -> dict[str, KnownColumn]:
+        """Check what is said of columns."""
+        known = {}
+        for name, given in columns.items():
+            known[name] = known_column(name, given, self.type_of("columns", name))
+            if name in self.derived and given.get("type") is not None:
+                raise ArgumentError(
+                    f"columns: {name}: the type of a derived column follows from how it is computed; leave it out",
+                    argument="columns",
+                )
+        lists = [glob.escape(column.file) for column in known.values() if column.file is not None]
+        self.files = (*self.files, *lists)
+        return known
 
     def close(self) -> None:
         """Close what this object has opened: the connection to files and database URLs, the ledger of a path."""
@@ -107,6 +187,22 @@ class Dataset(PrivateRows, OfAllRows):
         other.ledger, other.dataset = None, None
         return other
 
+    def _advice_on(self, name: str) -> str | None:
+        table = vars(self).get("table")
+        if table is None or name not in table.columns:
+            return None
+        return f"write the name of a column in quotes, as in data.group_by({name!r})"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *method_names()})
+
+    def __getitem__(self, name: object) -> Any:
+        raise TypeError(
+            "rows are private, and columns are not taken out: write their names in quotes, as in "
+            'data.where("cost > 3").group_by("department").mean("cost")'
+        )
+
+    @guided
     def group_by(
         self,
         *columns: str | Sequence[str],
@@ -116,7 +212,7 @@ class Dataset(PrivateRows, OfAllRows):
         max_length: int | None = None,
         public_keys: Any = None,
         totals: Any = None,
-    ) -> Query:
+    ) -> "Query":
         """Groups by the values of columns, one after the other or in a list; with none, all rows are one group.
 
         `data.count()`, `data.sum(…)` and so on are short for `data.group_by().count()`.
@@ -139,14 +235,17 @@ class Dataset(PrivateRows, OfAllRows):
             Groups that are public: all of them are shown, and no others. A list (of tuples, with several columns), a
             dict with a list for each column (all combinations), a frame, or the path of a CSV or Parquet file. In place
             of a list: a range, a set (which is sorted), a NumPy array, a Series or an Index; of what is categorical in
-            pandas, its categories. "all" for a derived column stands for all labels or values that it can have (and in
-            place of everything, if all columns are such). If not given, only groups with enough units are shown, for a
-            part of δ.
+            pandas, its categories; in a dict also a text with commas, `{"month": "1,2,3"}`, which is read in the type
+            of the column. "all" for a column stands for all its public values, which `Dataset(columns=…)` or the way it
+            is derived says (and in place of everything, if all columns have them). If not given, that is taken if all
+            columns have public values; else, or with "none", only groups with enough units are shown, for a part of δ.
         totals
             Totals to publish as well: "rollup" (over the last key, the last two, …, all of them), "cube" (over every
             set of keys), or a list of levels, each the columns that remain, as in `[("region",), ()]`; a level may have
             a weight: `{"by": ["region"], "weight": 2}`. Numbers are those of the same rows and add up exactly.
         """
+        from osgt.api.query import Query  # noqa: PLC0415 - plans and releases take a while to load
+
         names = _names(columns)
         self._check_keys(names)
         limits = self._check_limits(
@@ -159,6 +258,10 @@ class Dataset(PrivateRows, OfAllRows):
             },
         )
         read, public = self, None
+        if public_keys is None and names and self._public_groups(names) is not None:
+            public_keys = "all"
+        if isinstance(public_keys, str) and public_keys == "none":
+            public_keys = None
         if public_keys is not None:
             if not names:
                 raise ArgumentError(
@@ -170,7 +273,58 @@ class Dataset(PrivateRows, OfAllRows):
             read = copy(self)
             read.files = (*self.files, glob.escape(os.fspath(public_keys)))
         levels = levels_of(totals, names, public)
-        return Query(read, Groups(names, public, levels, self.unit.each_row, **limits))
+        return Query(read, Groups(names, public, levels, self.unit.each_row, **limits, noun=self.unit.noun))
+
+    def sql(
+        self,
+        text: str,
+        *,
+        bounds: Mapping[str, Sequence[float]] | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_length: int | None = None,
+        public_keys: Any = None,
+    ) -> "Query":
+        """The query that a SELECT with aggregates stands for, written in SQL of the engine. Nothing is read.
+
+        `COUNT`, `SUM`, `AVG`, `VARIANCE`, `MEDIAN` and quantiles are answered, with `WHERE`, `GROUP BY`, `ROLLUP`,
+        `CUBE` and `GROUPING SETS`; `AVG` of a condition is a share (docs: Ask in SQL). FROM names the file, the table
+        or the data set in its ledger.
+
+        Parameters
+        ----------
+        bounds
+            The least and the largest value that counts, by column or by the name after AS. Quantiles need them; others
+            are chosen privately if they are not given.
+        max_rows, max_groups, max_rows_per_group, max_length, public_keys
+            As for `group_by`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> visits = pa.table({"patient": ["a", "a", "b"], "ward": ["x", "y", "x"], "days": [3, 5, 2]})
+        >>> data = Dataset(visits, privacy_unit="patient")
+        >>> query = data.sql("SELECT ward, COUNT(*), AVG(days) AS stay FROM visits WHERE days < 90 GROUP BY ward")
+        >>> [column.name for column in query.plan(epsilon=1, delta=1e-6).columns]
+        ['count', 'stay']
+        """
+        asked = read_select(text, self, bounds or {})
+        data = self.derive(asked.derive)
+        data.known = {**self.known, **{name: self.known_column(column) for name, column in asked.renamed.items()}}
+        query = (data if asked.where is None else data.where(asked.where)).group_by(
+            asked.by,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            max_rows_per_group=max_rows_per_group,
+            max_length=max_length,
+            public_keys=public_keys,
+            totals=asked.totals or None,
+        )
+        for aggregate in asked.aggregates:
+            arguments = dict(aggregate)
+            query = getattr(query, arguments.pop("kind"))(**arguments)
+        return query
 
     def _check_keys(self, columns: tuple[str, ...]) -> None:
         """Raise unless columns can be grouped by."""
@@ -224,29 +378,53 @@ class Dataset(PrivateRows, OfAllRows):
         return given
 
     def _every(self, public_keys: Any, columns: tuple[str, ...]) -> Any:
-        """Public keys with all values of derived columns in place of "all"."""
+        """Public keys with lists in place of texts: all public values of a column for "all", keys between commas."""
         if isinstance(public_keys, str) and public_keys == "all":
             public_keys = dict.fromkeys(columns, "all")
         if not isinstance(public_keys, Mapping):
             return public_keys
-        found = dict(public_keys)
-        for name, values in public_keys.items():
-            if isinstance(values, str) and values == "all":
-                every = self.derived[name].values if name in self.derived else None
-                if every is None:
-                    raise ArgumentError(
-                        f'public_keys: "all" is for columns that cut, recode, quarter, month or weekday derives; list '
-                        f"the keys of {name!r}",
-                        argument="public_keys",
-                    )
-                found[name] = list(every)
-        return found
+        types = self.table.columns
+        return {
+            name: self._listed_keys(name, keys, types[name]) if isinstance(keys, str) and name in types else keys
+            for name, keys in public_keys.items()
+        }
+
+    def _listed_keys(self, name: str, keys: str, dtype: ColumnType) -> list[Any]:
+        """The keys of a column that a text stands for."""
+        if keys != "all":
+            return read_keys(keys, name, dtype)
+        every = self.known_column(name).values
+        if every is None:
+            raise ArgumentError(
+                f'public_keys: "all" is for columns with public values: those that columns lists, or that cut, recode, '
+                f"quarter, month or weekday derives; list the keys of {name!r}",
+                argument="public_keys",
+            )
+        return list(every)
+
+    def _public_groups(self, columns: tuple[str, ...]) -> int | None:
+        """The number of groups with all public values; None if a column has none, or they are not listed."""
+        values = [self.known_column(name).values for name in columns]
+        groups = math.prod(len(own) for own in values if own is not None)
+        if any(own is None for own in values):
+            return None
+        if groups > _MOST_GROUPS:
+            raise ArgumentError(
+                f"public_keys must be given: the public values of {names_in_words(columns)} make {groups:,} groups. "
+                'List those that you want, or give "none" to show the groups that are large enough',
+                argument="public_keys",
+            )
+        return groups
 
     def __repr__(self) -> str:
-        return dataset_line(self)
+        return render.line(self)
+
+    def __str__(self) -> str:
+        """Where the data are, whom they are about, and the columns. No data."""
+        return render.card(self).text()
 
     def _repr_html_(self) -> str:
-        return dataset_card(self).html()
+        return render.card(self).html()
 
 
 def _names(columns: Sequence[str | Sequence[str]]) -> tuple[str, ...]:

@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from osgt.api.choose import choose_alone
-from osgt.api.preview import PublicationPreview
-from osgt.api.publish import check_release, make_release, sql_of
-from osgt.api.query import Query
-from osgt.api.release import PublicationRelease, check_table_name, checked_texts
+from osgt.api.limits import PublicationPreview, choose_alone
+from osgt.api.publish import make_release
+from osgt.api.query import Query, Releasing
+from osgt.api.release import PublicationRelease, check_table_name, table_named
 from osgt.calibration import Part
 from osgt.noise import Family
-from osgt.noise.arguments import real_number
 from osgt.noise.error import Objective
 from osgt.plan.choice import LimitChoice, choice_of, draws_of
-from osgt.plan.joint import JointPlanning
-from osgt.plan.plan import AnyPlan, Asked, Plan, make_plans
+from osgt.plan.joint import JointPlanning, make_plans
+from osgt.plan.plan import AnyPlan, Asked, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.privacy.filters.budget import USUAL_DELTA
-from osgt.query.about import About, ReportTexts
-from osgt.query.open_limits import Limit, OpenLimit, with_any_limits
+from osgt.query.aggregates.base import Limit, OpenLimit, with_any_limits
+from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
-from osgt.support.errors import warn_caller, warn_caller_after_charge
+from osgt.support.errors import ArgumentError, ArgumentTypeError, warn_caller, warn_caller_after_charge
+from osgt.support.familiar import SEVERAL, guided
+from osgt.support.numeric import real_number
 from osgt.support.text import unknown
 
 #: What tables on the same data may differ in.
@@ -44,15 +44,17 @@ class Block:
     #: The weights of its tables together.
     weight: float
 
-    def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
+    def gather_input(
+        self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
+    ) -> Asked:
         """Gather the input of a plan; all columns of a table together count as much as its weight says."""
         query = with_any_limits(self.query)
-        asked = query.asked(confidence, objective, family, measure_left_out=measure_left_out)
+        asked = query.gather_input(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
         return replace(asked, planning=asked.planning.with_share(share), open_limits=self.query.open_limits)
 
 
-class Publication:
+class Publication(Releasing):
     """Several tables about the same people, released together from one budget.
 
     One calibration sets the noise of all tables: ε is not split among them. The tables have one plan, one charge to the
@@ -77,8 +79,16 @@ class Publication:
     ['month', 'count', 'count_low', 'count_high']
     """
 
-    def __init__(self, tables: Mapping[str, Query] | None = None, /, **more: Query) -> None:
-        self.tables: dict[str, Query] = {**(tables or {}), **more}
+    _called, _advice = "a publication", SEVERAL
+    _for_users = "plan release choose_limits preview sql tables weights weighted dataset to_dict"
+
+    def __init__(self, *tables: Mapping[str, Query], **more: Query) -> None:
+        if len(tables) > 1 or not all(isinstance(each, Mapping) for each in tables):
+            raise ArgumentTypeError(
+                "name the tables of a publication, as in Publication(by_city=query_1, by_month=query_2)",
+                argument="tables",
+            )
+        self.tables: dict[str, Query] = {name: query for each in (*tables, more) for name, query in each.items()}
         _check(self.tables)
         self.weights: dict[str, float] = dict.fromkeys(self.tables, 1.0)
         self.dataset = next(iter(self.tables.values())).dataset
@@ -99,8 +109,11 @@ class Publication:
         found.weights = {**self.weights, **{name: float(weight) for name, weight in given.items()}}
         return found
 
+    def _advice_on(self, name: str) -> str | None:
+        return f"it is a table: publication[{name!r}]" if name in vars(self).get("tables", ()) else None
+
     def __getitem__(self, name: str) -> Query:
-        return self.tables[name]
+        return table_named(self.tables, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tables)
@@ -133,10 +146,11 @@ class Publication:
         ]
         return Block(tuple(names), replace(tables[0][0], aggregates=tuple(asked)), weight)
 
+    @guided
     def plan(
         self,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         *,
         confidence: float = 0.95,
         objective: Objective = "interval",
@@ -144,10 +158,16 @@ class Publication:
         measure_left_out: bool = True,
     ) -> PublicationPlan:
         """The noise of all tables and what would be charged at a budget. Reads no data; arguments as for a query."""
+        epsilon = self.dataset.budget.get("epsilon") if epsilon is None else epsilon
+        delta = self.dataset.budget.get("delta") if delta is None else delta
+        if epsilon is None or delta is None:
+            name = "delta" if delta is None else "epsilon"
+            raise ArgumentError(f"{name} must be given: the budget of all tables together", argument=name)
         key = epsilon, delta, confidence, objective, str(family), measure_left_out
         if key not in self._planned:
             asked = [
-                block.asked(confidence, objective, family, measure_left_out=measure_left_out) for block in self.blocks
+                block.gather_input(confidence, objective, family, measure_left_out=measure_left_out)
+                for block in self.blocks
             ]
             choice = choice_of(draws_of([block.query for block in self.blocks]), epsilon, self.dataset.units)
             plans = [replace(plan, choice=None) for plan in make_plans(asked, epsilon, delta, choice)]
@@ -170,17 +190,14 @@ class Publication:
         }
         return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
 
-    def sql(self, plan: AnyPlan | None = None) -> str:
-        """The SQL that a release sends to the engine, with a comment for each step; as for a query."""
-        return sql_of(self, self.plan(1, USUAL_DELTA) if plan is None else plan)
-
+    @guided
     def choose_limits(
         self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
     ) -> "Publication":
         """Choose the limits that are open in tables, by themselves; arguments as for a query."""
 
         def plan_of(budget: float, choice: LimitChoice) -> PublicationPlan:
-            asked = [block.asked(0.95, "interval", "osgt", measure_left_out=True) for block in self.blocks]
+            asked = [block.gather_input(0.95, "interval", "osgt", measure_left_out=True) for block in self.blocks]
             return self._plan_of_tables(make_plans(asked, budget, release_delta), choice)
 
         return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
@@ -206,24 +223,27 @@ class Publication:
         plans = []
         for block, own in zip(self.blocks, plan.blocks, strict=True):
             measured = own.left_out is not None
-            asked = block.asked(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
+            asked = block.gather_input(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
             plans.append(own.with_limits(asked))
         return self._plan_of_tables(plans, plan.choice)
 
+    @guided
     def release(
         self,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
         intervals: Literal["truth", "noise"] = "truth",
+        marks: bool | Sequence[float] = False,
+        corrects: int | None = None,
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
     ) -> PublicationRelease:
         """Charge the budget once, read the data and add the planned noise to all tables; arguments as for a query."""
-        presentation = Presentation(nonnegative, intervals)
+        presentation = Presentation(nonnegative, intervals, Marks.of(marks), corrects)
         plan = self.plan(
             epsilon,
             delta,
@@ -238,17 +258,9 @@ class Publication:
         warn_caller_after_charge(release.data_warnings)
         return release
 
-    def check_release(self, plan: AnyPlan) -> None:
-        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
-        check_release(self, plan)
-
     def preview(self) -> PublicationPreview:
         """Preview what the bounds of each table cut off: exact, so **not private**, for whoever may see the data."""
         return PublicationPreview({name: query.preview() for name, query in self.tables.items()})
-
-    def about(self, texts: ReportTexts) -> About:
-        """The texts of a report on all tables, checked: labels and units are of what they publish."""
-        return checked_texts(self.tables, texts)
 
     @property
     def computed(self) -> tuple[Query, ...]:
@@ -262,11 +274,15 @@ class Publication:
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves in all tables, weighted as the noise is shared out."""
-        asked = [block.asked(0.95, "interval", "osgt", measure_left_out=False) for block in self.blocks]
+        asked = [block.gather_input(0.95, "interval", "osgt", measure_left_out=False) for block in self.blocks]
         return JointPlanning(tuple(each.planning for each in asked)).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
         return f"Publication({', '.join(self)})"
+
+    def __str__(self) -> str:
+        """The tables, and what each asks for."""
+        return several_card(self.tables, self.weights).text()
 
     def _repr_html_(self) -> str:
         return several_card(self.tables, self.weights).html()
@@ -301,7 +317,10 @@ def _check(tables: Mapping[str, Any]) -> None:
             raise ValueError(f"tables {seen[name.casefold()]!r} and {name!r} must differ in more than capital letters")
         seen[name.casefold()] = name
         if not isinstance(query, Query):
-            raise TypeError(f"table {name!r} must be a query, as Dataset.group_by begins it, got {query!r}")
+            raise TypeError(
+                f"table {name!r} must be a query, as Dataset.group_by begins it, got an object of type "
+                f"{type(query).__name__}"
+            )
         if not query.aggregates:
             raise ValueError(f"table {name!r} must ask for something, such as a count, a sum or a mean")
     first_name, first = next(iter(tables.items()))

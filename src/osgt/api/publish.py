@@ -11,11 +11,20 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from osgt.api.charge import SharedReservation, charge, check_charge, settle_command, settle_or_explain, title_of
+from osgt.api.charge import (
+    SharedReservation,
+    charge,
+    check_charge,
+    check_corrected,
+    settle_command,
+    settle_or_explain,
+    title_of,
+)
 from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
 from osgt.data.reading import EngineQuery
 from osgt.data.rows import PrivateRows
@@ -25,8 +34,7 @@ from osgt.plan.choice import Draw, limit_of
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
-from osgt.query.aggregates.base import QuerySpec
-from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits
+from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec, open_limits, with_any_limits
 from osgt.release.limits import (
     PreparedDraw,
     TooFewUnitsError,
@@ -68,6 +76,9 @@ class AnyQuery(Protocol):
     @property
     def computed(self) -> Sequence[QuerySpec]:
         """The queries that the engine computes, one for each block of the plan."""
+
+    def plan(self, epsilon: float | None = None, delta: float | None = None) -> AnyPlan:
+        """The noise, the intervals and what would be charged at a budget."""
 
     def with_limits(self, limits: Mapping[OpenLimit, Limit]) -> "AnyQuery":
         """Give the query limits that were chosen for those that are open."""
@@ -111,10 +122,11 @@ def make_release(
     query: AnyQuery, plan: AnyPlan, presentation: Presentation, *, observe: Observer = lambda _: None
 ) -> AnyRelease:
     """Prepare, charge, read, add noise, estimate, in this order. If it fails after the charge, the charge stands."""
+    check_corrected(query.dataset, presentation.corrects)
     draws = prepare_draws(query, plan)
     blocks = _prepare(query, plan)
     observe("charge")
-    reservation = charge(query.dataset, plan, _title(query), query.to_dict())
+    reservation = charge(query.dataset, plan, _title(query), query.to_dict(), presentation.corrects)
     observe("read")
     try:
         if draws:
@@ -192,8 +204,15 @@ def check_release(query: AnyQuery, plan: AnyPlan) -> None:
 
 def _prepare(query: AnyQuery, plan: AnyPlan) -> list[tuple[QuerySpec, Plan, EngineQuery]]:
     """Compile and check the query for the engine, for each block. No row is read."""
+    _own_version()  # what the statement needs must not be missing after the charge
     blocks = [with_any_limits(block) for block in query.computed]
     return [(block, own, prepare(block, own)) for block, own in zip(blocks, plan.blocks, strict=True)]
+
+
+@cache
+def _own_version() -> str:
+    """The version of this package, for the statement."""
+    return version("osgt")
 
 
 def _title(query: AnyQuery) -> str:
@@ -221,9 +240,12 @@ def estimate(
     made = Made(
         nonnegative=presentation.nonnegative,
         intervals=presentation.intervals,
+        marks=presentation.marks,
+        corrects=presentation.corrects,
         date=datetime.datetime.now(datetime.UTC),
-        version=version("osgt"),
+        version=_own_version(),
         reservation=None if reservation is None else str(reservation.sequence),
+        entry_hash=None if reservation is None else reservation.entry_hash,
     )
     whole, own_statements = statements(tables, plan, made)
     releases = {

@@ -2,35 +2,66 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
-from osgt.api.choose import choose_alone
-from osgt.api.preview import Preview, make_preview
-from osgt.api.publish import check_release, make_release, sql_of
+from osgt.api.limits import Preview, choose_alone, make_preview
+from osgt.api.publish import AnyQuery, check_release, make_release, sql_of
 from osgt.api.release import Release, checked_texts
 from osgt.calibration import Part
 from osgt.facts import wording
 from osgt.limits.left_out import left_out_measures
 from osgt.limits.misfits import declared_columns
 from osgt.noise import Family, family_of
-from osgt.noise.arguments import real_number
 from osgt.noise.error import Objective
 from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.inputs import Planning
-from osgt.plan.joint import JointPlanning
-from osgt.plan.plan import AnyPlan, Asked, Plan, epsilon_for, make_plans
+from osgt.plan.joint import JointPlanning, epsilon_for, make_plans
+from osgt.plan.plan import AnyPlan, Asked, Plan
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
-from osgt.query.aggregates import Aggregate, Column, Methods
-from osgt.query.open_limits import Limit, OpenLimit, open_limits, with_any_limits, with_limits
+from osgt.query.aggregates import Aggregate, Column, Methods, method_names
+from osgt.query.aggregates.base import Limit, OpenLimit, counts_units, open_limits, with_any_limits, with_limits
+from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
 from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
+from osgt.support.familiar import ASKING, Familiar, guided
 from osgt.support.numbers import with_article
+from osgt.support.numeric import real_number
+
+
+class Releasing(Familiar):
+    """The methods that a query of one table and one of several have alike."""
+
+    def sql(self, plan: AnyPlan | None = None) -> str:
+        """The SQL that a release sends to the engine, with a comment for each step. It has no data in it.
+
+        Which sums are asked for depends on the plan; without one, that of ε = 1 and a usual δ is taken. Limits that are
+        still to be chosen stand as some number, and so does the salt by which the groups of a unit are chosen.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from osgt import Dataset
+        >>> visits = pa.table({"patient": ["a", "b"], "ward": ["x", "y"]})
+        >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_rows=2, public_keys=["x", "y"]).count()
+        >>> print(query.sql().splitlines()[0])
+        -- Statement 1 of 1: The sums that noise is added to.
+        """
+        query = cast(AnyQuery, self)
+        return sql_of(query, query.plan(1, USUAL_DELTA) if plan is None else plan)
+
+    def check_release(self, plan: AnyPlan) -> None:
+        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
+        check_release(cast(AnyQuery, self), plan)
+
+    def about(self, texts: ReportTexts) -> About:
+        """The texts of a report on all tables, checked: labels and units are of what they publish."""
+        return checked_texts(cast(AnyQuery, self).tables, texts)
 
 
 @dataclass(frozen=True, eq=False)
-class Query(Methods):
+class Query(Releasing, Methods):
     """A request for a private table. Every method returns a new query; `plan` and `release` end the chain.
 
     Examples
@@ -45,18 +76,24 @@ class Query(Methods):
     ['city', 'count', 'count_low', 'count_high', 'fare_sum', 'fare_sum_low', 'fare_sum_high']
     """
 
+    _called, _advice = "a query", ASKING
+    _for_users = "plan release choose_limits preview open_limits sql dataset to_dict"
+
     #: Plans that were made, since a release plans as well, and what is the same for every budget.
     _planned: dict[Any, Plan] = field(default_factory=dict, init=False, repr=False)
     _plannings: dict[Any, Planning] = field(default_factory=dict, init=False, repr=False)
     #: Warnings that Python has shown.
     _told: set[str] = field(default_factory=set, init=False, repr=False)
 
+    @guided
     def plan(
         self,
         epsilon: float | None = None,
         delta: float | None = None,
         *,
         interval: float | None = None,
+        relative_error: float | None = None,
+        group_size: float | None = None,
         column: str | None = None,
         confidence: float = 0.95,
         objective: Objective = "interval",
@@ -68,10 +105,13 @@ class Query(Methods):
         Parameters
         ----------
         epsilon, delta
-            The budget of the release, in total.
+            The budget of the release, in total; that of the data file if it is not given, and the data set has one.
         interval
             Instead of `epsilon`: the half-width that the noise interval of `column` may have (the first count or sum
             if no column is named). The plan then has the ε that it takes.
+        relative_error, group_size
+            Instead of `epsilon`: the half-width that the noise interval of a count may have, as a part of the count in
+            a group of this size. `relative_error=0.1, group_size=500` is `interval=50`.
         objective
             What to make small: "interval", the half-widths that are shown; or, as for `calibrate`, "variance",
             "mean_abs", ("quantile", p) or ("max", n). Of several columns the sum of weight·(error/shift)².
@@ -81,17 +121,26 @@ class Query(Methods):
             Whether the release measures what its limits cut off, for a small part of ε. It does not where they can cut
             off nothing.
         """
+        interval = _interval_of(relative_error, group_size, interval)
+        budget = self.dataset.budget
+        delta = budget.get("delta") if delta is None else delta
+        epsilon = budget.get("epsilon") if epsilon is None and interval is None else epsilon
+        if epsilon is None and interval is None and delta is None:
+            raise ArgumentError("epsilon must be given, and delta: the budget", argument="epsilon")
         if delta is None:
             raise ArgumentError("delta must be given: far below one over the number of units", argument="delta")
         if (epsilon is None) == (interval is None):
-            raise ValueError("give one of epsilon (the budget) and interval (the half-width that you can accept)")
+            raise ValueError(
+                "give one of epsilon (the budget) and interval (the half-width that you can accept), or relative_error "
+                "and group_size in place of interval"
+            )
 
-        asked = self._asked_with_any_limits(confidence, objective, family, measure_left_out=measure_left_out)
+        asked = self._gather_with_any_limits(confidence, objective, family, measure_left_out=measure_left_out)
 
-        def plan_at(budget: float) -> Plan:
-            key = budget, delta, confidence, objective, asked.planning.family.name, measure_left_out
+        def plan_at(epsilon: float) -> Plan:
+            key = epsilon, delta, confidence, objective, asked.planning.family.name, measure_left_out
             if key not in self._planned:
-                [self._planned[key]] = make_plans([asked], budget, delta, self.choice(budget))
+                [self._planned[key]] = make_plans([asked], epsilon, delta, self.choice(epsilon))
             return self._planned[key]
 
         if epsilon is None:
@@ -103,21 +152,23 @@ class Query(Methods):
                     argument="interval",
                 )
             first = plan_at(1.0)  # refuses what is wrong with the rest
-            chosen = _chosen(first.columns, column)
+            chosen = _chosen(first.columns, column, counts=relative_error is not None)
             width = first.columns[chosen].half_width or target  # about inversely proportional to ε
             epsilon = epsilon_for(target, lambda at: plan_at(at).columns[chosen].excess(target), width / target)
         found = plan_at(epsilon)
         warn_caller(found.warnings, self._told)
         return found
 
-    def asked(self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool) -> Asked:
+    def gather_input(
+        self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
+    ) -> Asked:
         """Gather the input of a plan."""
         left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
         return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
 
-    def _asked_with_any_limits(self, *arguments: Any, measure_left_out: bool) -> Asked:
+    def _gather_with_any_limits(self, *arguments: Any, measure_left_out: bool) -> Asked:
         """Gather the input of a plan; limits stand in for those that are open."""
-        asked = with_any_limits(self).asked(*arguments, measure_left_out=measure_left_out)
+        asked = with_any_limits(self).gather_input(*arguments, measure_left_out=measure_left_out)
         return replace(asked, limit_notes=tuple(self.limit_notes()), open_limits=self.open_limits)
 
     def planning(
@@ -141,29 +192,39 @@ class Query(Methods):
             )
         return self._plannings[key]
 
+    @guided
     def release(
         self,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         *,
         confidence: float = 0.95,
         nonnegative: bool = False,
         intervals: Literal["truth", "noise"] = "truth",
+        marks: bool | Sequence[float] = False,
+        corrects: int | None = None,
         objective: Objective = "interval",
         family: str | Family = "osgt",
         measure_left_out: bool = True,
     ) -> Release:
         """Read the data and add the planned noise, once; `objective`, `family`, `measure_left_out` as for `plan`.
 
-        The budget is charged first if the data set has a ledger. `nonnegative=True` shows negative counts as 0, and
+        The budget is that of the data file if it is not given, and the data set has one. It is charged first if the
+        data set has a ledger. `nonnegative=True` shows negative counts as 0, and
         sums of values that cannot be negative; the other groups are lowered alike for that, so that the sum of the
         column and all totals stay. Small groups come out too large on average, and large ones too small. The intervals
         are those before that step, cut off at 0. Upper ends of counts allow for what the limits cut off, so that
         intervals hold the true numbers; with `intervals="noise"` they allow for the noise alone.
 
+        `marks=True` puts a quality mark beside each number, in a column `…_mark`: by the standard deviation of its
+        noise over the number, "good" up to 16.6 %, "use with caution" up to 33.3 %, "too uncertain" above. Other
+        thresholds: `marks=[0.1, 0.25]`. Marks cost no budget.
+
+        `corrects=7` says that this release corrects that of entry 7 in the ledger, which stays charged.
+
         Limits that are not given are chosen privately first, within the same budget.
         """
-        presentation = Presentation(nonnegative, intervals)
+        presentation = Presentation(nonnegative, intervals, Marks.of(marks), corrects)
         plan = self.plan(
             epsilon,
             delta,
@@ -177,31 +238,11 @@ class Query(Methods):
         warn_caller_after_charge(release.data_warnings)
         return release
 
-    def sql(self, plan: AnyPlan | None = None) -> str:
-        """The SQL that a release sends to the engine, with a comment for each step. It has no data in it.
-
-        Which sums are asked for depends on the plan; without one, that of ε = 1 and a usual δ is taken. Limits that are
-        still to be chosen stand as some number, and so does the salt by which the groups of a unit are chosen.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from osgt import Dataset
-        >>> visits = pa.table({"patient": ["a", "b"], "ward": ["x", "y"]})
-        >>> query = Dataset(visits, privacy_unit="patient").group_by("ward", max_rows=2, public_keys=["x", "y"]).count()
-        >>> print(query.sql().splitlines()[0])
-        -- Statement 1 of 1: The sums that noise is added to.
-        """
-        return sql_of(self, self.plan(1, USUAL_DELTA) if plan is None else plan)
-
-    def check_release(self, plan: AnyPlan) -> None:
-        """Refuse all that a release of this plan would refuse now, the ledger included. Reads and charges nothing."""
-        check_release(self, plan)
-
     def choice(self, epsilon: float) -> LimitChoice | None:
         """The choice of limits that a release at this ε begins with; None if all are given."""
         return choice_of(draws_of([self]), epsilon, self.dataset.units)
 
+    @guided
     def choose_limits(
         self, epsilon: float, *, release_epsilon: float | None = None, release_delta: float = USUAL_DELTA
     ) -> "Query":
@@ -220,7 +261,7 @@ class Query(Methods):
         """
 
         def plan_of(budget: float, choice: LimitChoice) -> Plan:
-            asked = self._asked_with_any_limits(0.95, "interval", "osgt", measure_left_out=True)
+            asked = self._gather_with_any_limits(0.95, "interval", "osgt", measure_left_out=True)
             [plan] = make_plans([asked], budget, release_delta)
             return replace(plan, choice=choice)
 
@@ -235,7 +276,7 @@ class Query(Methods):
         [own] = plan.blocks
         measured = own.left_out is not None
         return own.with_limits(
-            self.asked(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
+            self.gather_input(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
         )
 
     def preview(self) -> Preview:
@@ -257,10 +298,6 @@ class Query(Methods):
         """The queries of all tables: this one, without a name."""
         return {"": self}
 
-    def about(self, texts: ReportTexts) -> About:
-        """The texts of a report on this query, checked."""
-        return checked_texts(self.tables, texts)
-
     @property
     def computed(self) -> "tuple[Query, ...]":
         """The queries that the engine computes: this one."""
@@ -278,16 +315,23 @@ class Query(Methods):
     def __repr__(self) -> str:
         return query_line(self)
 
+    def __str__(self) -> str:
+        """Say what is asked for, and which limits are open."""
+        return query_card(self).text()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *method_names()})
+
     def _repr_html_(self) -> str:
         return query_card(self).html()
 
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """Add one more aggregate; refuse names that are taken and bounds that are too wide."""
         taken = set(self.groups.by) | {
-            name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high")
+            name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high", "_mark")
         }
         for name in aggregate.names:
-            for column in (name, f"{name}_low", f"{name}_high"):
+            for column in (name, f"{name}_low", f"{name}_high", f"{name}_mark"):
                 if column in taken:
                     raise ArgumentError(
                         f"name: there is a column {column!r} already; leave one out, or give it another name",
@@ -311,13 +355,11 @@ class Query(Methods):
 
     def limit_notes(self) -> list[str]:
         """Say what each bound can cut off."""
-        unit, cuts = self.dataset.privacy_unit, []
+        unit = self.dataset.unit.noun
+        cuts: list[str] = []
         one = with_article(unit)
-        if self.dataset.filters:
-            cuts.append("rows that where(…) leaves out are ignored")
-        counts_units = any(measure.per_unit for aggregate in self.aggregates for measure in aggregate.measures)
         if not self.groups.each_row and (self.groups.limits or not self.open_limits):
-            cuts += map(wording.as_clause, wording.limits(self.groups, unit, counts_units=counts_units))
+            cuts += map(wording.as_clause, wording.limits(self.groups, counts_units=counts_units(self.aggregates)))
         for aggregate in self.aggregates:
             if aggregate.open_limit is None:
                 cuts += [limits.words for limits in aggregate.limits]
@@ -328,6 +370,7 @@ class Query(Methods):
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
         if not self.groups.each_row:
             cuts.append(f"rows without {one} are ignored")
+        cuts += map(wording.as_clause, wording.of_part(self.dataset))
         return list(dict.fromkeys(cuts))
 
     def _total_notes(self, aggregate: Aggregate) -> list[str]:
@@ -338,19 +381,49 @@ class Query(Methods):
         total = arguments["max_total"]
         most, column = total[-1] if isinstance(total, list) else total, arguments["column"]
         each_row = self.groups.each_row
-        return [
-            wording.as_clause(wording.total_limit(self.dataset.privacy_unit, column, f"{most:,}", each_row=each_row))
-        ]
+        return [wording.as_clause(wording.total_limit(self.groups.noun, column, f"{most:,}", each_row=each_row))]
 
 
-def _chosen(columns: Sequence[Column], name: str | None) -> int:
-    """The place of the column whose interval is asked for; if none is named, the first that has one for all groups."""
-    known = {column.name: i for i, column in enumerate(columns) if column.noise is not None}
-    chosen = next(iter(known), None) if name is None else name
-    if chosen not in known:
+def _interval_of(relative_error: float | None, group_size: float | None, interval: float | None) -> float | None:
+    """The half-width that is asked for: as it is given, or as a part of a count of a size."""
+    if relative_error is None and group_size is None:
+        return interval
+    for name, value in (("relative_error", relative_error), ("group_size", group_size)):
+        if value is None:
+            raise ArgumentError(
+                f"{name} must be given: relative_error is a part of the count of a group of group_size",
+                argument=name,
+            )
+    if interval is not None:
         raise ArgumentError(
-            f"column must name a count or a sum for plan(interval=…), one of {list(known)}; got {name!r}: the "
-            "interval of a mean, a proportion or a quantile depends on the group",
+            "interval must be left out with relative_error and group_size, which say the same", argument="interval"
+        )
+    part = real_number("relative_error", relative_error, positive=True)
+    return part * real_number("group_size", group_size, positive=True)
+
+
+def _chosen(columns: Sequence[Column], name: str | None, *, counts: bool) -> int:
+    """The place of the column whose interval is asked for: without a name, the first with one for all groups.
+
+    With `counts`, it must be a count.
+    """
+    known = {
+        column.name: i
+        for i, column in enumerate(columns)
+        if column.noise is not None and (column.is_count or not counts)
+    }
+    chosen = next(iter(known), None) if name is None else name
+    if chosen in known:
+        return known[chosen]
+    if counts:
+        raise ArgumentError(
+            f"column must name a count for plan(relative_error=…), one of {list(known)}; got {chosen!r}. How large a "
+            "sum, a mean or a quantile is does not follow from the size of its group: for a sum, give interval, the "
+            "half-width that you can accept",
             argument="column",
         )
-    return known[chosen]
+    raise ArgumentError(
+        f"column must name a count or a sum for plan(interval=…), one of {list(known)}; got {name!r}: the "
+        "interval of a mean, a proportion or a quantile depends on the group",
+        argument="column",
+    )

@@ -2,8 +2,8 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,16 +12,19 @@ from osgt.api.dataset import Dataset
 from osgt.api.publication import Publication
 from osgt.api.publish import Observer, Outcome, close_data, publish
 from osgt.api.query import Query
-from osgt.api.release import checked_texts, table_files
+from osgt.api.release import checked_texts, out_files
 from osgt.data.types import UndeclaredTypeError
 from osgt.plan.plan import AnyPlan
 from osgt.query.about import About
-from osgt.query.aggregates import AGGREGATES
 from osgt.query.aggregates.base import QuerySpec
-from osgt.query.aggregates.kinds import Arguments
+from osgt.query.aggregates.marks import Marks
+from osgt.query.file.aggregates import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
+from osgt.query.file.reading import with_parts
+from osgt.query.file.types import as_list
+from osgt.query.sql import read_select
 from osgt.release.measuring import Presentation
-from osgt.render.published import SUFFIXES, check_writable, out_key, with_descriptions
+from osgt.render.published import SUFFIXES, check_writable, with_descriptions
 from osgt.support.errors import ArgumentTypeError
 from osgt.support.files import Target
 
@@ -29,25 +32,49 @@ from osgt.support.files import Target
 _GROUP_LIMITS = ("max_rows", "max_length", "max_groups", "max_rows_per_group")
 _VALUE_LIMITS = ("bounds", "max_total")
 
-#: Keys of [data] that are no arguments of `Dataset`.
-_APART = ("derive", "where", "ledger", "dataset")
 
+def build_query(
+    file: QueryFile,
+    ledger: Any = None,
+    restrict: Callable[[Dataset], Dataset] = lambda data: data,
+    opened: Dataset | None = None,
+) -> Query | Publication:
+    """Build the query of a file, or all of them if there are several tables.
 
-def build_query(file: QueryFile, ledger: Any = None) -> Query | Publication:
-    """Build the query of a file, or all of them if there are several tables."""
+    `restrict` takes some of its rows; `opened` is its data set if that is open already.
+    """
     with _declarable():
-        return _build_publication(file, ledger) if file.table else _build_one(file, ledger)
+        data = restrict(Dataset.of(file, ledger) if opened is None else opened)
+        return _build_publication(file, data) if file.table else add_groups(data, file.groups, file.aggregates)
 
 
 def add_groups(dataset: Dataset, groups: GroupsTable, aggregates: list[Arguments]) -> Query:
     """Ask for the groups and aggregates of a file."""
     given = groups.given()
     given.pop("by", None)
-    query = dataset.group_by(*listed(groups.by), **given)
+    query = dataset.group_by(*as_list(groups.by), **given)
     for aggregate in aggregates:
         arguments = aggregate.given()
-        query = AGGREGATES[arguments.pop("kind")].method(query, **arguments)
+        query = getattr(query, arguments.pop("kind"))(**arguments)
     return query
+
+
+def add_select(file: QueryFile, text: str, bounds: Mapping[str, Sequence[float]]) -> QueryFile:
+    """Add what a SELECT asks for to a file that says which data are meant. Opens the source, but reads no rows."""
+    with _declarable(), closing(Dataset.of(file)) as data:
+        data.dataset = file.data.dataset  # a name that FROM may have
+        asked = read_select(text, data, bounds)
+    where = [*as_list(file.data.where), *([] if asked.where is None else [asked.where])]
+    parts: dict[str, dict[str, Any]] = {
+        "data": {"derive": {**(file.data.derive or {}), **asked.derive}, "where": where},
+        "groups": {"by": asked.by, "totals": asked.totals},
+    }
+    given = {part: {key: value for key, value in keys.items() if value} for part, keys in parts.items()}
+    known = {name: file.columns[column] for name, column in asked.renamed.items() if column in file.columns}
+    if known:
+        typeless = {name: column.model_copy(update={"type": None}) for name, column in known.items()}
+        file = file.model_copy(update={"columns": {**file.columns, **typeless}})
+    return with_parts(file, given, asked.aggregates)
 
 
 def fill_limits(file: QueryFile, queries: Mapping[str, QuerySpec]) -> QueryFile:
@@ -93,29 +120,12 @@ def _reopened(groups: GroupsTable, aggregates: list[Arguments]) -> GroupsTable:
 
 def add_conditions(dataset: Dataset, conditions: str | list[str] | None) -> Dataset:
     """Keep the rows that meet the conditions of a file."""
-    for condition in listed(conditions):
+    for condition in as_list(conditions):
         dataset = dataset.where(condition)
     return dataset
 
 
-def listed(texts: str | list[str] | None) -> list[str]:
-    """List the texts of a key that may hold one, several or none."""
-    return [texts] if isinstance(texts, str) else texts or []
-
-
-def _open_dataset(file: QueryFile, ledger: Any) -> Dataset:
-    data = {name: value for name, value in file.data.given().items() if name not in _APART}
-    if ledger is not None:
-        data |= {"ledger": ledger, "dataset": file.data.dataset}
-    dataset = Dataset(data.pop("source"), data.pop("privacy_unit"), **data)
-    return add_conditions(dataset.derive(file.data.derive or {}), file.data.where)
-
-
-def _build_one(file: QueryFile, ledger: Any) -> Query:
-    return add_groups(_open_dataset(file, ledger), file.groups, file.aggregates)
-
-
-def _build_publication(file: QueryFile, ledger: Any) -> Publication:
+def _build_publication(file: QueryFile, dataset: Dataset) -> Publication:
     if file.groups.given() or file.aggregates:
         raise ValueError(
             "groups and aggregates must be left out where there are several tables: each [[table]] has its own, "
@@ -124,7 +134,6 @@ def _build_publication(file: QueryFile, ledger: Any) -> Publication:
     names = [table.name for table in file.table]
     if len(set(names)) < len(names):
         raise ValueError(f"each [[table]] must have a name of its own, got {', '.join(names)}")
-    dataset = _open_dataset(file, ledger)
     queries = {}
     for table in file.table:
         with _named(table.name):
@@ -154,6 +163,12 @@ def _named(table: str) -> Iterator[None]:
         raise type(error)(f"table {table!r}: {error}") from None
 
 
+def presentation_of(file: QueryFile) -> Presentation:
+    """How the tables of a query file are to be shown."""
+    output = file.output
+    return Presentation(output.nonnegative, output.intervals, Marks.of(output.marks), output.corrects)
+
+
 @dataclass(frozen=True)
 class Request:
     """A query file that is opened to be published: its query, plan, files and texts, checked. Nothing is charged."""
@@ -163,10 +178,14 @@ class Request:
     plan: AnyPlan
     targets: Mapping[str, Target]
     about: About
+    presentation: Presentation
 
     @classmethod
     def of(cls, file: QueryFile, ledger: Any, targets: Mapping[str, Target]) -> Self:
         """Open data and ledger anew; refuse files that cannot be written, or cannot hold the table."""
+        if file.series.given():
+            raise ValueError("a query file with [series] is published by `osgt publish`, instalment by instalment")
+        presentation = presentation_of(file)
         for target in targets.values():
             target.checked()
         query = build_query(file, ledger)
@@ -175,15 +194,14 @@ class Request:
             if file.output.out is not None:
                 for own in query.tables.values():
                     check_writable(own, file.output.out)
-            return cls(file, query, plan, targets, checked_texts(query.tables, file.report.texts()))
+            return cls(file, query, plan, targets, checked_texts(query.tables, file.report.texts()), presentation)
         except BaseException:
             close_data(query)
             raise
 
     def publish(self, observe: Observer = lambda _: None) -> Outcome:
         """Release the query into its files."""
-        presentation = Presentation(self.file.output.nonnegative, self.file.output.intervals)
-        return publish(self.query, self.plan, self.targets, self.about, presentation, observe=observe)
+        return publish(self.query, self.plan, self.targets, self.about, self.presentation, observe=observe)
 
     def close(self) -> None:
         """Close data and ledger."""
@@ -193,7 +211,9 @@ class Request:
 def files_used(file: QueryFile, query_file: Path | None = None) -> list[str]:
     """List the files and ledgers that a release reads or charges, and so never replaces."""
     keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
-    used = [text for text in (file.data.source, file.data.ledger, *keys) if isinstance(text, str)]
+    lists = [column.values for column in file.columns.values()]
+    named = (file.data.file, file.data.source, file.data.ledger, *keys, *lists)
+    used = [text for text in named if isinstance(text, str)]
     return used if query_file is None else [*used, glob.escape(os.fspath(query_file))]
 
 
@@ -202,8 +222,6 @@ def release_targets(file: QueryFile, target: Callable[[str, Path, tuple[str, ...
     out, report = file.output.out, file.output.report
     files: dict[str, str | Path] = {} if report is None else {"report": report}
     if out is not None:
-        names = [table.name for table in file.table]
-        tables = {out_key(name): path for name, path in table_files(names, out).items()} if names else {"out": out}
-        files = {**tables, **files}
+        files = {**out_files([table.name for table in file.table], out), **files}
     keys = {key: "report" if key == "report" else "out" for key in files}
     return with_descriptions({key: target(keys[key], Path(path), SUFFIXES[keys[key]]) for key, path in files.items()})

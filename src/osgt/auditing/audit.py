@@ -1,19 +1,129 @@
-"""audit: evidence for or against a promise."""
+"""The audit: evidence for or against a promise.
+
+A query is audited in parts: its noise, the choice of its limits and the release that is made of them, for one table or
+several with one budget.
+"""
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from osgt.api.charge import title_of
+from osgt.api.query import Query
+from osgt.auditing.canaries import canaries
 from osgt.auditing.check import SAMPLED, Audit, Check, Options, Progress
 from osgt.auditing.curve import curve, many, one_by_one
 from osgt.auditing.evidence import Claim
-from osgt.auditing.independence import Drawn, independence
+from osgt.auditing.functions import Inputs, check_callable, function_checks, inputs_of
+from osgt.auditing.independence import Drawn, SaltedText, independence, salts
+from osgt.auditing.plan_noise import AT_THRESHOLD, Chosen, WorstCase, at_threshold, choice, draw_of_limits, spent_by
+from osgt.auditing.replay import replay
 from osgt.auditing.sampler import sampler
+from osgt.auditing.stage import DrawPlay, Play, ReleasePlay, Stage, salted_sql
+from osgt.calibration.joint import budget as checked_budget
+from osgt.data.neighbours import Neighbours
+from osgt.limits.worth import fresh_salt
 from osgt.mechanism import Mechanism
-from osgt.noise.arguments import count, real_number
+from osgt.noise import IntegerDistribution
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.query.aggregates.base import QuerySpec, open_limits, with_any_limits
+from osgt.release.measuring import prepare
+from osgt.support.numeric import count, real_number
+
+#: Distributions of a plan whose sampler is looked at.
+_LAWS = 3
+
+#: Checks that share the false alarms: choice, threshold, salts, limits, canaries, sampler, independence and noise.
+_CHECKS = 8
+
+#: Limits that are drawn to see how a choice is made: an ε of 2 in place of 1 is found in hundreds.
+_DRAWS_OF_LIMITS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """The parts of an audit: plays on stages, noise, choices of groups, and tables in which canaries can be."""
+
+    plays: Mapping[str, tuple[QuerySpec, Play]]
+    worst: WorstCase
+    laws: Sequence[IntegerDistribution]
+    chosen: Sequence[Chosen]
+    spent: float
+    delta: float
+    #: The SQL of a release by its salt, where a salt decides who counts where.
+    salted: Sequence[SaltedText]
+    tables: Sequence[tuple[Query, Plan]] = ()
+    #: Whether limits are chosen.
+    chooses: bool = False
+
+    def checks(self, options: Options) -> Iterator[Check]:
+        """Run one check after the other."""
+        false_alarm = options.false_alarm / _CHECKS
+        for i, (name, (asking, play)) in enumerate(self.plays.items()):
+            seconds = options.left(0.5 / (len(self.plays) - i))
+            yield replay(
+                Stage(asking), play, real=options.real_rows, seconds=seconds, progress=options.progress, name=name
+            )
+        options.progress("choice of groups", 0.0)
+        yield choice(self.chosen, self.spent, self.delta, false_alarm=false_alarm)
+        for i, chosen in enumerate(self.chosen):
+            part = 0.2 / (len(self.chosen) - i)
+            yield at_threshold(chosen, options.budget(AT_THRESHOLD, part, false_alarm / len(self.chosen)))
+        options.progress("salts", 0.0)
+        yield salts(self.salted, fresh_salt, false_alarm=false_alarm)
+        if self.chooses:
+            neighbours = self.tables[0][1].neighbours
+            yield draw_of_limits(neighbours, options.budget(_DRAWS_OF_LIMITS, 0.1, false_alarm))
+        if self.tables:
+            check = canaries(self.tables, false_alarm=false_alarm, progress=options.progress)
+            if check is not None:
+                yield check
+        laws = list(dict.fromkeys(self.laws))[:_LAWS]
+        for i, law in enumerate(laws):
+            part = 0.5 / (len(laws) - i)
+            yield sampler(law, options.budget(SAMPLED // len(laws), part, false_alarm / len(laws)))
+        worst = self.worst
+        options.progress("independence", 0.0)
+        yield independence(worst.drawn, false_alarm=false_alarm)
+        budget = options.budget(worst.draws, 1.0, false_alarm)
+        yield curve(worst.outputs, 0, 1, worst.claim, budget, loss=worst.loss(), name="noise")
+
+
+def audit_tables(
+    target: Any, epsilon: float, delta: float, options: Options, *, measure_left_out: bool
+) -> tuple[str, Iterator[Check]]:
+    """Name the subject of an audit in words, and make its checks."""
+    epsilon, delta = checked_budget(epsilon, delta)
+    options.progress("planning", 0.0)
+    promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
+    named = [f"{name}: {title_of(query)}" if name else title_of(query) for name, query in target.tables.items()]
+    plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
+    return f"{'; '.join(named)} {promise}", _release(target, plan).checks(options)
+
+
+def _release(target: Any, plan: AnyPlan) -> Audited:
+    """Tables that are released together: one unit is in all of them."""
+    plays: dict[str, tuple[QuerySpec, Play]] = {
+        f"replay of {name}" if name else "replay": (with_any_limits(query), ReleasePlay(plan.tables[name]))
+        for name, query in target.tables.items()
+    }
+    for draw in () if plan.choice is None else plan.choice.draws:
+        query = next(query for query in target.computed if draw.limit in open_limits(query))
+        play = DrawPlay(draw, query.dataset.neighbours)
+        plays[f"replay of the choice of {draw.limit.words}"] = with_any_limits(query), play
+    plans = plan.blocks
+    tables = [(with_any_limits(query), one) for query, one in zip(target.computed, plans, strict=True)]
+    chosen = [selection for one in plans if (selection := Chosen.of(one)) is not None]
+    laws = [law for one in plans for law in one.laws.values()]
+    salted = [salted_sql(prepare, query, one) for query, one in tables if query.groups.chooses_groups(one.parts)]
+    worst = WorstCase.of(plans, plan.noise_delta)
+    spent = spent_by(plans, plan.choice)
+    return Audited(plays, worst, laws, chosen, spent, plan.delta, salted, tables, chooses=plan.choice is not None)
+
 
 #: Draws of a mechanism that gives one output at a time, and of one that gives many.
 _ONE_BY_ONE, _MANY = 20_000, 1_000_000
@@ -35,6 +145,8 @@ def audit(
     claim: Any = None,
     loss: Callable[[Any], Any] | None = None,
     vectorised: bool = False,
+    neighbours: Neighbours = "add_remove",
+    missing_values: bool = True,
     draws: int | None = None,
     minutes: float | None = None,
     false_alarm: float = 1e-6,
@@ -45,18 +157,20 @@ def audit(
     """Evidence for or against a promise of privacy: what was checked, and what was found. Nothing is charged.
 
     A query is played on neighbouring tables, on its own engine; its noise is drawn and compared with what is claimed;
-    a release with canaries is made of made-up rows. Any other mechanism is a black box: it is called many times on
-    `data` and on `neighbour`, and its outputs are judged.
+    a release with canaries is made of made-up rows. Any other mechanism is a black box: it is called many times, in
+    this process, on `data` and on `neighbour` or on pairs that are made, and its outputs are judged.
 
     Parameters
     ----------
     target
-        A query, a `Publication`, a `Mechanism`, or any function `mechanism(data) -> numbers`. Of a query whose limits
-        are not all given, their choice is audited too.
+        A query, a `Publication`, a `Mechanism`, or any function of one argument that returns numbers, an array or a
+        table. Of a query whose limits are not all given, their choice is audited too.
     epsilon, delta
         The promise that is audited. A `Mechanism` knows its own.
     data, neighbour
-        For functions: two data sets that differ in one person.
+        For functions: two data sets that differ in one person. Or `data` alone, for which many pairs are made: a query
+        that describes the table (unit, groups, limits, bounds), so that the function gets pandas frames with the stored
+        columns; or an array, each row of which is a unit.
     claim
         For functions: the whole curve that is promised, as a `PrivacyProfile` or something else with `delta(epsilon)`
         for arrays. It can be refuted with far fewer draws than one point of it.
@@ -65,6 +179,10 @@ def audit(
         where outputs speak for `data`. If not given, scores are learned from a quarter of the draws.
     vectorised
         The function is called as `mechanism(data, n)`, and gives n outputs along the first axis: much faster.
+    neighbours
+        For functions of an array, of which pairs are made: "add_remove" or "change_one" row. A query says it itself.
+    missing_values
+        For functions, if pairs are made: whether there are missing values, NaN and infinities among them.
     draws, minutes
         How many draws to make, and when to stop at the latest; minutes alone are used for as many draws as fit in. A
         check that draws stops as soon as the promise is refuted.
@@ -92,22 +210,52 @@ def audit(
     elif hasattr(target, "plan") and hasattr(target, "release"):
         if epsilon is None or delta is None:
             raise ValueError("epsilon and delta must be given: the promise that is audited")
-        from osgt.auditing.query_audit import audit_tables  # noqa: PLC0415 - the extra "tables"
 
         subject, checks = audit_tables(target, epsilon, delta, options, measure_left_out=measure_left_out)
     elif callable(target):
-        if data is None or neighbour is None:
-            raise ValueError("data and neighbour must be given: two data sets that differ in one person")
         promise = Claim.of(epsilon, delta, claim)
         subject = f"{getattr(target, '__name__', type(target).__name__)} at {promise.words}"
-        called = many(target) if vectorised else one_by_one(target)
-        budget = options.budget(_MANY if vectorised else _ONE_BY_ONE, 1.0, false_alarm)
-        checks = iter([curve(called, data, neighbour, promise, budget, loss=loss)])
+        checks = _of_function(
+            target, data, neighbour, promise, options,
+            loss=loss, vectorised=vectorised, neighbours=neighbours, missing_values=missing_values,
+        )  # fmt: skip
     else:
         raise TypeError(
             f"target must be a query, a Publication, a Mechanism or a function, got {type(target).__name__}"
         )
     return Audit(subject, tuple(checks), time.perf_counter() - started)
+
+
+def _of_function(
+    function: Any,
+    data: Any,
+    neighbour: Any,
+    claim: Claim,
+    options: Options,
+    *,
+    loss: Callable[[Any], Any] | None,
+    vectorised: bool,
+    neighbours: Neighbours,
+    missing_values: bool,
+) -> Iterator[Check]:
+    """Judge a function on two inputs that are given, or on pairs that are made for what the data are."""
+    if data is None:
+        raise ValueError(
+            "data and neighbour must be given, two data sets that differ in one person; or data alone, a query that "
+            "describes a table or an array, of which pairs are made"
+        )
+    if (vectorised or loss is not None) and neighbour is None:
+        raise ValueError("neighbour must be given with vectorised or loss: no pairs are made for them")
+    if vectorised or loss is not None:
+        called = many(function) if vectorised else one_by_one(function)
+        budget = options.budget(_MANY if vectorised else _ONE_BY_ONE, 1.0, options.false_alarm)
+        return iter([curve(called, data, neighbour, claim, budget, loss=loss)])
+    check_callable(function, getattr(function, "__name__", "target"))
+    if neighbour is not None:
+        return function_checks(function, [Inputs("", data, neighbour)], (), claim, options)
+    options.progress("making neighbouring inputs", 0.0)
+    pairs, by = inputs_of(data, neighbours=neighbours, missing_values=missing_values, real=options.real_rows)
+    return function_checks(function, pairs, by, claim, options)
 
 
 def _options(

@@ -27,16 +27,15 @@ from numpy.typing import NDArray
 from osgt.api.query import Query
 from osgt.auditing.check import Check, Finding, Progress
 from osgt.auditing.evidence import epsilon_at
-from osgt.auditing.made_rows import Row
 from osgt.auditing.neighbours import Maker
-from osgt.auditing.stage import Stage, groups_of, keys_of
+from osgt.auditing.stage import Row, Stage, groups_of, keys_of
 from osgt.limits.worth import fresh_salt
 from osgt.plan.inputs import profile_of_all
 from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
 from osgt.release.measuring import Exact, exact_numbers, prepare, shown_keys, with_noise
 from osgt.sampling.entropy import SystemEntropy
-from osgt.support.search import least_that_fits
+from osgt.support.numeric import least_that_fits
 
 #: Of the canaries, the part that is guessed: those that the output speaks most clearly about. All are tried.
 PARTS = (0.125, 0.25, 0.5, 1.0)

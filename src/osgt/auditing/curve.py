@@ -10,7 +10,7 @@ Otherwise scores are learned from draws that are not judged afterwards; a bad on
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -20,12 +20,18 @@ from numpy.typing import NDArray
 
 from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.evidence import Claim, Counts, count_hits, log_mean, p_value
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 Score = Callable[[NDArray[np.generic]], Floats]
 
 #: Cells of each number's values in a learned score.
 _CELLS = 32
+
+#: Numbers whose values and bits make a score, if there are more; and those that are scores by themselves.
+_TELLING, _NAMED = 8, 3
+
+#: Numbers beyond this are as large as any.
+_LARGEST = 1e300
 
 #: Places of the lowest bit that are told apart, around the place of the lowest bit of 1.
 _BITS = 80
@@ -33,11 +39,11 @@ _BITS = 80
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """A score and the thresholds that are looked at, in rising order."""
+    """A score, the thresholds that are looked at in rising order, and the events that they are reached in words."""
 
-    name: str
     score: Score
     levels: Floats
+    events: Sequence[str]
 
     @classmethod
     def of(cls, name: str, score: Score, outputs: Sequence[NDArray[np.generic]]) -> "Thresholds | None":
@@ -48,12 +54,7 @@ class Thresholds:
         shares = np.unique(np.concatenate([np.linspace(0.04, 0.96, 24), tails, 1.0 - tails]))
         levels = np.unique(np.quantile(values, shares, method="higher"))
         levels = levels[levels > values.min()]
-        return cls(name, score, levels) if len(levels) else None
-
-    @property
-    def events(self) -> list[str]:
-        """The events in words."""
-        return [f"{self.name} reaches {level:.6g}" for level in self.levels]
+        return cls(score, levels, [f"{name} reaches {level:.6g}" for level in levels]) if len(levels) else None
 
     def hits(self, outputs: NDArray[np.generic]) -> Integers:
         """Count the outputs that reach each threshold."""
@@ -62,15 +63,58 @@ class Thresholds:
         return np.cumsum(counts[::-1])[::-1][1:].astype(np.int64)
 
 
-def learn_scores(first: NDArray[np.generic], second: NDArray[np.generic]) -> list[Thresholds]:
-    """Scores from outputs on the data (`first`) and on the neighbour, each of shape (draws, numbers)."""
+def learn_scores(
+    first: NDArray[np.generic], second: NDArray[np.generic], names: Sequence[str] = ()
+) -> list[Thresholds]:
+    """Scores from outputs on the data (`first`) and on the neighbour, each of shape (draws, numbers).
+
+    Of many numbers those that differ most are told apart by their values. Where numbers have names, each of these is a
+    score of its own, so that what is found can be told.
+    """
     both = [first, second]
+    value_cells = _value_cells(first, second)
+    telling = _telling(value_cells(first), value_cells(second))
+    by_bits = _telling(lowest_bits(first), lowest_bits(second))
     made = [
+        *(_of_number(first, second, at, names[at]) for at in telling[:_NAMED] if names),
         Thresholds.of("the weighted sum of the numbers", _linear(first, second), both),
-        Thresholds.of("the score of the values", _by_cells(first, second, _value_cells(first, second)), both),
-        Thresholds.of("the score of the lowest bits", _by_cells(first, second, lowest_bits), both),
+        Thresholds.of("the score of the values", _by_cells(first, second, value_cells, telling), both),
+        Thresholds.of("the score of the lowest bits", _by_cells(first, second, lowest_bits, by_bits), both),
     ]
     return [thresholds for thresholds in made if thresholds is not None]
+
+
+def _telling(first: Integers, second: Integers) -> list[int]:
+    """The places of the numbers whose cells differ most between data and neighbour, the most telling one first."""
+    size = int(max(first.max(initial=0), second.max(initial=0))) + 1
+    told = []
+    for one, other in zip(first.T, second.T, strict=True):
+        a, b = (np.bincount(cells, minlength=size) for cells in (one, other))
+        told.append(float(np.sum((a - b) ** 2 / np.maximum(a + b, 1)) / max(1, np.count_nonzero(a + b) - 1)))
+    return [int(at) for at in np.argsort(-np.asarray(told), kind="stable")[:_TELLING]]
+
+
+def _of_number(first: NDArray[np.generic], second: NDArray[np.generic], at: int, name: str) -> Thresholds | None:
+    """One number as a score, with the sign with which it speaks for the data; the least of all where it is missing."""
+
+    def values(outputs: NDArray[np.generic]) -> Floats:
+        column = outputs[:, at].astype(np.float64)
+        return np.where(np.isnan(column), -_LARGEST, np.clip(column, -_LARGEST, _LARGEST))
+
+    one, other = values(first), values(second)
+    every = np.sort(np.concatenate([one, other]))
+    ranks = [np.searchsorted(every, column, side=side).mean() for column in (one, other) for side in ("left", "right")]
+    if ranks[0] + ranks[1] < ranks[2] + ranks[3]:
+        made = Thresholds.of(name, lambda outputs: -values(outputs), [first, second])
+        return made and replace(
+            made,
+            events=[
+                f"{name} is {'not there' if level == _LARGEST else f'at most {-level:.6g}'}" for level in made.levels
+            ],
+        )
+    made = Thresholds.of(name, values, [first, second])
+    is_flag = set(every.tolist()) <= {-_LARGEST, 1.0}
+    return replace(made, events=[f"{name} is there"]) if made and is_flag else made
 
 
 def _finite(outputs: NDArray[np.generic]) -> Floats:
@@ -118,21 +162,28 @@ def lowest_bits(outputs: NDArray[np.generic]) -> Integers:
 
 
 def _by_cells(
-    first: NDArray[np.generic], second: NDArray[np.generic], cells: Callable[[NDArray[np.generic]], Integers]
+    first: NDArray[np.generic],
+    second: NDArray[np.generic],
+    cells: Callable[[NDArray[np.generic]], Integers],
+    places: Sequence[int],
 ) -> Score:
-    """Σ log of how much more often a number's cell was hit by the data than by the neighbour."""
+    """Σ log of how much more often a number's cell was hit by the data than by the neighbour, of some numbers."""
     one, other = cells(first), cells(second)
     size = int(max(one.max(initial=0), other.max(initial=0), _BITS, _CELLS + 2)) + 1
     ratios = []
-    for i in range(one.shape[1]):
+    for i in places:
         a, b = (np.bincount(cell[:, i], minlength=size) + 0.5 for cell in (one, other))
         ratios.append(np.log(a / a.sum()) - np.log(b / b.sum()))
 
     def score(outputs: NDArray[np.generic]) -> Floats:
         result = cells(outputs)
-        return np.asarray(sum(ratio[result[:, i]] for i, ratio in enumerate(ratios)))
+        return np.asarray(sum(ratio[result[:, i]] for i, ratio in zip(places, ratios, strict=True)))
 
     return score
+
+
+class NothingToldError(ValueError):
+    """All outputs are the same, on the data and on the neighbour."""
 
 
 Outputs = NDArray[np.generic]
@@ -147,6 +198,9 @@ _BATCH, _FEWEST = 1 << 16, 256
 
 #: Numbers of each side that are kept in memory to learn from.
 _KEPT = 1 << 22
+
+#: Batches in which the draws are made, at least: after each it is told how many are done.
+_BATCHES = 64
 
 #: Standard deviations by which counts are worse than expected in what is said about power: nine of ten are better.
 _BAD_LUCK = 1.3
@@ -225,18 +279,24 @@ def curve(
 
 
 def measure(
-    mechanism: Draws, both: tuple[Any, Any], claim: Claim, budget: Budget, loss: Score | None, name: str
+    mechanism: Draws,
+    both: tuple[Any, Any],
+    claim: Claim,
+    budget: Budget,
+    loss: Score | None,
+    name: str,
+    names: Sequence[str] = (),
 ) -> Measured:
-    """Draw, learn and count, until the claim is refuted or the budget is used up."""
+    """Draw, learn and count, until the claim is refuted or the budget is used up; `names` are those of the numbers."""
     planned = budget.affordable(lambda size: [mechanism(data, size) for data in both])
     outputs = _draw_to_learn(mechanism, both, max(_FEWEST, math.ceil(_LEARNED * planned)), budget)
-    scores = _scores(outputs, loss)
+    scores = _scores(outputs, loss, names)
     events = [event for score in scores for event in score.events]
 
     def hits(outputs: Sequence[Outputs]) -> Integers:
         return np.stack([np.concatenate([score.hits(on_one) for score in scores]) for on_one in outputs])
 
-    def measured(counts: Counts) -> Measured:
+    def measure_of(counts: Counts) -> Measured:
         return Measured(events, *(counts.of(itemgetter(side)) for side in (0, 1)))
 
     counts = count_hits(
@@ -244,9 +304,10 @@ def measure(
         (hits(outputs), len(outputs[0])),
         budget,
         name,
-        lambda counts: measured(counts).log_evidence(claim) >= -math.log(budget.false_alarm),
+        lambda counts: measure_of(counts).log_evidence(claim) >= -math.log(budget.false_alarm),
+        min(_BATCH, max(_FEWEST, planned // _BATCHES)),
     )
-    return measured(counts)
+    return measure_of(counts)
 
 
 def _draw_to_learn(mechanism: Draws, both: tuple[Any, Any], wanted: int, budget: Budget) -> list[Outputs]:
@@ -262,12 +323,12 @@ def _draw_to_learn(mechanism: Draws, both: tuple[Any, Any], wanted: int, budget:
     return [np.concatenate(kept) for kept in pieces]
 
 
-def _scores(outputs: Sequence[Outputs], loss: Score | None) -> list[Thresholds]:
+def _scores(outputs: Sequence[Outputs], loss: Score | None, names: Sequence[str]) -> list[Thresholds]:
     """The privacy loss as the only score if it is known, else those that can be learned."""
     known = None if loss is None else Thresholds.of("the privacy loss", loss, outputs)
-    scores = learn_scores(outputs[0], outputs[1]) if loss is None else [] if known is None else [known]
+    scores = learn_scores(outputs[0], outputs[1], names) if loss is None else [] if known is None else [known]
     if not scores:
-        raise ValueError("all outputs are the same: the mechanism adds no noise, or the data sets say nothing")
+        raise NothingToldError("all outputs are the same: the mechanism adds no noise, or the data sets say nothing")
     return scores
 
 

@@ -26,7 +26,7 @@ import scipy
 
 from osgt.auditing.check import Budget
 from osgt.calibration.joint import budget as checked_budget
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 #: Logarithms of evidence are off by less than this for up to 10¹⁰ draws; it is taken off.
 _ROUNDING = 1e-3
@@ -36,7 +36,7 @@ _ROUNDING = 1e-3
 _HALVINGS, _ROUNDS = 80, 60
 
 #: Draws that are judged before evidence is looked at first; then it is whenever they are twice as many.
-_FIRST_LOOK = 1 << 12
+_FIRST_LOOK = 1 << 8
 
 #: Points of a curve, and the least δ among them: with fewer draws than 1/δ the lines beyond say nothing.
 _POINTS, _LEAST_DELTA = 48, 1e-10

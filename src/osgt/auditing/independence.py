@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from osgt.auditing.check import Check, Finding
 from osgt.auditing.evidence import Counts, log_against, log_against_cells, log_mean, p_value
 from osgt.noise import IntegerDistribution
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 #: The noise of what is drawn at once: its distribution, and the draws by groups (rows) and numbers of a group.
 Drawn = tuple[IntegerDistribution, NDArray[np.int64]]

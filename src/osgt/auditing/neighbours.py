@@ -12,13 +12,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from osgt.auditing.made_rows import Row, constants, ends, key_rows, numbered, ordinary, strange, text_of
-from osgt.auditing.stage import Stage
+from osgt.auditing.stage import Row, Stage, constants, ends, key_rows, numbered, ordinary, strange, text_of
 from osgt.data.rows import PrivateRows
 from osgt.data.unit import PrivacyUnit
 
 #: More groups than this are not tried.
 MOST_GROUPS = 600
+
+#: Groups of a unit that is in every group: so many at most.
+_EVERY = 100
+
+#: Strange rows that are tried one by one where each row is a unit.
+_ROWS = 8
 
 #: Combinations of values that are tried to meet the conditions, and numbered values of a column that is not the first.
 _TRIED_KEYS, _FEW = 400, 40
@@ -270,7 +275,19 @@ class Maker:
         mine = self._crowded(0, low=False)
         if self.stage.query.dataset.neighbours == "change_one" and not self.unit.each_row:
             yield Pair("a unit exchanged for one with a single row", (*others, *mine), (*others, mine[-1]))
+        yield from self._beyond()
         yield self._pair("a unit in a table with nobody else", [], mine)
+
+    def _beyond(self) -> Iterator[Pair]:
+        """Make pairs with values beyond the bounds among ordinary ones: with infinite ones they would not show."""
+        calm = [self.ordinary(20 + i, key) for i, key in enumerate(self.keys[:4])]
+        if not self.unit.each_row:
+            yield self._pair("values beyond the bounds, among ordinary ones", calm, self._crowded(0, low=False))
+            return
+        beyond = [*self.values.low[1:], *self.values.high[1:], *self.values.strange[1:_ROWS]]
+        for i, values in enumerate(_distinct(beyond)):
+            name = f"a row with values beyond the bounds, or strange ones ({i + 1})"
+            yield self._pair(name, calm, [self._row(8, self.keys[0] | values)])
 
     def _pair(self, name: str, rest: Sequence[Row], mine: Sequence[Row]) -> Pair:
         most = 1 if self.unit.each_row else len(mine)
@@ -337,6 +354,7 @@ class Maker:
         yield "one row again and again", [self._row(3, key | again) for key in keys for _ in range(self._rows(3))]
         for more, name in enumerate(("as many rows as the limits", "one row more than the limits")):
             yield f"{name} in one group", self.heavy(6, self.keys[:1], more=more)
+        yield "one row in every group", [self._row(7, key | self.values.high[0]) for key in self.keys[:_EVERY]]
         yield "groups of its own", [self._row(5, key) for key in self.keys[-3:]]
 
     def _crowded(self, number: int, *, low: bool, first_key: int = 0) -> list[Row]:

@@ -19,7 +19,7 @@ from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim, Counts, log_against, p_value
 from osgt.auditing.independence import Drawn
 from osgt.calibration import Part
-from osgt.data.unit import Neighbours
+from osgt.data.neighbours import Neighbours
 from osgt.limits import choice as choosing
 from osgt.noise import IntegerDistribution
 from osgt.plan.choice import LimitChoice
@@ -27,7 +27,7 @@ from osgt.plan.inputs import profile_of_all, profile_of_pairs
 from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile
 from osgt.release import measuring
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 #: A count that is so many standard deviations above the threshold is never hidden.
 _SURE = 60
@@ -99,7 +99,7 @@ class OfTable:
         for measure, part in plan.parts.items():
             result = noisy[measure][:, 0].reshape(size, -1)[:, : len(_shifts(part))]
             columns.append(result - (shown if measure == plan.selector else 0))
-        beside = {name: _moved(part, moved, size) for name, (_, part) in plan.noise.extra_noise.items()}
+        beside = {name: _repeat_shifts(part, moved, size) for name, (_, part) in plan.noise.extra_noise.items()}
         columns += measuring.noisy_left_out(plan, beside).values()
         return np.concatenate(columns, axis=1)
 
@@ -184,7 +184,7 @@ def _shifts(part: Part) -> NDArray[np.int64]:
     return np.array([math.ceil(shift) for shift, n in part.moves for _ in range(n)], dtype=np.int64)
 
 
-def _moved(part: Part, moved: int, size: int) -> Outputs:
+def _repeat_shifts(part: Part, moved: int, size: int) -> Outputs:
     return np.tile(_shifts(part) * moved, (size, 1))
 
 

@@ -14,14 +14,13 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from osgt.auditing.check import Check, Finding, Progress
-from osgt.auditing.made_rows import Row, text_of
 from osgt.auditing.neighbours import Maker, Pair
-from osgt.auditing.stage import ByGroup, Play, Played, Stage
+from osgt.auditing.stage import ByGroup, Play, Played, Row, Stage, text_of
 from osgt.calibration import Part
 from osgt.data.reading import compile_query, fetch
 from osgt.data.sql import LOOSE, Table, Value
 from osgt.limits.worth import UNIT, fresh_salt
-from osgt.release.exact_sums import prepared_rows
+from osgt.release.measuring import prepared_rows
 from osgt.support.numbers import counted
 
 

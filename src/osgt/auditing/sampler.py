@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.evidence import Counts, count_hits, log_against, log_against_cells, log_mean, p_value
 from osgt.noise import IntegerDistribution
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 Sampler = Callable[[int], NDArray[np.int64]]
 

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from osgt.noise import OSGT, Distribution, Family, RoundedGaussian, family_of
-from osgt.noise.arguments import real_number
-from osgt.noise.combination import Coefficient, Combination
-from osgt.noise.error import Objective, measure
+from osgt.noise.error import Coefficient, Combination, Objective, measure
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.renyi import is_gaussian
 from osgt.support.errors import ArgumentError
+from osgt.support.numeric import real_number
 
 #: Steps between an even allocation and the one that is best for all columns together.
 _STEPS = 16

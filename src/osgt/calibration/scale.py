@@ -27,6 +27,7 @@ _CHORD = 1e-3
 #: of it: nothing is left to gain.
 _NEAREST_TO_PURE = 4.5e-4
 
+#: Steps after which a search ends with what it has.
 _MOST_STEPS = 100
 
 #: If a bracket has not been halved by so many steps, the next one halves it.

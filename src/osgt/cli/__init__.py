@@ -8,16 +8,20 @@ from osgt.cli.command import lazy_group
 
 #: Where each command is. They are imported when they run.
 _COMMANDS = {
+    "start": "start:start",
     "plan": "plan:plan",
+    "sql": "sql:sql",
     "release": "release:release",
+    "publish": "release:publish",
     "limits": "limits:limits",
     "preview": "limits:preview",
     "statement": "documents:statement",
+    "check": "audit:check",
     "audit": "audit:audit",
     "web": "web:web",
     "schema": "documents:schema",
     "noise": "noise:noise",
-    "paper": "paper:paper",
+    "paper": "documents:paper",
 }
 _LEDGER_COMMANDS = {
     "open": "ledger:open_",

@@ -41,16 +41,24 @@ def as_typed(message: str) -> str:
 
 
 def name_of(argument: str) -> str | None:
-    """The option of an argument; its key, if a query file was given and the option was not; None if it has neither."""
+    """The option of an argument; its key, if a file has it and the option was not given; None if it has neither."""
     context = _CONTEXT.get()
     if context is None:
         return None
     name = _OPTIONS.get(argument, argument)
+    if name == "public_keys" and context.params.get("keys"):
+        name = "keys"
     options = [each for each in context.command.params if each.name in (name, f"aggregate_{name}")]
-    for option in options:
-        if context.params.get("query") is None or context.get_parameter_source(option.name).name == "COMMANDLINE":
-            return str(option.opts[0]) if option.param_type_name == "option" else None
-    return _keys().get("by" if argument == "group_by" else argument) if options else None
+    if not options:
+        return None
+    is_given = any(context.get_parameter_source(option.name).name == "COMMANDLINE" for option in options)
+    if not is_given and context.params.get("query") is not None:
+        return _keys().get("by" if argument == "group_by" else argument)
+    if not is_given and str(context.params.get("source")).lower().endswith(".toml"):  # a data file
+        key = _keys().get(argument, "")
+        if key.startswith(("data.", "budget.")):
+            return key
+    return str(options[0].opts[0]) if options[0].param_type_name == "option" else None
 
 
 def _keys() -> dict[str, str]:
@@ -97,12 +105,18 @@ class Command(TyperCommand):
             raise
         except Exception as error:
             if hasattr(error, "possibilities"):  # there is no such option
-                from osgt.support.text import nearest  # noqa: PLC0415 - rarely needed
-
-                options = [option for each in self.get_params(ctx) for option in each.opts]
-                error.message += nearest(error.option_name, options)  # type: ignore[attr-defined]
+                error.message += self._advice(ctx, error.option_name)  # type: ignore[attr-defined]
                 error.possibilities = None
             raise
+
+    def _advice(self, ctx: Any, name: str) -> str:
+        """Say which option was probably meant."""
+        from osgt.support.familiar import OPTIONS  # noqa: PLC0415 - rarely needed
+        from osgt.support.text import nearest  # noqa: PLC0415 - rarely needed
+
+        options = [option for each in self.get_params(ctx) for option in each.opts]
+        close, advice = nearest(name, options), OPTIONS.get(name.lstrip("-"))
+        return f": {advice}" if advice is not None and "--count" in options else close
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""

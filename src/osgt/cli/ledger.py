@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osgt.cli.shared import Overwrite, clear_errors, command_target
+from osgt.support.errors import ArgumentError
 from osgt.support.files import written_together
 from osgt.support.text import one_line
 
@@ -21,11 +22,10 @@ Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all rele
 BudgetDelta = Annotated[
     float, typer.Option(metavar="NUMBER", help="δ of all releases together; 0 allows pure noise only.")
 ]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why: recorded for ever.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why: recorded permanently.")]
 EntryNumber = Annotated[int, typer.Argument(metavar="ENTRY", help="Number of the release: see `osgt ledger show`.")]
 Actor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who says so: recorded for ever (user and machine, if not given).")
+    str | None, typer.Option(metavar="NAME", help="Who says so: recorded permanently (user and machine, if not given).")
 ]
 
 
@@ -44,6 +44,30 @@ def read_json(option: str, path: Path) -> Any:
         raise FileNotFoundError(f"{option}: there is no file {str(path)!r}") from None
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{option}: {str(path)!r} is not JSON") from None
+
+
+Parts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART",
+        help="Disjoint part of these people, as NAME:CONDITION on rows of the first table; in their order. "
+        "Releases about parts are charged as the largest of them.",
+    ),
+]
+MaxParts = Annotated[
+    int, typer.Option(metavar="NUMBER", help="The most parts in which one unit counts, the first ones.")
+]
+
+
+def _parts(texts: list[str]) -> dict[str, str]:
+    """The names and conditions of parts, as they are typed."""
+    parts: dict[str, str] = {}
+    for text in texts:
+        name, colon, condition = text.partition(":")
+        if not colon or name in parts:
+            raise ArgumentError(f"part must be NAME:CONDITION, each name once, got {text!r}", argument="part")
+        parts[name] = condition.strip()
+    return parts
 
 
 def open_(
@@ -86,6 +110,8 @@ def open_(
             help="Share of δ for the choice of groups (adaptive); 0 where all keys are public (0.2 if not given).",
         ),
     ] = None,
+    part: Parts = None,
+    max_parts: MaxParts = 1,
 ) -> None:
     """Declare the budget of a data set, once. Makes the ledger if there is none.
 
@@ -101,6 +127,8 @@ def open_(
             unit=unit,
             neighbours=neighbours,
             tables=table,
+            parts=_parts(part) if part else None,
+            max_parts=max_parts,
         )
         typer.echo(f"{dataset}: ε = {epsilon:g}, δ = {delta:g} in {book.name}")
 
@@ -112,7 +140,7 @@ def budget(
     delta: BudgetDelta,
     reason: Reason,
 ) -> None:
-    """Change the budget of a data set. The change and its reason are recorded for ever.
+    """Change the budget of a data set. The change and its reason are recorded permanently.
 
     The promise for analysts who choose budgets as they go is made for a budget that is fixed beforehand. If answers
     were seen before the change, it does not cover what was released before and after it together.
@@ -137,7 +165,7 @@ def table(
         list[str] | None,
         typer.Option(metavar="TABLE", help="Table whose columns have other names or types than before."),
     ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why: recorded for ever.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why: recorded permanently.")] = None,
 ) -> None:
     """Let further tables about the same people share a budget, or accept that a table has other columns now.
 
@@ -182,26 +210,39 @@ def settle(
     Example: osgt ledger settle budget.db flights 7 --out release.parquet
     """
     with clear_errors(), ledger_at(location) as book:
+        from osgt.api.charge import check_released  # noqa: PLC0415 - the extra "tables"
+
         files, moved = out or [], kept or []
         if moved and len(files) != len(moved):
             raise ValueError("each --kept needs one --out: the file that it becomes")
-        _check_entry(book, dataset, entry)
+        check_released(book, dataset, entry)
         told = _statement(statement, moved or files)
         digest = statement_hash if told is None else _hash(told, dataset, entry, statement_hash)
         if moved:
             files = _put_in_place(dict(zip(moved, files, strict=True)), location, overwrite=overwrite)
-        text = _settle(book, dataset, entry, digest, files, actor)
+        text = _settle(book, dataset, entry, digest, files, actor, corrects=(told or {}).get("corrects"))
         for file in moved:
             file.unlink()
         typer.echo(f"{dataset}: entry {entry} {text}")
 
 
-def _settle(book: "Ledger", dataset: str, entry: int, digest: str | None, files: list[Path], actor: str | None) -> str:
-    """Record the files of a release, and say whether that was done before."""
-    from osgt.api.charge import file_hash, places  # noqa: PLC0415 - the extra "tables"
+def _settle(
+    book: "Ledger",
+    dataset: str,
+    entry: int,
+    digest: str | None,
+    files: list[Path],
+    actor: str | None,
+    *,
+    corrects: int | None,
+) -> str:
+    """Record the files of a release, and at the one that it corrects by which; say whether that was done before."""
+    from osgt.api.charge import correction_note, file_hash, places  # noqa: PLC0415 - the extra "tables"
 
     hashes, output = [file_hash(file) for file in files], places(files)
     if book.settle(dataset, entry, statement_hash=digest, output=output or None, output_hashes=hashes, actor=actor):
+        if corrects is not None:
+            book.note(dataset, corrects, correction_note(entry), actor=actor)
         return f"is settled{': ' * bool(files)}{output}"
     return "was settled before, and nothing was recorded now. To say where else it went, use `osgt ledger note`"
 
@@ -210,7 +251,7 @@ def note(
     location: Location,
     dataset: DatasetName,
     entry: EntryNumber,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is worth knowing: recorded for ever.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is worth knowing: recorded permanently.")],
     actor: Actor = None,
 ) -> None:
     """Record a remark about a release for ever, with who made it: where else it went, that it was withdrawn.
@@ -220,18 +261,6 @@ def note(
     with clear_errors(), ledger_at(location) as book:
         book.note(dataset, entry, text, actor=actor)
         typer.echo(f"{dataset}: noted at entry {entry}")
-
-
-def _check_entry(book: "Ledger", dataset: str, entry: int) -> None:
-    """Before a file is written: there must be such a release, and it must stand."""
-    status = {release.sequence: release.status for release in book.history(dataset)}
-    if entry not in status:
-        known = ", ".join(map(str, list(status)[-8:])) or "it has none"
-        raise ValueError(f"entry {entry} of {dataset!r} is not a release; the latest ones: {known}")
-    if status[entry] == "void":
-        raise ValueError(f"entry {entry} of {dataset!r} was declared void by the owner. If it is out, tell the owner")
-    if status[entry] == "cancelled":
-        raise ValueError(f"entry {entry} of {dataset!r} was cancelled before data were read: nothing can be out")
 
 
 def _statement(file: Path | None, tables: list[Path]) -> dict[str, Any] | None:

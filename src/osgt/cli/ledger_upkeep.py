@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from osgt.cli.ledger import AsJson, DatasetName, Location, Reason, ledger_at, read_json
-from osgt.cli.shared import PICTURES, Overwrite, check_matplotlib, clear_errors, command_target, terminal
+from osgt.cli.ledger import DatasetName, Location, Reason, ledger_at, read_json
+from osgt.cli.shared import PICTURES, AsJson, Overwrite, check_matplotlib, clear_errors, command_target, terminal
 from osgt.support.files import written
 from osgt.support.text import one_line
 
@@ -225,7 +225,7 @@ def verify(
 
 def _read_heads(path: Path) -> Any:
     """The heads in a file, or an error that says what is wrong with it."""
-    from osgt.ledger.verification import parse_heads  # noqa: PLC0415 - SQLAlchemy is an extra
+    from osgt.ledger.snapshot import parse_heads  # noqa: PLC0415 - SQLAlchemy is an extra
 
     plain = read_json("--heads", path)
     try:
@@ -323,7 +323,7 @@ def void(
     dataset: DatasetName,
     entries: Annotated[list[int], typer.Argument(metavar="ENTRY…", help="Numbers of the entries.")],
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="How it is known that nothing was released: recorded for ever.")
+        str, typer.Option(metavar="TEXT", help="How it is known that nothing was released: recorded permanently.")
     ],
     although_settled: Annotated[
         bool,
@@ -333,7 +333,7 @@ def void(
     """Declare, as the owner, that entries released nothing, and add up what stands without them.
 
     The way out where somebody has charged a budget for nothing, or added entries that nobody can read. Never for a
-    release that is out or still under way. The entries stay, and that they are void is recorded for ever.
+    release that is out or still under way. The entries stay, and that they are void is recorded permanently.
 
     Example: osgt ledger void postgresql://owner@server/budgets flights 57 58 --reason "ann's program went wrong"
     """

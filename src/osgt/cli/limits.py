@@ -14,19 +14,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from osgt.cli import outcome
-from osgt.cli.options import BUDGET, OUTPUT, Asked, takes_a_table
-from osgt.cli.release import ledger_of
-from osgt.cli.shared import QueryPath, clear_errors, progress, saved, say, terminal
+from osgt.cli.options import BUDGET, OUTPUT, Asked, TableAsJson, takes_a_table
+from osgt.cli.release import charging, ledger_of
+from osgt.cli.shared import (
+    AsJson,
+    QueryPath,
+    clear_errors,
+    option,
+    progress,
+    saved,
+    say,
+    switch,
+    terminal,
+)
 from osgt.facts import wording
 from osgt.support.text import printable
 
 if TYPE_CHECKING:
-    from osgt.api.preview import Preview, PublicationPreview
+    from osgt.api.limits import Preview, PublicationPreview
     from osgt.api.publication import Publication
     from osgt.api.query import Query
+    from osgt.query.aggregates.base import OpenLimit
     from osgt.query.file.model import QueryFile
-    from osgt.query.open_limits import OpenLimit
+
+_REOPEN = (
+    "Choose nothing, read nothing and charge nothing: write the query file (--save) without max_rows, "
+    "max_groups and max_rows_per_group, so that its release chooses limits. Counts of units keep max_groups "
+    "where groups are chosen by their size."
+)
 
 
 @takes_a_table
@@ -35,48 +50,22 @@ def limits(
     query: QueryPath = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="ε of the choice: a tenth of the release's is enough, unless there are few people.",
-            rich_help_panel=BUDGET,
+        option(
+            "NUMBER", "ε of the choice: a tenth of the release's is enough, unless there are few people.", panel=BUDGET
         ),
     ] = None,
     release_epsilon: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="ε that the release will have: that of the query file, or 10 times --epsilon.",
-            rich_help_panel=BUDGET,
-        ),
+        option("NUMBER", "ε that the release will have: that of the query file, or 10 times --epsilon.", panel=BUDGET),
     ] = None,
     release_delta: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="δ that the release will have: that of the query file, or 1e-8.",
-            rich_help_panel=BUDGET,
-        ),
+        option("NUMBER", "δ that the release will have: that of the query file, or 1e-8.", panel=BUDGET),
     ] = None,
-    reopen: Annotated[
-        bool,
-        typer.Option(
-            "--reopen",
-            help="Choose nothing, read nothing and charge nothing: write the query file (--save) without max_rows, "
-            "max_groups and max_rows_per_group, so that its release chooses limits. Counts of units keep max_groups "
-            "where groups are chosen by their size.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the query file with the limits: .toml.", rich_help_panel=OUTPUT),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the query file if it exists.", rich_help_panel=OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for a program to read.", rich_help_panel=OUTPUT)
-    ] = False,
+    reopen: Annotated[bool, switch("--reopen", _REOPEN, panel=OUTPUT)] = False,
+    save: Annotated[Path | None, option("FILE", "Write the query file with the limits: .toml.", panel=OUTPUT)] = None,
+    overwrite: Annotated[bool, switch("--overwrite", "Replace the query file if it exists.", panel=OUTPUT)] = False,
+    as_json: TableAsJson = False,
 ) -> None:
     """Choose the limits that are open, privately and by themselves. Charged like a release; limits given stay.
 
@@ -127,7 +116,7 @@ def _choose(file: "QueryFile", epsilon: float, save: Path | None, *, overwrite: 
     budget = {"release_epsilon": file.budget.epsilon, "release_delta": file.budget.delta}
     options = {name: value for name, value in budget.items() if value is not None}
     with closing(data), saved("--save", file, save, apart=files_used(file), overwrite=overwrite) as replace:
-        with outcome.charging(show), progress(query, f"rows of each {data.privacy_unit}"):
+        with charging(show), progress(query, f"rows of each {data.unit.noun}"):
             chosen = query.choose_limits(epsilon, **options)
         replace(fill_limits(file, chosen.tables))
         return {
@@ -173,16 +162,17 @@ def _print_limits(shown: dict[str, Any]) -> None:
 def preview(
     asked: Asked,
     query: QueryPath = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what limits cut off: those that are given, and others. NOT PRIVATE: for whoever may see the data.
 
     Example: osgt preview --query query.toml
     """
     with clear_errors():
+        file = asked.query_file(query, reads=True)
         from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
 
-        found = build_query(asked.query_file(query, reads=True))
+        found = build_query(file)
         with closing(found.dataset), progress(found, "counting what limits cut off"):
             shown = found.preview()
         if as_json:
@@ -192,7 +182,7 @@ def preview(
 
 
 def _print_preview(shown: "Preview | PublicationPreview") -> None:
-    from osgt.api.preview import WARNING  # noqa: PLC0415 - the extra "tables"
+    from osgt.api.limits import WARNING  # noqa: PLC0415 - the extra "tables"
 
     console = terminal()
     console.print(WARNING, style="bold")

@@ -122,9 +122,9 @@ def noise(
         if target is not None:
             target.checked()
         from osgt.mechanism import Mechanism  # noqa: PLC0415 - takes a while
-        from osgt.noise.arguments import confidence_level  # noqa: PLC0415 - takes a while
         from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
         from osgt.privacy.filters.budget import budget_warnings  # noqa: PLC0415 - takes a while
+        from osgt.support.numeric import confidence_level  # noqa: PLC0415 - takes a while
 
         kind: Values = _kind(values)
         mechanism = Mechanism(epsilon, delta, shift, coordinates, values=kind, objective=objective_of(objective))

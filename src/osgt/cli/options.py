@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from osgt.cli.shared import AS_JSON, switch
 from osgt.support.servers import names_server, shown_server
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from osgt.query.aggregates import Kind
-    from osgt.query.file.model import QueryFile
+    from osgt.query.file.aggregates import Kind
+    from osgt.query.file.model import DataFile, QueryFile
 
 AGGREGATES, BUDGET, OUTPUT = "Aggregates", "Budget", "Output"
+
+TableAsJson = Annotated[bool, switch("--json", AS_JSON, panel=OUTPUT)]
 
 
 def _list_engines() -> str:
@@ -57,6 +60,30 @@ def _read_derived(texts: list[str]) -> dict[str, str]:
     return derived
 
 
+def _read_keys(texts: list[str]) -> dict[str, str]:
+    keys = {}
+    for text in texts:
+        column, equals, values = text.partition("=")
+        if not (equals and column.strip() and values.strip()):
+            raise ValueError(f"--keys must be COLUMN=KEY,KEY,…, as in department=Cardiology,Emergency, got {text!r}")
+        if column.strip() in keys:
+            raise ValueError(f"--keys: give all keys of {column.strip()!r} at once, with commas between them")
+        keys[column.strip()] = values
+    return keys
+
+
+def _read_marks(texts: list[str]) -> bool | list[float]:
+    """The thresholds of quality marks, or whether there are any."""
+    if texts in (["yes"], ["no"]):
+        return texts == ["yes"]
+    try:
+        return [float(number) for text in texts for number in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--marks must be yes, or two shares with a comma between them, as 0.1,0.25, got {','.join(texts)!r}"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Typed:
     """The way an option is typed: its metavar, its flag if not the key's, a note for its help, and how it is read.
@@ -77,6 +104,7 @@ _CHARACTER, _FILE, _NAME = Typed("CHARACTER"), Typed("FILE"), Typed("NAME")
 _TYPED = {
     "source": Typed("SOURCE"),
     "privacy_unit": Typed("COLUMN", "--unit", "Repeat it if several columns together do."),
+    "noun": Typed("WORD", note="Give it twice, singular and plural, where the plural is irregular."),
     "table": _NAME,
     "engine": Typed("NAME", note=_list_engines),
     "master": Typed("ADDRESS"),
@@ -101,6 +129,8 @@ _TYPED = {
     "title": Typed("TEXT", note="A query file can also name the publisher, labels and more."),
     "objective": Typed("OBJECTIVE"),
     "intervals": Typed("KIND"),
+    "corrects": Typed("ENTRY"),
+    "marks": Typed("SHARES", note="--marks yes for these, or others: --marks 0.1,0.25.", read=_read_marks),
 }
 
 #: Options that are no keys of a query file, after the key that they belong to.
@@ -109,6 +139,18 @@ _BESIDE: dict[str, tuple[str, Any]] = {
     "privacy_unit": (
         "unit_row",
         Annotated[bool, typer.Option("--unit-row", help="Every row is about another person (or other unit).")],
+    ),
+    "public_keys": (
+        "keys",
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                "--keys",
+                metavar="COLUMN=KEY,KEY,…",
+                help="The groups to publish, in place of a file: department=Cardiology,Emergency. Repeated for several "
+                "columns: all combinations.",
+            ),
+        ],
     ),
     "master": (
         "connect",
@@ -205,6 +247,8 @@ def _list_keys() -> dict[str, tuple[Key, str]]:
     for part in ("data", "groups", "budget", "output", "report"):
         table: Any = QueryFile.model_fields[part].annotation
         for name, field in table.model_fields.items():
+            if name == "file":  # SOURCE stands for it
+                continue
             [panel] = [each.title for each in field.metadata if isinstance(each, Panel)] or [table.panel]
             if panel is not None:
                 key = Key(part, name, field, plain_type(field.annotation))
@@ -233,19 +277,30 @@ def _list_options_for_numbers() -> dict[str, inspect.Parameter]:
         "confidence": (float | None, typer.Option(metavar="NUMBER", help="Confidence of the noise intervals.")),
         "objective": (
             str | None,
-            typer.Option(metavar="OBJECTIVE", help="What is made small: variance, mean_abs, quantile:P or max:N."),
+            typer.Option(metavar="OBJECTIVE", help="Optimise for: variance, mean_abs, quantile:P or max:N."),
         ),
     }
     return {name: _parameter(name, Annotated[kind, info], None) for name, (kind, info) in options.items()}
 
 
-def _check_servers(named: "QueryFile", used: "QueryFile") -> None:
-    """Refuse to connect to a server that only the query file names, until somebody has seen which one it is."""
+def _check_data_file(data: Mapping[str, Any], query: Path | None) -> None:
+    """Refuse a data file together with what says the same."""
+    if query is not None:
+        raise ValueError(
+            f'give a data file or --query, not both: a query file names its data file itself, file = "{data["file"]}" '
+            "in [data]"
+        )
+    if "privacy_unit" in data:
+        raise ValueError("--unit must be left out with a data file, which says who is protected")
+
+
+def _check_servers(named: "DataFile", used: "QueryFile") -> None:
+    """Refuse to connect to a server that only a file names, until somebody has seen which one it is."""
     for key in ("source", "ledger", "master"):
         location = getattr(named.data, key)
         if location is not None and location == getattr(used.data, key) and names_server(location):
             raise ValueError(
-                f"the query file names a server as its {key}, and your password may be sent there: "
+                f"{named.named} names a server as its {key}, and your password may be sent there: "
                 f"{shown_server(location)}. If that is right, give --connect"
             )
 
@@ -256,6 +311,8 @@ class Asked:
 
     options: Mapping[str, Any]
     aggregates: Mapping[str, Any]
+    #: Whether groups and aggregates are asked for in another way.
+    of_data: bool = False
 
     def __bool__(self) -> bool:
         """Whether a table is asked for, rather than noise for numbers."""
@@ -269,32 +326,41 @@ class Asked:
         `reads`: the command reads the data, so that whoever runs it asks to connect. `more` are further values of its
         parts, as `budget={"epsilon": 1}`.
         """
-        from osgt.query.file.model import query_file_of, read_query_file  # noqa: PLC0415 - the extra "tables"
+        from osgt.query.file import reading  # noqa: PLC0415 - the extra "tables"
 
-        file = None if path is None else read_query_file(path)
+        file = None if path is None else reading.read_query_file(path)
         parts = self._parts()
+        names_data_file = reading.is_data_file(parts.get("data", {}).get("source"))
+        if names_data_file:
+            parts["data"]["file"] = parts["data"].pop("source")
+            _check_data_file(parts["data"], path)
         for part, values in more.items():
             if given := {key: value for key, value in values.items() if value is not None}:
                 parts[part] = parts.get(part, {}) | given
-        aggregates = list(self._aggregates())
+        data, aggregates = parts.get("data", {}), list(self._aggregates())
+        named: DataFile | None = file
         if file is None:
-            data = parts.get("data", {})
-            for key, option in (
-                ("source", "SOURCE (a file), --url or --query"),
-                ("privacy_unit", "--unit (or --unit-row)"),
-            ):
-                if key not in data:
-                    raise ValueError(f"{option} must be given")
-            if not aggregates:
-                raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN, …")
-            return query_file_of({**parts, "aggregates": aggregates})
-        for key in ("types", "derive"):
-            if key in parts.get("data", {}):
-                parts["data"][key] = {**(getattr(file.data, key) or {}), **parts["data"][key]}
-        result = file.with_parts(parts, aggregates)
-        if not reads and not self.options["connect"]:
-            _check_servers(file, result)
+            self._check_complete(data, aggregates)
+            result = reading.query_file_of({**parts, "aggregates": aggregates})
+            named = reading.read_data_file(data["file"]) if names_data_file else None
+        else:
+            for key in {"types", "derive"} & data.keys():
+                data[key] = {**(getattr(file.data, key) or {}), **data[key]}
+            result = reading.with_parts(file, parts, aggregates)
+        if named is not None and not reads and not self.options["connect"]:
+            _check_servers(named, result)
         return result
+
+    def _check_complete(self, data: Mapping[str, Any], aggregates: list[dict[str, Any]]) -> None:
+        """Raise unless the options, without a query file, say which data are meant and what is asked about them."""
+        for key, option in (
+            ("source", "SOURCE (a file), --url or --query"),
+            ("privacy_unit", "--unit (or --unit-row)"),
+        ):
+            if key not in data and "file" not in data:
+                raise ValueError(f"{option} must be given")
+        if not aggregates and not self.of_data:
+            raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN, …")
 
     def _parts(self) -> dict[str, dict[str, Any]]:
         """The parts and keys of a query file that were typed."""
@@ -303,6 +369,8 @@ class Asked:
             raise ValueError("give a source or --url, not both")
         if given["unit"] and given["unit_row"]:
             raise ValueError("give --unit or --unit-row, not both")
+        if given["keys"] and given["public_keys"]:
+            raise ValueError("give --keys or --public-keys, not both")
         given["source"] = given["source"] if given["url"] is None else given["url"]
         parts: dict[str, dict[str, Any]] = {}
         for name, (key, _) in _list_keys().items():
@@ -311,11 +379,13 @@ class Asked:
                 parts.setdefault(key.part, {})[key.name] = value
         if given["unit_row"]:
             parts.setdefault("data", {})["privacy_unit"] = "row"
+        if given["keys"]:
+            parts.setdefault("groups", {})["public_keys"] = _read_keys(given["keys"])
         return parts
 
     def _aggregates(self) -> Iterator[dict[str, Any]]:
         for name, kind in kinds().items():
-            given = self.aggregates[name]
+            given = self.aggregates.get(name)
             if kind.option is None:
                 yield from [{"kind": name}] if given else []
                 continue
@@ -323,29 +393,86 @@ class Asked:
                 yield {"kind": name, **kind.parse(text)}
 
 
+#: Options that a SELECT says itself.
+_OF_SELECT = ("by", "totals")
+
+
 def takes_a_table(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that say which table is meant and what is released of it, together as `asked`.
 
     An option of the command's own stands in place of a shared one of the same name; its arguments come first.
     """
+    return _with_options(command, {f"aggregate_{name}": _aggregate_parameter(kind) for name, kind in kinds().items()})
+
+
+def takes_data(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say which data are meant, but not what is asked about them, as `asked`.
+
+    Its own arguments stand behind the source.
+    """
+    return _with_options(command, {}, of_data=True)
+
+
+def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command with the options of some keys of the query file, typed as everywhere, together as `known`."""
+
+    def with_keys(command: Callable[..., None]) -> Callable[..., None]:
+        own = [each for name, each in inspect.signature(command).parameters.items() if name != "known"]
+        keys = {name: key.parameter(panel) for name, (key, panel) in _list_keys().items() if name in names}
+
+        def run(**given: Any) -> None:
+            command(known={name: given.pop(name) for name in keys}, **given)
+
+        return _signed(run, command, _in_order(own, list(keys.values()), [], of_data=False))
+
+    return with_keys
+
+
+def _with_options(
+    command: Callable[..., None], aggregates: Mapping[str, inspect.Parameter], *, of_data: bool = False
+) -> Callable[..., None]:
     own = {name: each for name, each in inspect.signature(command).parameters.items() if name != "asked"}
-    shared = {name: option for name, option in _list_options().items() if name not in own}
-    aggregates = {f"aggregate_{name}": _aggregate_parameter(kind) for name, kind in kinds().items()}
+    left_out = {*own, *(_OF_SELECT if of_data else ())}
+    shared = {name: option for name, option in _list_options().items() if name not in left_out}
 
     def run(**given: Any) -> None:
         typed = {name.removeprefix("aggregate_"): given.pop(name) for name in aggregates}
-        command(asked=Asked({name: given.pop(name) for name in shared}, typed), **given)
+        command(asked=Asked({name: given.pop(name) for name in shared}, typed, of_data), **given)
 
-    first = [each for each in own.values() if each.default is inspect.Parameter.empty]
-    rest = [each for each in own.values() if each.default is not inspect.Parameter.empty]
-    tables = [option for option in shared.values() if _panel(option) not in (BUDGET, OUTPUT)]
-    others = [option for option in shared.values() if _panel(option) in (BUDGET, OUTPUT)]
-    parameters = [*first, *tables, *aggregates.values(), *others, *rest]
+    parameters = _in_order(list(own.values()), list(shared.values()), list(aggregates.values()), of_data=of_data)
+    return _signed(run, command, parameters)
+
+
+def _signed(
+    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """The function with the name and the help of a command, and these parameters."""
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
+
+
+def _in_order(
+    own: list[inspect.Parameter],
+    shared: list[inspect.Parameter],
+    aggregates: list[inspect.Parameter],
+    *,
+    of_data: bool,
+) -> list[inspect.Parameter]:
+    """The parameters as help shows them: arguments, the data and groups, aggregates, budget and output, own options."""
+    first, rest = _parted(own, lambda each: each.default is inspect.Parameter.empty)
+    others, tables = _parted(shared, lambda each: _panel(each) in (BUDGET, OUTPUT))
+    source, tables = _parted(tables, lambda each: of_data and each.name == "source")
+    return [*source, *first, *tables, *aggregates, *others, *rest]
+
+
+def _parted(
+    parameters: list[inspect.Parameter], test: Callable[[inspect.Parameter], bool]
+) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
+    """Part parameters into those that pass a test and the others."""
+    return [each for each in parameters if test(each)], [each for each in parameters if not test(each)]
 
 
 def _panel(option: inspect.Parameter) -> str | None:
@@ -355,7 +482,7 @@ def _panel(option: inspect.Parameter) -> str | None:
 def kinds() -> Mapping[str, "Kind"]:
     """The aggregates that there are; none without the extra "tables"."""
     try:
-        from osgt.query.aggregates import AGGREGATES as every  # noqa: N811, PLC0415 - the extra "tables"
+        from osgt.query.file.aggregates import AGGREGATES as every  # noqa: N811, PLC0415 - the extra "tables"
     except ImportError:
         return {}
     return every

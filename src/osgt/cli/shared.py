@@ -1,5 +1,7 @@
 """The common parts of the commands: options, messages, files, pictures and the bar while an engine works."""
 
+import os
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,14 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from osgt.cli.command import as_typed, name_of
-from osgt.render.pictures import new_figure
 from osgt.support.errors import argument_of, message_naming
 from osgt.support.files import Target, words_of, written
-from osgt.support.numbers import percent
 from osgt.support.servers import holds_secret
 from osgt.support.text import printable
 
@@ -25,29 +23,43 @@ if TYPE_CHECKING:
     from osgt.plan.plan import AnyPlan
     from osgt.query.file.model import QueryFile
 
-_DELTA = typer.Option(
-    metavar="NUMBER", help="δ of the budget: far below 1 divided by the number of people; 0 for pure ε."
-)
-_COORDINATES = typer.Option(metavar="NUMBER", help="The most values that one person can change.")
-Delta = Annotated[float, _DELTA]
-Coordinates = Annotated[int, _COORDINATES]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
+
+def option(metavar: str, words: str, *flags: str, panel: str | None = None) -> Any:
+    """An option with a value: how that is written, and its help."""
+    return typer.Option(*flags, metavar=metavar, help=words, rich_help_panel=panel)
+
+
+def switch(flag: str, words: str, *, panel: str | None = None) -> Any:
+    """An option without a value."""
+    return typer.Option(flag, help=words, rich_help_panel=panel)
+
+
+Delta = Annotated[
+    float, option("NUMBER", "δ of the budget: far below 1 divided by the number of people; 0 for pure ε.")
+]
+Coordinates = Annotated[int, option("NUMBER", "The most values that one person can change.")]
+Overwrite = Annotated[bool, switch("--overwrite", "Replace the file if it exists.")]
 QueryPath = Annotated[
-    Path | None,
-    typer.Option("--query", metavar="FILE", help="Query file (TOML), which holds the whole query; options change it."),
+    Path | None, option("FILE", "Query file (TOML), which holds the whole query; options change it.", "--query")
 ]
 ObjectiveText = Annotated[
     str,
-    typer.Option(
-        metavar="OBJECTIVE",
-        help="What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (the largest of N errors).",
+    option(
+        "OBJECTIVE",
+        "What to minimise: variance, mean_abs, quantile:P (of the error) or max:N (the largest of N errors).",
     ),
 ]
+AS_JSON = "Print JSON for a program to read."
+AsJson = Annotated[bool, switch("--json", AS_JSON)]
 
 
 #: Exit codes: refused, with nothing charged; charged (or perhaps), and nothing came out; the table is made, but it is
 #: kept elsewhere or the ledger does not know of it yet.
 REFUSED, NOTHING_RELEASED, LEFT_TO_DO = 2, 3, 4
+
+
+#: Most characters of a line of prose.
+_WIDEST = 100
 
 
 def terminal(*, stderr: bool = False) -> Console:
@@ -58,6 +70,12 @@ def terminal(*, stderr: bool = False) -> Console:
 def say(console: Console, text: object) -> None:
     """Print text that may quote names, conditions and paths: no brackets in it are instructions."""
     console.print(printable(text), markup=False, soft_wrap=True)
+
+
+def say_wrapped(console: Console, text: str) -> None:
+    """Print a line, wrapped to the terminal, with what does not fit set in below it."""
+    wide = min(console.width, _WIDEST) if console.is_terminal or "COLUMNS" in os.environ else _WIDEST
+    say(console, textwrap.fill(printable(text), wide, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def complain(message: str) -> None:
@@ -108,6 +126,8 @@ PICTURES = (".png", ".svg", ".pdf")
 
 def check_matplotlib() -> None:
     """Refuse a picture that could not be drawn, before anything is charged for it."""
+    from osgt.render.pictures import new_figure  # noqa: PLC0415 - the extra "plots"
+
     new_figure(1, 1)
 
 
@@ -118,9 +138,18 @@ _LOOK = 0.2
 @contextmanager
 def progress(query: "AnyQuery", title: str) -> Iterator[None]:
     """A bar while the engine works, if it says how far it is; otherwise only the clock moves."""
+    from rich.progress import (  # noqa: PLC0415 - takes a while
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     engine, connection = query.dataset.engine, query.dataset.table.connection
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     done = threading.Event()
 
     def watch(task: Any) -> None:
@@ -170,24 +199,6 @@ def saved(
 
 
 def print_plan(console: Console, found: "AnyPlan") -> None:
-    """Print the plan of a table, or of several. Where limits are open there is nothing to compare yet."""
-    if any(one.open_limits for one in found.tables.values()):
-        say(console, found)
-        return
-    from osgt.facts.plan_wording import width  # noqa: PLC0415 - the extra "tables"
-
-    first = ["column"] if "" in found.tables else ["table", "column"]
-    table = Table(title=f"{percent(found.confidence)} noise intervals", title_justify="left")
-    for name in (*first, "used", *found.gains):
-        table.add_column(name, justify="left" if name in first else "right")
-    for title, one in found.tables.items():
-        for i, column in enumerate(one.columns):
-            others = [width(columns[i]) for columns in one.alternatives.values()]
-            named = [escape(printable(text)) for text in (title if i == 0 else "", column.name)]
-            table.add_row(*named[-len(first) :], width(column), *others)
-        for level, columns in one.totals.items():
-            for column in columns:
-                named = ["", escape(printable(f"{column.name} {level.words}"))]
-                table.add_row(*named[-len(first) :], width(column))
-    console.print(table)
-    say(console, found)
+    """Print the plan of a table, or of several."""
+    for line in str(found).splitlines():
+        say(console, line) if line.startswith(" ") or len(line) <= console.width else say_wrapped(console, line)

@@ -12,7 +12,10 @@ from osgt.support.errors import missing
 def web(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="Parquet, CSV or database file to begin with, or a database URL."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="A data.toml, or a Parquet, CSV or database file to begin with.",
+        ),
     ] = None,
     query: QueryPath = None,
     ledger: Annotated[
@@ -25,8 +28,8 @@ def web(
 ) -> None:
     """Plan and publish from a page in the browser, on this computer alone.
 
-    The page is a query file at every moment: it can be loaded, kept, and run with `osgt release --query`. The server
-    listens on 127.0.0.1, and lets in only the browser that comes with the link of this start.
+    The page always has an equivalent query file: it can be loaded, saved, and run with `osgt release --query`. The
+    server listens on 127.0.0.1, and lets in only the browser that comes with the link of this start.
 
     Example: osgt web flights.parquet --ledger budget.db
     """
@@ -46,8 +49,13 @@ def _start(source: str | None, query: Path | None, ledger: str | None) -> dict[s
     """Collect the values that the page starts with: the query file, and what was typed in place of what it says."""
     plain: dict[str, Any] = {}
     if query is not None:
-        from osgt.query.file.model import read_query_file  # noqa: PLC0415 - the extra "tables"
+        from osgt.query.file.reading import read_query_file  # noqa: PLC0415 - the extra "tables"
 
         plain = read_query_file(query).given()
+    if source is not None and source.lower().endswith(".toml"):
+        from osgt.query.file.reading import read_data_file  # noqa: PLC0415 - the extra "tables"
+
+        known = read_data_file(source).given()
+        plain, source = {**plain, **known}, None
     typed = {key: value for key, value in (("source", source), ("ledger", ledger)) if value is not None}
     return {**plain, "data": {**plain.get("data", {}), **typed}} if typed else plain

@@ -11,7 +11,7 @@ import numpy as np
 
 from osgt.data.expressions.expression import Expression, check_expression, sql_value
 from osgt.data.expressions.own import Formula, literal, values_of
-from osgt.data.expressions.tree import Call, Column, Node, Number, Text, Unary, Word
+from osgt.data.expressions.syntax import Call, Column, Node, Number, Text, Unary, Word
 from osgt.data.sql import Table
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 

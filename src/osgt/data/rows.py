@@ -1,22 +1,144 @@
-"""The rows of a data set: their table, whom they are about, conditions and derived columns. No row is read here."""
+"""The rows of a data set: their table, whom they are about, conditions and derived columns. No row is read here.
 
+A source is whatever holds the rows, as a table of its engine; only names and types are looked at.
+Which table is it? A name and a fingerprint of its columns, by which a ledger tells tables apart. No data.
+"""
+
+import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
+from osgt.data.columns import KnownColumn
 from osgt.data.derived import add_columns, check_column
-from osgt.data.engines.source import Options, Source
+from osgt.data.engines import engine_for, engine_named, engine_of_ibis
+from osgt.data.engines.engine import Engine
+from osgt.data.engines.source import Options, Source, suffix_of
 from osgt.data.expressions.expression import Expression, check_condition, holds
-from osgt.data.sources import files_of, identity, origin, source_of
+from osgt.data.joins import join_many_to_one
+from osgt.data.neighbours import NEIGHBOURS, Neighbours
+from osgt.data.office_files import is_spreadsheet
+from osgt.data.parts import Part, parts_of, rows_of_part
+from osgt.data.reading import first_line
 from osgt.data.sql import Table, Value
+from osgt.data.text_files import DELIMITERS
 from osgt.data.types import ColumnType, UndeclaredTypeError
-from osgt.data.unit import NEIGHBOURS, Neighbours, PrivacyUnit, check_key_type
+from osgt.data.unit import PrivacyUnit, check_key_type
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.servers import shown, without_secrets
 from osgt.support.text import unknown
+
+
+def source_of(source: Any, options: Options) -> Source:
+    """The table that `source` stands for: an Ibis table, or what an engine opens (`Engine.takes`)."""
+    named = None if options.engine is None else engine_named(options.engine)
+    if isinstance(source, Table) or _is_of_ibis(source):
+        engine = source.engine if isinstance(source, Table) else engine_of_ibis(source.get_backend().name)
+        if named is not None and named.name != engine.name:
+            raise ArgumentError(f"engine must be {engine.name} for this table, got {named.name!r}", argument="engine")
+        result = Source(source if isinstance(source, Table) else engine.ibis_table(source))
+    else:
+        engine = engine_for(source) if named is None else named
+        is_text = isinstance(source, str | os.PathLike)
+        result = _open(engine, os.fspath(source), options) if is_text else engine.opened(source, options)
+    _check_options(source, result, engine, options)
+    return result
+
+
+def _check_options(source: Any, result: Source, engine: Engine, options: Options) -> None:
+    """Raise if an option makes no sense for the source."""
+    if options.master is not None and not engine.has_master:
+        raise ArgumentError(f"master must be left out for {engine.title}, which runs where it is", argument="master")
+    if options.types and not result.declarable:
+        raise ArgumentError(
+            "types is for CSV files and for frames; this source has types of its own: cast them there", argument="types"
+        )
+    for name in ("delimiter", "quote", "encoding", "decimal", "date_format"):
+        if getattr(options, name) is not None and not _is_text_file(source):
+            raise ArgumentError(f"{name} is for CSV files", argument=name)
+
+
+def _is_of_ibis(source: Any) -> bool:
+    """Whether it is an Ibis table, told by where it comes from: Ibis need not be installed."""
+    return type(source).__module__.startswith("ibis.expr.types") and hasattr(source, "get_backend")
+
+
+def _is_text_file(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike) and suffix_of(os.fspath(source)) in DELIMITERS
+
+
+def _open(engine: Engine, name: str, options: Options) -> Source:
+    """Open the source that a path or a URL names. Errors of engines and drivers may quote it, and so a password."""
+    message = ""
+    try:
+        return engine.opened(name, options)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        if without_secrets(str(error), name) == str(error):
+            raise
+        message = without_secrets(str(error), name)
+    except Exception as error:  # each engine has errors of its own
+        message = without_secrets(first_line(error), name)
+    raise ValueError(f"source {shown(name)!r} cannot be read: {message}")
+
+
+def origin(source: object, table: str | None = None) -> str:
+    """A name for a source that gives no password away."""
+    if isinstance(source, str | os.PathLike):
+        text = shown(os.fspath(source))
+    else:
+        text = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    return text if table is None else f"{text}, table {table}"
+
+
+def files_of(source: object, table: Table) -> tuple[str, ...]:
+    """The files that are read, as paths or globs: none of them may be written to."""
+    named = [os.fspath(source)] if isinstance(source, str | os.PathLike) else []
+    return (*named, *table.engine.files(table.connection))
+
+
+#: The names of kinds in fingerprints, where they have others: ledgers keep these.
+_KINDS = {"text": "string", "float": "floating", "clock": "time", "interval": "other", "null": "other"}
+
+#: Schemas that an engine looks into by itself.
+_DEFAULT_SCHEMAS = ("public.", "main.", "default.")
+
+
+def identity(
+    source: object, table: str | None, columns: Mapping[str, ColumnType], types: Mapping[str, str], origin: str
+) -> dict[str, Any]:
+    """The table in plain values, as `Ledger.reserve` takes it: `types` are those that are declared for its texts."""
+    kinds = {name: "text" if name in types else dtype.kind for name, dtype in columns.items()}
+    return {"name": name_of(source, table), "schema": fingerprint(kinds), "source": origin, "types": dict(types)}
+
+
+def name_of(source: object, table: str | None) -> str | None:
+    """The table's name in its database, or the file's name without folder and ending; None for frames in memory."""
+    if table is not None and not (isinstance(source, str | os.PathLike) and is_spreadsheet(source)):
+        for prefix in _DEFAULT_SCHEMAS:
+            table = table.removeprefix(prefix)
+        return table
+    if not isinstance(source, str | os.PathLike):
+        return None
+    path = Path(os.fspath(source))
+    name = path.name.split(".")[0] or path.name
+    if any(character in name for character in "*?["):
+        return path.parent.name or name
+    return name
+
+
+def fingerprint(kinds: Mapping[str, str]) -> str:
+    """A short hash over the names and kinds of the columns, in any order.
+
+    Kinds, not types: an engine may say int32 where another says int64 for the same file.
+    """
+    named = sorted((name, _KINDS.get(kind, kind)) for name, kind in kinds.items())
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -36,9 +158,21 @@ class PrivateRows:
     dataset: str | None = None
     #: About how many units there are, as far as that is public.
     units: int | None = None
+    #: The part of the people to whom the rows are restricted; None: everybody.
+    part: Part | None = None
+    #: What is publicly known of columns, by name.
+    known: Mapping[str, KnownColumn] = {}
+    #: The budget of releases for which none is given, and the texts of reports.
+    budget: Mapping[str, float] = {}
+    report_texts: Mapping[str, Any] = {}
 
     def __init__(
-        self, source: Any, privacy_unit: str | Sequence[str], neighbours: Neighbours, options: Options
+        self,
+        source: Any,
+        privacy_unit: str | Sequence[str],
+        neighbours: Neighbours,
+        options: Options,
+        noun: str | Sequence[str] | None = None,
     ) -> None:
         if neighbours not in NEIGHBOURS:
             raise ArgumentError(
@@ -47,8 +181,10 @@ class PrivateRows:
         self._source = source_of(source, options)
         self.table = self._source.table
         self.engine = self.table.engine
-        self.unit = PrivacyUnit.of(privacy_unit, list(self.table.columns))
+        self.unit = PrivacyUnit.of(privacy_unit, list(self.table.columns), noun)
         self.neighbours: Neighbours = neighbours
+        #: The sources that the rows are joined of.
+        self._joined: tuple[Source, ...] = ()
         self.filters: tuple[Expression, ...] = ()
         self.derived: dict[str, Expression] = {}
         self.origin = origin(source, options.table)
@@ -67,7 +203,7 @@ class PrivateRows:
 
     @property
     def privacy_unit(self) -> str:
-        """The name of the privacy unit, for ledgers and sentences: "person", "household + person", "row"."""
+        """The name of the privacy unit, for ledgers: "person_id", "household + person", "row"."""
         return self.unit.name
 
     @property
@@ -92,8 +228,9 @@ class PrivateRows:
 
     def check_files(self) -> None:
         """Raise if a CSV file has changed since it was opened, and so might hold what it did not."""
-        if self._source.files is not None:
-            self._source.files.check()
+        for source in (self._source, *self._joined):
+            if source.files is not None:
+                source.files.check()
 
     def close(self) -> None:
         """Close what this object has opened: the connection to files and database URLs."""
@@ -103,8 +240,11 @@ class PrivateRows:
             self._source.files.close()
 
     def is_of_same_rows(self, other: "PrivateRows") -> bool:
-        """Whether both were made from one `Dataset(…)`, and so are about the same people in the same table."""
-        return self._source is other._source
+        """Whether both were made from one `Dataset(…)`, and so are about the same people in the same table.
+
+        Of a part of the people, both are.
+        """
+        return self._source is other._source and self.part == other.part
 
     def type_of(self, argument: str, column: object) -> ColumnType:
         """The type of a column, or an error that names the argument and the columns there are."""
@@ -129,6 +269,14 @@ class PrivateRows:
                 f"{between[0]!r} between them",
                 argument="delimiter",
             )
+
+    def known_column(self, name: str) -> KnownColumn:
+        """Gather what is publicly known of a column: what was said of it, and the values of a derived one."""
+        column, expression = self.known.get(name, KnownColumn()), self.derived.get(name)
+        if column.values is not None or expression is None or expression.values is None:
+            return column
+        labels = dict(zip(map(str, expression.values), expression.labels or (), strict=False))
+        return replace(column, values=expression.values, labels=labels)
 
     def number_type_of(self, column: object) -> ColumnType:
         """The type of a column that is to be added up."""
@@ -182,8 +330,120 @@ class PrivateRows:
         more.derived = dict(self.derived)
         for name, given in {**(columns or {}), **named}.items():
             more.derived[name] = check_column(more.table, more.derived, name, given)
-            more.table = add_columns(more.stored, more.derived)
+            more.table = more._with_columns(more.stored)
         return more
+
+    def _with_columns(self, table: Table) -> Table:
+        """A stored table, restricted to the part, with the derived columns."""
+        rows = table if self.part is None else rows_of_part(table, self.unit, self.part)
+        return add_columns(rows, self.derived)
+
+    def parts(self, parts: Mapping[str, str], *, max_parts: int = 1) -> dict[str, Self]:
+        """The rows of disjoint parts of the people, by name, for releases that are charged as the largest of them.
+
+        A row is in the first part whose condition holds. A unit counts in the first `max_parts` parts in which it has
+        rows, by all its rows in the whole table; its rows in other parts are left out of every release. The budget must
+        be opened with the same parts (`Ledger.open`).
+
+        Parameters
+        ----------
+        parts
+            Conditions on rows by the name of the part, as for `where`, in an order that decides. They use no derived
+            columns, which could be others in another release.
+        max_parts
+            The most parts in which one unit counts.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from osgt import Dataset
+        >>> visits = pa.table({"patient": ["a", "b", "b"], "region": ["north", "north", "south"]})
+        >>> parts = {"north": "region = 'north'", "south": "region = 'south'"}
+        >>> south = Dataset(visits, privacy_unit="patient").parts(parts)["south"]
+        >>> print(south.group_by().count_units().release(epsilon=50, delta=0)["count_units"].tolist())
+        [0]
+        """
+        if self.filters or self.part is not None:
+            raise ValueError("parts comes before where: a unit's part follows from all of its rows")
+        return {part.name: self.restricted_to(part) for part in parts_of(self.stored, parts, max_parts)}
+
+    def restricted_to(self, part: Part) -> Self:
+        """The rows of a part. How many units are in it is not known."""
+        fewer = copy(self)
+        fewer.part, fewer.units = part, None
+        fewer.table = fewer._with_columns(fewer.stored)
+        return fewer
+
+    @property
+    def part_name(self) -> str | None:
+        """The name of the part to which the rows are restricted."""
+        return None if self.part is None else self.part.name
+
+    def join(
+        self,
+        source: Any = None,
+        *,
+        on: str | Sequence[str],
+        table: str | None = None,
+        types: Mapping[str, str] | None = None,
+        delimiter: str | None = None,
+        quote: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
+        date_format: str | None = None,
+    ) -> Self:
+        """The rows of another table, each with the columns of the row here that it belongs to: many to one.
+
+        For a table without the person's column: start with the one that has it, and join others to it, one after the
+        other. A row whose key stands in no row here, or in several, belongs to nobody and is ignored: nothing rests on
+        keys being unique. If the other table has the privacy unit as well, that must be the same too.
+
+        Parameters
+        ----------
+        source
+            Files or a frame, if these data are; otherwise None, and `table` is a table of the same database.
+        on
+            The column, or columns, that both tables have.
+        types, delimiter, quote, encoding, decimal, date_format
+            As for `Dataset`, of the other table.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from osgt import Dataset
+        >>> stays = pa.table({"stay": [1, 2, 3], "patient": ["a", "a", "b"], "ward": ["x", "y", "x"]})
+        >>> bills = pa.table({"stay": [1, 1, 2, 3], "cost": [10, 20, 5, 8]})
+        >>> data = Dataset(stays, privacy_unit="patient").join(bills, on="stay")
+        >>> list(data.table.columns)
+        ['stay', 'cost', 'patient', 'ward']
+        """
+        if self.unit.each_row or self.filters or self.derived or self.part is not None:
+            raise ValueError(
+                "join needs a column that names the privacy unit, and comes before derive, parts and where"
+            )
+        options = Options(table, None, None, types, delimiter, quote, encoding, decimal, date_format)
+        if types and not (isinstance(source, str | os.PathLike) or hasattr(source, "columns")):
+            raise ArgumentError("types is for CSV files and for frames", argument="types")
+        keys = [on] if isinstance(on, str) else list(on)
+        if not keys:
+            raise ArgumentError("on must name the column that both tables have", argument="on")
+        added = self.engine.beside(self.table.connection, source, options)
+        if mixed := [name for name in keys if name in (self._source.mixed | added.mixed)]:
+            raise ArgumentTypeError(f"on: column {mixed[0]!r} has mixed types; declare its type", argument="on")
+        joined = join_many_to_one(added.table, self.stored, keys, self.unit.columns)
+        other = copy(self)
+        declared = {**self._source.types, **added.types}
+        other._joined = (*self._joined, self._source, added)
+        other._source = Source(
+            joined, declared, added.declarable or self._source.declarable, added.mixed | self._source.mixed
+        )
+        other.table = joined
+        other.origin = (
+            f"{origin(source if source is not None else 'the same database', table)}, joined to {self.origin}"
+        )
+        other.identity = identity(source, table, joined.columns, declared, other.origin)
+        other.files = (*self.files, *files_of(source, added.table))
+        return other
 
     @property
     def stored(self) -> Table:
@@ -193,7 +453,7 @@ class PrivateRows:
     def on(self, table: Table) -> Self:
         """Copy the data set onto another table with the stored columns, and derive columns anew. It has no ledger."""
         other = copy(self)
-        other.table = add_columns(table, self.derived)
+        other.table = other._with_columns(table)
         other._source = replace(self._source, table=table, texts=None)
         return other
 
@@ -219,4 +479,5 @@ class PrivateRows:
             "types": dict(self._source.types),
             "derive": {name: expression.text for name, expression in self.derived.items()},
             "where": [condition.text for condition in self.filters],
+            **({} if self.part is None else self.part.to_dict()),
         }

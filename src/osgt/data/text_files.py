@@ -7,7 +7,7 @@ one person's text would become many rows, with units of their own. Bytes that ar
 with one of them, or in another encoding, is read through a copy in UTF-8. In it such a carriage return is a space, and
 what is no text is U+FFFD. Nothing else is changed: what one row holds changes no other. A copy is for its user alone,
 and is removed with the last data set that reads it. What a killed process has left behind is removed by the next one
-that makes a copy.
+that makes a copy. Spreadsheets and files of statistics programs are read through copies as well.
 """
 
 import codecs
@@ -30,6 +30,7 @@ from weakref import WeakValueDictionary, finalize
 
 import pyarrow as pa
 
+from osgt.data.office_files import csv_text, is_office, office_lines
 from osgt.support.errors import ArgumentError, about
 
 #: The delimiter for each ending, where none is given.
@@ -55,10 +56,14 @@ class TextForm:
     delimiter: str
     quote: str
     encoding: str
+    #: The sheet of a spreadsheet.
+    sheet: str | None = None
 
     @classmethod
     def of(cls, options: Any, suffix: str) -> "TextForm":
         """The form of files with this suffix, with what was given."""
+        if suffix not in DELIMITERS:  # that of copies in place of the files
+            return cls(",", '"', "utf-8", options.table)
         delimiter = DELIMITERS[suffix] if options.delimiter is None else _character("delimiter", options.delimiter)
         quote = _QUOTES[suffix]
         if options.quote is not None:
@@ -102,7 +107,7 @@ def _encoding(given: object) -> str:
 
 def header_of(paths: Sequence[Path], form: TextForm) -> list[str]:
     """The names of the columns, which all files must have in the same order."""
-    headers = [_header(path, form) for path in paths]
+    headers = [_office_header(path, form) if is_office(path) else _header(path, form) for path in paths]
     for path, header in zip(paths, headers, strict=True):
         if header != headers[0]:
             raise ArgumentError(
@@ -111,6 +116,15 @@ def header_of(paths: Sequence[Path], form: TextForm) -> list[str]:
                 argument="source",
             )
     return headers[0]
+
+
+def _office_header(path: Path, form: TextForm) -> list[str]:
+    names = next(office_lines(path, form.sheet, 0), [])
+    if not any(names):
+        raise ArgumentError(
+            f"source: the first row of {str(path)!r} must hold the names of the columns", argument="source"
+        )
+    return [name or f"column_{i}" for i, name in enumerate(names, start=1)]
 
 
 def _header(path: Path, form: TextForm) -> list[str]:
@@ -170,13 +184,13 @@ class CleanFiles:
     which the first line says how all of them end. In copies of such files, all end without.
     """
 
-    def __init__(self, files: Sequence[Path], encoding: str, *, one_line_end: bool = False) -> None:
+    def __init__(self, files: Sequence[Path], form: TextForm, *, one_line_end: bool = False) -> None:
         self._stamps = {path: _stamp(path) for path in files}
         self._copies: dict[Path, _Copy] = {}
         for path, stamp in self._stamps.items():
-            look = _Look() if encoding != "utf-8" else _look(path, stamp)
+            look = _Look() if form.encoding != "utf-8" or is_office(path) else _look(path, stamp)
             if not look.is_clean or (one_line_end and look.is_mixed):
-                self._copies[path] = _copy_of(path, stamp, encoding, unix=one_line_end)
+                self._copies[path] = _copy_of(path, stamp, form, unix=one_line_end)
 
     @property
     def paths(self) -> list[Path]:
@@ -204,19 +218,19 @@ class CleanFiles:
 class _Copy:
     """A copy in a folder of its own, which goes when this does."""
 
-    def __init__(self, path: Path, encoding: str, *, unix: bool) -> None:
+    def __init__(self, path: Path, form: TextForm, *, unix: bool) -> None:
         _remove_forgotten()
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))  # nobody else can look into it
         remove = finalize(self, _remove, folder, _lock(folder))
         self.path = folder / "rows.csv"
         try:
-            _write(path, encoding, self.path, unix=unix)
+            _write(path, form, self.path, unix=unix)
         except OSError as error:
             remove()
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             words = (
-                f"source: {str(path)!r} must be read through a copy (it is not UTF-8 throughout, or has a carriage "
+                f"source: {str(path)!r} must be read through a copy (it is no CSV file in UTF-8, or has a carriage "
                 f"return without a line feed), and there is no room for one in {str(folder.parent)!r}; make room, or "
                 "name another folder in the environment variable TMPDIR"
             )
@@ -227,15 +241,15 @@ class _Copy:
 
 
 #: The copies that somebody reads.
-_COPIES: "WeakValueDictionary[tuple[Path, _Stamp, str, bool], _Copy]" = WeakValueDictionary()
+_COPIES: "WeakValueDictionary[tuple[Path, _Stamp, TextForm, bool], _Copy]" = WeakValueDictionary()
 
 
-def _copy_of(path: Path, stamp: _Stamp, encoding: str, *, unix: bool) -> _Copy:
-    key = (path.absolute(), stamp, encoding, unix)
+def _copy_of(path: Path, stamp: _Stamp, form: TextForm, *, unix: bool) -> _Copy:
+    key = (path.absolute(), stamp, form, unix)
     with _LOCK:
         copy = _COPIES.get(key)
         if copy is None:
-            copy = _COPIES[key] = _Copy(path, encoding, unix=unix)
+            copy = _COPIES[key] = _Copy(path, form, unix=unix)
         return copy
 
 
@@ -287,9 +301,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
         raise about("source", OSError(f"source: {str(path)!r} cannot be read, or not be unpacked")) from error
 
 
-def _write(path: Path, encoding: str, place: Path, *, unix: bool) -> None:
-    decoder, held = codecs.getincrementaldecoder(encoding)("replace"), ""
+def _write(path: Path, form: TextForm, place: Path, *, unix: bool) -> None:
+    decoder, held = codecs.getincrementaldecoder(form.encoding)("replace"), ""
     with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
+        if is_office(path):
+            copy.writelines(_clean(line, unix=True) for line in csv_text(office_lines(path, form.sheet)))
+            return
         for chunk in _chunks(path):
             text = held + decoder.decode(chunk)
             held = "\r" if text.endswith("\r") else ""

@@ -3,38 +3,31 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from osgt.data.engines.engine import Engine
+from osgt.data.noun import ROW, TOGETHER, Noun
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType
-from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-
-Neighbours = Literal["add_remove", "change_one"]
-
-#: What the two notions of neighbouring tables mean, for statements.
-NEIGHBOURS = {
-    "add_remove": "one privacy unit is added or removed with all its rows",
-    "change_one": "all rows of one privacy unit are exchanged for any others",
-}
-
-#: What says that every row is a unit of its own.
-ROW = "row"
-
-#: What stands between the columns of a unit.
-_TOGETHER = " + "
+from osgt.support.numeric import DECIMAL_DIGITS
 
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """The columns that name the unit; none where every row is a unit of its own."""
+    """The columns that name the unit, none where every row is a unit of its own; and the word for it."""
 
     columns: tuple[str, ...]
+    noun: Noun
 
     @classmethod
-    def of(cls, given: object, known: Sequence[str]) -> "PrivacyUnit":
+    def of(cls, given: object, known: Sequence[str], noun: object = None) -> "PrivacyUnit":
         """The unit that a column, a list of columns or "row" stands for in a table with these columns."""
+        columns = cls._columns(given, known)
+        return cls(columns, Noun.from_columns(columns) if noun is None else Noun.of(noun))
+
+    @classmethod
+    def _columns(cls, given: object, known: Sequence[str]) -> tuple[str, ...]:
+        """The columns that name the unit."""
         if given == ROW:
             taken = [name for name in known if name.lower() == ROW]
             if taken:
@@ -44,18 +37,23 @@ class PrivacyUnit:
                     "command line); otherwise rename it",
                     argument="privacy_unit",
                 )
-            return cls(())
+            return ()
         columns = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
         if not columns:
             raise ArgumentError(
                 'privacy_unit must name at least one column, or be "row" where every row is a unit',
                 argument="privacy_unit",
             )
+        for column in columns:
+            if not isinstance(column, str):
+                raise ArgumentTypeError(
+                    f"privacy_unit must be the name of a column, got {column!r}", argument="privacy_unit"
+                )
         if len(set(map(str, columns))) < len(columns):
             raise ArgumentError(
                 f"privacy_unit: each column once, got {', '.join(map(str, columns))}", argument="privacy_unit"
             )
-        return cls(columns)
+        return columns
 
     @property
     def each_row(self) -> bool:
@@ -68,9 +66,7 @@ class PrivacyUnit:
         if self.each_row:
             return ROW
         several = len(self.columns) > 1
-        return _TOGETHER.join(
-            _quote(name) if _unclear(name, several=several) else name for name in sorted(self.columns)
-        )
+        return TOGETHER.join(_quote(name) if _unclear(name, several=several) else name for name in sorted(self.columns))
 
     @property
     def in_words(self) -> str:
@@ -104,7 +100,7 @@ def _quote(name: str) -> str:
 
 def _unclear(name: str, *, several: bool) -> bool:
     """Whether a column could be taken for something else: for the row itself, or for several columns."""
-    return name.startswith('"') or _TOGETHER in name or (name == ROW and not several)
+    return name.startswith('"') or TOGETHER in name or (name == ROW and not several)
 
 
 def check_key_type(engine: Engine, argument: str, name: str, dtype: ColumnType) -> None:

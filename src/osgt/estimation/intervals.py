@@ -10,9 +10,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from osgt.noise.combination import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
+from osgt.noise.error import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
 from osgt.noise.many import ManySum, NoiseSum, many_terms
-from osgt.support.arrays import LARGEST_VALUE, Floats, Integers
+from osgt.support.numeric import LARGEST_VALUE, Floats, Integers
 
 #: A quantile of a ratio that is so many times the 64th part of the largest.
 Quantiles = Callable[[int], float]
@@ -88,6 +88,16 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     # sign·(numerator - ρ·denominator) > q(ρ) lie between two roots: seen from an end that is not in the set, the set
     # begins at the one root there is between the two ends.
     return _end(quantile, top, bottom, largest, -1), _end(quantile, top, bottom, largest, 1)
+
+
+def std_of_interval(value: Floats, low: Floats, high: Floats, confidence: float) -> Floats:
+    """Estimate the standard deviation of the noise of a number from its interval, rather too large than too small.
+
+    The longer side of the interval counts, since the other may end at a bound. It is divided by its length at a
+    standard deviation of 1: that of Gaussian or that of Laplace noise, between which ours is, whichever is shorter.
+    """
+    gaussian, laplace = scipy.special.ndtri((1.0 + confidence) / 2), -math.log1p(-confidence) / math.sqrt(2.0)
+    return np.asarray(np.maximum(value - low, high - value) / min(gaussian, laplace))
 
 
 def _end(quantile: Quantiles, top: Floats, bottom: Floats, largest: int, side: int) -> Floats:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from osgt.data.noun import ROW, TOGETHER, UNIT_NOUN, Noun
 from osgt.facts import wording
 from osgt.ledger.history import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
-from osgt.ledger.verification import Verification
+from osgt.ledger.snapshot import Verification
 from osgt.support.numbers import counted, rounded_up
 from osgt.support.text import one_line, shortened
 
@@ -163,14 +164,15 @@ def checks(verification: Verification) -> str:
 
 def promise(spending: Spending, changes: Iterable[Event]) -> str:
     """Say in plain words what a budget promises about all releases together."""
-    unit = "privacy unit" if spending.unit is None else one_line(spending.unit)
+    unit = spending.unit
+    noun = UNIT_NOUN if unit is None else Noun.from_columns([] if unit == ROW else one_line(unit).split(TOGETHER))
     sentences = [
         wording.promise(
-            unit,
+            noun,
             spending.budget_epsilon,
             spending.budget_delta,
             change_one=spending.neighbours == "change_one",
-            each_row=unit == "row",
+            each_row=unit == ROW,
             of="any result of all releases together",
         )
     ]

@@ -4,7 +4,7 @@ Which columns are mostly noise is counted in what is published: nothing is charg
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ import pyarrow as pa
 from osgt.facts import wording
 from osgt.plan.plan import HANDFUL, SHOWN, AnyPlan, Plan
 from osgt.query.about import About
-from osgt.query.aggregates import AGGREGATES, Aggregate
-from osgt.query.aggregates.base import Column, QuerySpec
+from osgt.query.aggregates import Aggregate
+from osgt.query.aggregates.base import Column, QuerySpec, counts_units
+from osgt.query.aggregates.marks import MARK, Marks
 from osgt.query.groups import OTHER, SUMMED_OVER, Groups, groups_alone
-from osgt.support.numbers import counted, half_width, listed, percent
+from osgt.support.numbers import counted, half_width, in_digits, listed, percent, percentiles
+from osgt.support.text import aligned
 
 #: Names of arguments of aggregates that are not words.
 _NAMES = {"missing": "missing values", "column": "of", "bounds": "limits of a value", "edges": "edges of the bins"}
@@ -33,7 +35,7 @@ class ColumnNote:
     is_key: bool
 
 
-def columns_of(query: QuerySpec, plan: Plan) -> list[dict[str, Any]]:
+def columns_of(query: QuerySpec, plan: Plan, marks: Marks | None = None) -> list[dict[str, Any]]:
     """The columns in plain values, for the statement: `of` is the column whose label and unit a column shares."""
     group = "The group that the row is about."
     result = [{"name": key, "role": "key", "of": key, "words": group} for key in query.groups.by]
@@ -48,11 +50,16 @@ def columns_of(query: QuerySpec, plan: Plan) -> list[dict[str, Any]]:
             for end, place in (("low", "Lower"), ("high", "Upper")):
                 about = f"{place} end of the {percent(plan.confidence)} noise interval of {name}."
                 result.append({"name": f"{name}_{end}", "role": end, "of": name, "words": about})
+            if marks is not None:
+                about = wording.marks_of(name, marks.good, marks.caution)
+                result.append({"name": name + MARK, "role": "mark", "of": name, "words": about})
     return result
 
 
 def _words(aggregate: Aggregate) -> str:
     """Describe an aggregate in the words of the reference, and say what was asked for."""
+    from osgt.query.file.aggregates import AGGREGATES  # noqa: PLC0415 - pydantic takes a while
+
     first = (AGGREGATES[aggregate.kind].arguments.__doc__ or "").partition("\n")[0]
     here = f" Here: {aggregate_in_words(aggregate)}." if aggregate.arguments() else ""
     return f"{first}{here} Noise was added."
@@ -60,12 +67,12 @@ def _words(aggregate: Aggregate) -> str:
 
 def notes(values: Mapping[str, Any], about: About) -> list[ColumnNote]:
     """The columns of a statement, with the names and units that people know."""
-    ends = {"low": ", lower end", "high": ", upper end"}
+    ends = {"low": ", lower end", "high": ", upper end", "mark": ", quality mark"}
     return [
         ColumnNote(
             column["name"],
             about.label(column["of"]) + ends.get(column["role"], ""),
-            about.units.get(column["of"]),
+            None if column["role"] == "mark" else about.units.get(column["of"]),
             column["words"],
             column["role"] == "key",
         )
@@ -86,7 +93,8 @@ def aggregate_in_words(aggregate: Aggregate) -> str:
     if "column" in arguments:
         words[0] += f" of {arguments.pop('column')}"
     for name, value in arguments.items():
-        told = listed([_plain(level) for level in value]) if name == "levels" else _plain(value)
+        levels = isinstance(value, list) and name == "levels"
+        told = listed([_plain(level) for level in value]) if levels else _plain(value)
         words.append(f"{_NAMES.get(name, name.replace('_', ' '))}: {told}")
     if aggregate.weight != 1:
         words.append(f"weight: {aggregate.weight:g}")
@@ -131,12 +139,12 @@ class MostlyNoise:
         return wording.mostly_noise_warnings(self.groups, self.numbers, has_keys=self.has_keys)
 
 
-def published_groups(plan: Plan, unit: str | None = None) -> list[str]:
-    """Say which groups are published, if not all rows are one group; a unit by the name that people have for it."""
+def published_groups(plan: Plan) -> list[str]:
+    """Say which groups are published, if not all rows are one group."""
     if plan.threshold is not None:
-        assert plan.chosen_by is not None
         assert plan.shown_size is not None
-        return [wording.threshold(plan.chosen_by, plan.threshold, plan.shown_size, SHOWN, unit)]
+        counted = plan.groups.counted_in_words(plan.chosen_by)
+        return [wording.threshold(counted, plan.threshold, plan.shown_size, SHOWN)]
     return [] if plan.groups.public is None else [wording.GIVEN_GROUPS]
 
 
@@ -156,28 +164,24 @@ def totals(plan: Plan) -> list[str]:
     return [wording.totals([level.words for level in plan.groups.levels])]
 
 
-def gains(plan: AnyPlan) -> str:
+def gains(plan: AnyPlan) -> list[str]:
     """Say how much smaller the error is than with the other noises."""
-    over = "root mean square over the tables, of each over its columns in units of their shifts"
-    if isinstance(plan, Plan):
-        over = "root mean square over the columns" if len(plan.columns) > 1 else ""
-    return wording.gains(plan.objective, plan.gains, over)
+    columns = sum(len(table.columns) for table in plan.tables.values())
+    return wording.gains(plan.objective, plan.gains, on_average=columns > 1)
 
 
-def half_width_of(column: Column) -> tuple[float, str]:
-    """The half-width of a column's interval, and words: in a large group for a ratio, in ranks for a quantile."""
-    if column.half_width is not None:
-        return column.half_width, ""
-    if column.ranks is not None:
-        return column.ranks, " ranks"
-    size, half = max((column.by_size or {0: 0.0}).items())
-    return half, f" with {counted(size, 'value')}"
+#: The size of a group in which the accuracy of quantiles is told.
+_LARGE = 10_000
 
 
 def width(column: Column) -> str:
-    """The half-width of a column's interval in words."""
-    number, where = half_width_of(column)
-    return f"{half_width(number)}{where}"
+    """The half-width of a column's interval in words: in a large group for a ratio, in percentiles for a quantile."""
+    if column.half_width is not None:
+        return half_width(column.half_width, whole=column.is_count)
+    if column.ranks is not None and column.level is not None:
+        return percentiles(column.level, column.ranks, _LARGE)
+    size, half = max((column.by_size or {0: 0.0}).items())
+    return f"{half_width(half)} with {counted(size, 'value')}"
 
 
 #: Where a limit on values is open: what widths are told in multiples of, and its power.
@@ -188,27 +192,38 @@ _IN_LIMITS = {
 }
 
 
-def widths_at_limits(plan: Plan) -> dict[str, list[str]]:
+@dataclass(frozen=True)
+class Widths:
+    """The half-widths of a column at a handful of limits, and what they are in, or for how large a group."""
+
+    name: str
+    widths: list[str]
+    remarks: tuple[str, ...] = ()
+
+
+def widths_at_limits(plan: Plan) -> list[Widths]:
     """The half-widths of each column at a handful of limits in place of those that are open.
 
     Those of a column whose limit on values is open are multiples of that. Where groups are chosen by their size, the
     least noisy number of one that is shown comes last.
     """
     plans = [plan.at_limit(size) for size in HANDFUL]
-    lines = {}
+    lines = []
     owners: list[Any] = [aggregate for aggregate in plan.aggregates for _ in aggregate.names]
     for i, (owner, column) in enumerate(zip(owners, plan.columns, strict=True)):
-        name, scale = column.name, 1.0
+        scale, remarks = 1.0, list[str]()
         if owner.open_limit is not None:
             in_what, power = _IN_LIMITS[owner.kind]
-            name, scale = f"{name}, in multiples of {in_what}", float(owner.grid.bounds[1]) ** power
+            remarks, scale = [f"in multiples of {in_what}"], float(owner.grid.bounds[1]) ** power
         if column.ranks is not None:
-            name += ", in ranks"
+            remarks, scale = [f"in percentiles of {counted(_LARGE, 'value')}"], _LARGE / 100
         if column.by_size is not None:
-            name += f", with {counted(max(column.by_size), 'value')}"
-        lines[name] = [half_width(at.columns[i].width / scale) for at in plans]
+            remarks.append(f"with {counted(max(column.by_size), 'value')}")
+        widths = [half_width(at.columns[i].width / scale, whole=column.is_count) for at in plans]
+        lines.append(Widths(column.name, widths, tuple(remarks)))
     if plan.selection is not None:
-        lines[f"{plan.chosen_by} of a group that is shown, at least"] = [f"{at.threshold or 0:,}" for at in plans]
+        counted_by = plan.groups.counted_in_words(plan.chosen_by)
+        lines.append(Widths(f"{counted_by} of a shown group", [f"≥ {at.threshold or 0:,}" for at in plans]))
     return lines
 
 
@@ -221,20 +236,26 @@ def limits_to_choose(plan: AnyPlan) -> list[str]:
 
 
 def _noise_at_limits(plan: Plan) -> list[str]:
-    """The noise of each column at limits that may be chosen."""
+    """The noise of each column at limits that may be chosen: a line for each column, below the limits."""
     names = [limit.argument for limit in plan.open_limits if limit.column is None]
-    at = f" at {' and '.join(names)} of {listed([str(size) for size in HANDFUL])}" if names else ""
-    lines = [f"Noise intervals ({percent(plan.confidence)} of the time){at}:"]
-    for name, widths in widths_at_limits(plan).items():
-        lines.append(f"  {name}: {widths[0] if len(set(widths)) == 1 else ', '.join(widths)}")
-    return lines
+    head = [f"{percent(plan.confidence)} noise intervals", *(f"{size}" for size in HANDFUL)]
+    if names:
+        head[1] = f"{' and '.join(names)} = {head[1]}"
+    else:  # limits on values alone: widths are multiples of these
+        head = head[:1] + [""] * len(HANDFUL)
+    lines = widths_at_limits(plan)
+    rows = [[f"{line.name} *" if line.remarks else line.name, *line.widths] for line in lines]
+    if all(len(set(widths)) == 1 for _, *widths in rows):
+        head, rows = head[:2], [row[:2] for row in rows]
+    remarks = [f"* {line.name}: {', '.join(line.remarks)}" for line in lines if line.remarks]
+    return [*aligned([head, *rows], left=1), *remarks]
 
 
 def accuracy(column: Column) -> str:
     """The half-widths of a column's interval, how often they hold, and the standard deviation if there is one."""
     widths, often = width(column), f"{percent(column.confidence)} of the time"
     if column.std is not None:
-        return f"{widths} ({often}; standard deviation {column.std:,.4g})"
+        return f"{widths} ({often}; standard deviation {in_digits(column.std, 4)})"
     if column.by_size is not None:
         sizes = column.by_size.items()
         widths = ", ".join(f"{half_width(half)} in a group of {counted(size, 'value')}" for size, half in sizes)
@@ -242,32 +263,51 @@ def accuracy(column: Column) -> str:
 
 
 def plan_text(plan: AnyPlan) -> str:
-    """A plan in lines."""
+    """A plan in lines: its cost, its noise, the groups that are published and the limits."""
     lines = [wording.cost(plan.epsilon, plan.delta, len(plan.tables)), *limits_to_choose(plan)]
-    if isinstance(plan, Plan):
-        lines += [f"  {line}" for line in (*_noise(plan), gains(plan), *_limits(plan))]
-    else:
-        for name, table in plan.tables.items():
-            lines += [f"{name}:", *(f"  {line}" for line in (*_noise(table), *_limits(table)))]
-        lines.append(gains(plan))
-    return "\n".join([*lines, *(f"Warning: {warning}" for warning in plan.cautions)])
+    for name, table in plan.tables.items():
+        own = [*_noise(table), *_groups(table), *brief_limits(table)]
+        lines += [f"{name}:", *(f"  {line}" for line in own)] if name else own
+    return "\n".join([*lines, *gains(plan), *(f"Warning: {warning}" for warning in plan.cautions)])
 
 
 def _noise(plan: Plan) -> list[str]:
     """The noise of each column."""
     if plan.open_limits:
         return _noise_at_limits(plan)
-    lines = [f"{column.name}: {accuracy(column)}" for column in plan.columns]
+    rows = [[column.name, _widths(column)] for column in plan.columns]
     for level, columns in plan.totals.items():
-        lines += [f"{column.name} {level.words}: {accuracy(column)}" for column in columns]
-    return lines
+        rows += [[f"{column.name} {level.words}", _widths(column)] for column in columns]
+    return [f"{percent(plan.confidence)} noise intervals:", *(f"  {line.rstrip()}" for line in aligned(rows, left=2))]
 
 
-def _limits(plan: Plan) -> list[str]:
-    """Say which groups are chosen, and what the limits do."""
-    shows_threshold = plan.threshold is not None and not plan.open_limits
-    lines = [] if not shows_threshold else [" ".join([*published_groups(plan), *choice(plan)])]
-    if (beside := plan.left_out) is not None:
-        by_limits, misfits = bool(beside.things or beside.limits), bool(beside.misfits)
-        lines.append(wording.measured_beside(by_limits=by_limits, misfits=misfits))
-    return [*lines, *plan.limit_notes]
+def _widths(column: Column) -> str:
+    """The half-width of a column's interval, by the size of the group where it depends on that."""
+    if column.by_size is None:
+        return width(column)
+    return ", ".join(f"{half_width(half)} with {counted(size, 'value')}" for size, half in column.by_size.items())
+
+
+def _groups(plan: Plan) -> list[str]:
+    """Say which groups are chosen by their size."""
+    return published_groups(plan) if plan.threshold is not None and not plan.open_limits else []
+
+
+def brief_limits(plan: Plan) -> list[str]:
+    """The limits that are given, in a line; none if there are none."""
+    result = limits_in_words(plan)
+    return [f"Limits: {'; '.join(result)}."] if result else []
+
+
+def limits_in_words(plan: Plan) -> list[str]:
+    """The limits that are given, in a few words each."""
+    opened: dict[str, Any] = {limit.argument: None for limit in plan.open_limits if limit.column is None}
+    groups = replace(plan.groups, **opened)
+    result = (
+        [] if opened and not groups.limits else wording.brief_limits(groups, counts_units=counts_units(plan.aggregates))
+    )
+    given = [aggregate for aggregate in plan.aggregates if aggregate.open_limit is None]
+    totals = {own["column"]: own["max_total"] for own in (a.arguments() for a in given) if "max_total" in own}
+    result += [wording.brief_total(column, most) for column, most in totals.items()]
+    bounds = {limit.column: limit for aggregate in given for limit in aggregate.limits}
+    return result + [f"{column} from {limit.low:,} to {limit.high:,}" for column, limit in bounds.items()]

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
+from osgt.facts.measured import choice_values, measured_values
 from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, published_groups, totals
 from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
-from osgt.noise import written
 from osgt.noise.error import objective_text
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import QuerySpec, counts_units
+from osgt.query.aggregates.marks import Marks
 from osgt.query.groups import groups_alone
 from osgt.support.numbers import listed
 
@@ -53,13 +54,16 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Made:
-    """The circumstances in which a release was made: `reservation` is its entry in the ledger, if there is one."""
+    """The circumstances in which a release was made: `reservation` is its entry in the ledger, with a hash."""
 
     nonnegative: bool
     intervals: str
+    marks: Marks | None
+    corrects: int | None
     date: datetime.datetime
     version: str
     reservation: str | None
+    entry_hash: str | None = None
 
 
 @dataclass(frozen=True)
@@ -242,17 +246,22 @@ def common_values(query: QuerySpec, plan: AnyPlan, made: Made) -> dict[str, Any]
         "privacy": {
             "definition": "approximate differential privacy" if plan.delta else "pure differential privacy",
             "unit": query.dataset.privacy_unit,
+            "noun": [query.dataset.unit.noun.one, query.dataset.unit.noun.many],
             "unit_in_words": query.dataset.unit.in_words,
             "neighbours": query.dataset.neighbours,
             "neighbouring": query.groups.neighbouring(query.dataset.neighbours),
             "noise_delta": plan.noise_delta,
+            "choice_of_limits": choice_values(plan.choice),
             "charge": plan.charge.to_dict(),
         },
         "confidence": plan.confidence,
         "objective": objective_text(plan.objective),
         "nonnegative": made.nonnegative,
         "intervals": made.intervals,
+        **({} if made.marks is None else {"marks": made.marks.to_dict()}),
+        **({} if made.corrects is None else {"corrects": made.corrects}),
         "ledger": ledger,
+        "ledger_entry_hash": made.entry_hash,
         "date": made.date.isoformat(timespec="seconds"),
         "software": f"osgt {made.version}",
     }
@@ -263,7 +272,7 @@ def table_values(table: NoisyTable, whole: AnyPlan, made: Made) -> dict[str, Any
     common = common_values(table.query, whole, made)
     return common | {
         "query": public_query(table.query),
-        "columns": columns_of(table.query, table.plan),
+        "columns": columns_of(table.query, table.plan, made.marks),
         "privacy": common["privacy"] | measured_values(table.plan),
         "left_out": None if table.left_out is None else table.left_out.to_dict(),
         "warnings": table.warnings,
@@ -272,40 +281,18 @@ def table_values(table: NoisyTable, whole: AnyPlan, made: Made) -> dict[str, Any
     }
 
 
-def measured_values(plan: Plan) -> dict[str, Any]:
-    """Gather the values of the choice of groups, of the measures and of their noise."""
-    measures = [
-        *((measure.words, plan.laws[measure], part) for measure, part in plan.parts.items()),
-        *((f"what is left out: {name}", *noise) for name, noise in plan.noise.extra_noise.items()),
-    ]
-    return {
-        "selection_delta": plan.selection_delta,
-        "threshold": plan.threshold,
-        "chosen_by": plan.chosen_by,
-        "shown_size": plan.shown_size,
-        "measures": [
-            {
-                "measure": name,
-                "moved_by_one_unit": [{"shift": shift, "coordinates": n} for shift, n in part.moves],
-                "noise": written(law),
-            }
-            for name, law, part in measures
-        ],
-        "numbers": plan.noise.scheme.in_words(),
-    }
-
-
 def promise(subject: str, query: QuerySpec, plan: AnyPlan) -> str:
     """Say what is promised, and to whom."""
     definition = wording.definition(plan.epsilon, plan.delta)
-    who = f"in total, for every {query.dataset.privacy_unit}"
+    unit = query.dataset.unit
+    who = f"in total, for every {unit.noun}{'' if unit.name == unit.noun.one else f' ({unit.in_words})'}"
     return f"{subject} is {definition}, {who}. {promise_to(query.dataset, plan)}"
 
 
-def promise_to(data: PrivateRows, plan: AnyPlan, unit: str | None = None) -> str:
-    """Say what one unit can change; `unit` is the name that people have for it, if that is another."""
+def promise_to(data: PrivateRows, plan: AnyPlan) -> str:
+    """Say what one unit can change."""
     return wording.promise(
-        unit or data.privacy_unit,
+        data.unit.noun,
         plan.epsilon,
         plan.delta,
         change_one=data.neighbours == "change_one",
@@ -332,8 +319,7 @@ def about_choice(plan: AnyPlan) -> list[str]:
 
 def about_limits(query: QuerySpec) -> list[str]:
     """Say how much of a unit counts in a table."""
-    counts_units = any(measure.per_unit for aggregate in query.aggregates for measure in aggregate.measures)
-    return wording.limits(query.groups, query.dataset.privacy_unit, counts_units=counts_units)
+    return [*wording.of_part(query.dataset), *wording.limits(query.groups, counts_units=counts_units(query.aggregates))]
 
 
 def about_groups(table: NoisyTable) -> list[str]:
@@ -351,7 +337,7 @@ def about_groups(table: NoisyTable) -> list[str]:
         sentences += choice(plan)
         asked = [measure for aggregate in plan.aggregates for measure in aggregate.measures]
         if any(plan.selector in plan.noise.scheme.combined[measure] for measure in asked):
-            sentences.append(wording.small_groups(str(plan.chosen_by)))
+            sentences.append(wording.small_groups(plan.groups.counted_in_words(plan.chosen_by)))
     return sentences
 
 
@@ -362,12 +348,18 @@ def about_totals(plan: Plan) -> list[str]:
     distinct = [name for aggregate in plan.aggregates if not aggregate.adds_up(plan.groups) for name in aggregate.names]
     return [
         *totals(plan),
-        *([wording.rest_of_chosen_groups(str(plan.chosen_by))] if plan.groups.public is None else []),
-        *([wording.distinct_units(distinct)] if distinct else []),
+        *(
+            [wording.rest_of_chosen_groups(plan.groups.counted_in_words(plan.chosen_by))]
+            if plan.groups.public is None
+            else []
+        ),
+        *([wording.distinct_units(plan.groups.noun, distinct)] if distinct else []),
     ]
 
 
 def closing(thing: str, dataset: PrivateRows, made: Made) -> list[str]:
-    """Say what was done to negative numbers, and whether a ledger was charged."""
+    """Say what was done to negative numbers, what marks mean, what it corrects, and whether a ledger was charged."""
     negative = wording.negative_numbers(nonnegative=made.nonnegative)
-    return [*negative, wording.ledger(thing, dataset.dataset, made.reservation)]
+    marks = [] if made.marks is None else [wording.marks(made.marks.good, made.marks.caution)]
+    corrects = [] if made.corrects is None else [wording.corrects(thing, made.corrects)]
+    return [*negative, *marks, wording.ledger(thing, dataset.dataset, made.reservation), *corrects]

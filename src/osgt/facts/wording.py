@@ -5,10 +5,15 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osgt.query.groups import Groups
+from osgt.data.noun import Noun
 from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
+
+if TYPE_CHECKING:
+    from osgt.data.parts import Part
+    from osgt.data.rows import PrivateRows
+    from osgt.query.groups import Groups
 
 NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
 
@@ -53,7 +58,7 @@ def arguments(epsilon: float, delta: float) -> str:
 def cost(epsilon: float, delta: float, tables: int = 1) -> str:
     """Say what a plan would charge."""
     of_all = f" for {tables:,} tables together" if tables > 1 else ""
-    return f"Total cost{of_all}: {budget(epsilon, delta)}. No data were read."
+    return f"Total cost{of_all}: {budget(epsilon, delta)}. No data was read."
 
 
 def definition(epsilon: float, delta: float) -> str:
@@ -63,13 +68,13 @@ def definition(epsilon: float, delta: float) -> str:
     return f"ε-differentially private with ε = {epsilon:.15g} (δ = 0)"
 
 
-def protected(unit: str, *, tables: int = 1) -> str:
+def protected(unit: Noun, *, tables: int = 1) -> str:
     """Say who is protected."""
     return f"Every {unit} is protected by differential privacy{', in all tables together' if tables > 1 else ''}."
 
 
 def promise(
-    unit: str, epsilon: float, delta: float, *, change_one: bool, each_row: bool = False, of: str = "any result"
+    unit: Noun, epsilon: float, delta: float, *, change_one: bool, each_row: bool = False, of: str = "any result"
 ) -> str:
     """Say what one unit can change, at most; where δ is 0 there is no exception."""
     rows, others = ("", "another") if each_row else ("all rows of ", "others")
@@ -78,7 +83,7 @@ def promise(
     return f"{change} changes the probability of {of} by at most a factor of {factor(epsilon)}{but}."
 
 
-def guess(unit: str, epsilon: float, delta: float, *, change_one: bool) -> str:
+def guess(unit: Noun, epsilon: float, delta: float, *, change_one: bool) -> str:
     """State the promise as a limit on what somebody learns who found a thing about one unit as likely as not."""
     sure = at_most_sure(epsilon)
     if sure is None:
@@ -86,12 +91,12 @@ def guess(unit: str, epsilon: float, delta: float, *, change_one: bool) -> str:
     again = " (with the same exception)" if delta > 0 else ""
     if change_one:
         return (
-            f"In other words{again}: somebody who finds two versions of the data of one {unit} equally likely can be "
+            f"In other words{again}: someone who gives two versions of the data of one {unit} equal chances can be "
             f"at most {sure} sure afterwards which one is right, whatever else they know."
         )
     return (
-        f"In other words{again}: somebody who finds it 50 % likely that a certain {unit} is in the data can be at most "
-        f"{sure} sure afterwards, whatever else they know."
+        f"In other words{again}: someone who gives it a 50 % chance that a {unit} is in the data can be at most "
+        f"{sure} sure after seeing the table, whatever else they know."
     )
 
 
@@ -104,6 +109,64 @@ def ledger(thing: str, dataset: str | None, entry: str | None) -> str:
         f"This {thing} was charged to a ledger (data set {dataset!r}, entry {entry}), which limits what all releases "
         "from these data reveal together."
     )
+
+
+def corrects(thing: str, entry: int) -> str:
+    """Say which release this one corrects."""
+    return (
+        f"This {thing} corrects that of entry {entry}, which is not to be used any more. Both count against the budget."
+    )
+
+
+def brief_promise(unit: Noun, epsilon: float, delta: float, *, tables: int = 1) -> str:
+    """The promise in a line."""
+    together = f", for {tables:,} tables together" if tables > 1 else ""
+    return f"Promise: every {unit} is protected with {budget(epsilon, delta)} in total{together}."
+
+
+def chosen(names: Sequence[str]) -> str:
+    """Add to limits which of them were chosen privately."""
+    return f" ({listed(names)} chosen privately)" if names else ""
+
+
+def brief_limits(groups: "Groups", *, counts_units: bool) -> list[str]:
+    """The limits on rows and groups in a few words each."""
+    one = f"each {groups.noun}"
+    if groups.each_row:
+        return [f"{one} counts once"]
+    result = []
+    if groups.max_rows is not None:
+        result.append(f"as at most {counted(groups.max_rows, 'row')}")
+    if groups.max_rows_per_group is not None:
+        result.append(f"as at most {counted(groups.max_rows_per_group, 'row')} in a group")
+    if groups.max_length is not None:
+        result.append(f"as at most {counted(groups.max_length, 'row')} in one group, √g times as many in g")
+    if groups.limits_groups_of(counts_units=counts_units):
+        result.append(f"in at most {counted(groups.max_groups or 1, 'group')}")
+    return [f"{one} counts {listed(result) or 'once'}"]
+
+
+def brief_total(column: str, most: Any) -> str:
+    """A limit on what one adds to a sum in a few words."""
+    low, high = most if isinstance(most, list | tuple) else (0, most)
+    return f"at most {high:,} of {column}" if low == 0 else f"{low:,} to {high:,} of {column}"
+
+
+def brief_intervals(confidence: float, *, hold_truth: bool) -> str:
+    """Say in a line what intervals are meant to hold."""
+    if hold_truth:
+        return (
+            f"Intervals: {percent(confidence)}, meant to hold true counts and sums from 0 on; others show the noise "
+            "only."
+        )
+    return f"Intervals: {percent(confidence)}; they show the noise only, not what the limits dropped."
+
+
+def brief_ledger(dataset: str | None, entry: str | None) -> str:
+    """Say in a line whether a ledger was charged."""
+    if entry is None:
+        return "Ledger: none was charged, so every further release from these data weakens the protection."
+    return f"Ledger: charged to {dataset!r}, entry {entry}."
 
 
 def interval(confidence: float) -> str:
@@ -153,18 +216,18 @@ def limits_to_choose(names: Sequence[str], epsilon: float, total: float, countin
     )
 
 
-def groups_limit(unit: str, most: int) -> str:
+def groups_limit(unit: Noun, most: int) -> str:
     """Say what `max_groups` does."""
     return f"{_one(unit)} in more than {counted(most, 'group')} is counted in {_of_them(most)}, chosen at random."
 
 
-def rows_limit(unit: str, most: int, *, in_a_group: bool = False) -> str:
+def rows_limit(unit: Noun, most: int, *, in_a_group: bool = False) -> str:
     """Say what `max_rows` does, or `max_rows_per_group`."""
     where = " in a group" if in_a_group else ""
     return f"{_one(unit)} counts as at most {counted(most, 'row')}{where}: of one with more, each row counts less."
 
 
-def length_limit(unit: str, most: int) -> str:
+def length_limit(unit: Noun, most: int) -> str:
     """Say what `max_length` does."""
     return (
         f"{_one(unit)} counts as at most {counted(most, 'row')} if all are in one group, and as √g times as many if "
@@ -172,31 +235,30 @@ def length_limit(unit: str, most: int) -> str:
     )
 
 
-def total_limit(unit: str, column: str, most: str, *, each_row: bool = False) -> str:
+def total_limit(unit: Noun, column: str, most: str, *, each_row: bool = False) -> str:
     """Say what `max_total` does."""
     if each_row:
         return f"A row adds at most {most} of {column}."
     return f"{_one(unit)} adds at most {most} of {column} in all: of one with more, each row counts less."
 
 
-def limits(groups: Groups, unit: str, *, counts_units: bool) -> list[str]:
+def limits(groups: "Groups", *, counts_units: bool) -> list[str]:
     """Say how much of one unit counts."""
     if groups.each_row:
         return [_EACH_ROW]
-    result = []
+    unit, result = groups.noun, []
     if groups.max_rows is not None:
         result.append(rows_limit(unit, groups.max_rows))
     if groups.max_rows_per_group is not None:
         result.append(rows_limit(unit, groups.max_rows_per_group, in_a_group=True))
     if groups.max_length is not None:
         result.append(length_limit(unit, groups.max_length))
-    in_box = groups.max_rows_per_group is not None
-    if groups.by and groups.max_groups is not None and (counts_units or in_box or not groups.shows_all):
-        result.append(groups_limit(unit, groups.max_groups))
+    if groups.limits_groups_of(counts_units=counts_units):
+        result.append(groups_limit(unit, groups.max_groups or 1))
     return result or [f"Every {unit} counts once."]
 
 
-def _one(unit: str) -> str:
+def _one(unit: Noun) -> str:
     words = with_article(unit)
     return words[:1].upper() + words[1:]
 
@@ -205,23 +267,19 @@ def _of_them(number: int) -> str:
     return "one of them" if number == 1 else f"{number:,} of them"
 
 
-def measured_limits(unit: str) -> str:
+def measured_limits(unit: Noun) -> str:
     """Introduce the shares of what was left out."""
     return (
-        f"So that no single {unit} counts too much, limits were set, and what exceeds them is left out. How much that "
-        "is was estimated, with noise as well (intervals in brackets):"
+        f"Limits cap what each {unit} counts for. How much they cut off was estimated, with noise as well "
+        "(intervals in brackets):"
     )
 
 
-def threshold(chosen_by: str, least: int, shown_size: int, often: float, unit: str | None = None) -> str:
-    """Say from which size on groups are published; with a unit, in the words that people have for it.
-
-    A group of `shown_size` is published so `often`.
-    """
-    what = f"number, counting each {unit} once," if unit and chosen_by == "units" else f"number of {chosen_by}"
+def threshold(chosen_by: str, least: int, shown_size: int, often: float) -> str:
+    """Say from which size on groups are published; a group of `shown_size` is published so `often`."""
     return (
-        f"A group is published if its noisy {what} is at least {least:,}. A group of {shown_size:,} is published "
-        f"{percent(often)} of the time."
+        f"A group is published if its noisy number of {chosen_by} is at least {least:,}. A group of {shown_size:,} is "
+        f"published {percent(often)} of the time."
     )
 
 
@@ -258,16 +316,16 @@ def total_of_chosen_groups(other: str) -> str:
 def rest_of_chosen_groups(chosen_by: str) -> str:
     """Say how far off the rest beside the published groups is."""
     return (
-        "Groups are published where the noise happens to be upward, so that what is left comes out too small on "
+        "Small groups are published only if their noise is positive, so that the rest comes out too small on "
         f"average; it has no interval where it is made from the number of {chosen_by}."
     )
 
 
-def distinct_units(names: Sequence[str]) -> str:
+def distinct_units(unit: Noun, names: Sequence[str]) -> str:
     """Say that distinct units do not add up."""
     return (
-        f"Distinct units ({', '.join(names)}) were counted for each level: they do not add up, since a unit can be in "
-        "several groups."
+        f"Distinct {unit.many} ({', '.join(names)}) were counted for each level: they do not add up, since one "
+        f"{unit} can be in several groups."
     )
 
 
@@ -281,16 +339,51 @@ def negative_numbers(*, nonnegative: bool) -> list[str]:
     return [_NEGATIVE] if nonnegative else []
 
 
+def marks(good: float, caution: float) -> str:
+    """Say what quality marks are, with their thresholds."""
+    thresholds = thresholds_of_marks(good, caution)
+    return f"Quality marks go by the coefficient of variation from the noise of each number: {thresholds}."
+
+
+def marks_of(column: str, good: float, caution: float) -> str:
+    """Describe the column with the quality marks of another one."""
+    return (
+        f"Quality mark of {column}, by its coefficient of variation (the standard deviation of its noise, divided by "
+        f"the number): {thresholds_of_marks(good, caution)}. What limits cut off is not part of it."
+    )
+
+
+def signs_of_marks(signs: Mapping[str, str], good: float, caution: float) -> str:
+    """Say what the signs of quality marks mean, in their order, with the thresholds."""
+    words = [f"{sign} {word}" for word, sign in signs.items()]
+    return (
+        f"{words[0]}: the standard deviation of the noise is over {percent(good)} of the number; "
+        f"{words[1]}: over {percent(caution)}."
+    )
+
+
+#: The explanation of the sign of unreliable numbers on a page without quality marks.
+UNRELIABLE = (
+    "† marks unreliable numbers in italics: the noise may be half as large as the number itself or more, or, for a "
+    "mean or a quantile, a quarter of the distance between its limits."
+)
+
+
+def thresholds_of_marks(good: float, caution: float) -> str:
+    """Say which coefficients of variation have which mark."""
+    return f"good up to {percent(good)}, use with caution up to {percent(caution)}, too uncertain above"
+
+
 def mostly_noise(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
     """Say in how many groups each column is mostly noise; nothing if in none."""
     result = {name: number for name, number in numbers.items() if number}
     if not result:
         return []
-    what = "their noise interval contains 0, is wider than the number or is all that the bounds allow"
+    what = "interval contains 0, is wider than the number or is all that the bounds allow"
     if not has_keys:
-        return [f"Mostly noise: {listed(list(result))} ({what})."]
+        return [f"Mostly noise: {listed(list(result))} (the {what})."]
     where = [f"{name} in {number:,}" for name, number in result.items()]
-    return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} ({what})."]
+    return [f"Mostly noise, of {counted(groups, 'group')}: {listed(where)} (their {what})."]
 
 
 def mostly_noise_warnings(groups: int, numbers: Mapping[str, int], *, has_keys: bool) -> list[str]:
@@ -305,13 +398,18 @@ def mostly_noise_warnings(groups: int, numbers: Mapping[str, int], *, has_keys: 
     ]
 
 
-def gains(objective: object, saved: Mapping[str, float], over: str) -> str:
-    """Say how much smaller the error is than with the other noises, and over what it is taken."""
-    what = {"variance": "Variance", "interval": "Intervals"}.get(str(objective), "Error")
-    less = "narrower" if objective == "interval" else "less"
-    others = [f"{round(100 * part, 1) + 0.0:.1f} % {less} than with {noise_name(name)}" for name, part in saved.items()]
-    whole = f" ({over})" if over else ""
-    return f"{what}{whole}: {', '.join(others)}."
+def gains(objective: object, saved: Mapping[str, float], *, on_average: bool) -> list[str]:
+    """Say how much smaller the error is than with the other noises; nothing if there are none."""
+    what = {"variance": "variance is", "interval": "intervals are"}.get(str(objective), "errors are")
+    less = {"variance": "smaller", "interval": "narrower"}.get(str(objective), "smaller")
+    told = {name: round(100 * part, 1) for name, part in saved.items()}
+    if told.get("laplace") == told.get("laplace (pure)"):
+        told.pop("laplace (pure)", None)
+    others = [f"{part:.1f} % {less} than with {noise_name(name)}" for name, part in told.items() if part > 0]
+    equal = [noise_name(name) for name, part in told.items() if part <= 0]
+    others += [f"the same as with {listed(equal)}"] if equal else []
+    text = f"{'On average, ' if on_average else ''}{what} {listed(others)}."
+    return [text[:1].upper() + text[1:]] if others else []
 
 
 def noise_name(name: str) -> str:
@@ -333,3 +431,41 @@ def measured_beside(*, by_limits: bool, misfits: bool) -> str:
         *(["how many values do not fit their declared types"] if misfits else []),
     ]
     return f"The release also measures {listed(what)}, within the same budget."
+
+
+def of_part(data: "PrivateRows") -> list[str]:
+    """Say whom a release about a part is about, what that leaves out and what its charge rests on."""
+    part, unit = data.part, data.unit.noun
+    if part is None:
+        return []
+    if part.remembered is not None:
+        return _of_instalment(part, unit, part.most * (2 if data.neighbours == "change_one" else 1))
+    first = "first part" if part.most == 1 else f"first {counted(part.most, 'part')}"
+    one = with_article(unit.one)
+    return [
+        f"The release is about the part {part.name!r} of the {unit.many}: {dict(part.parts)[part.name]}.",
+        f"There are {counted(len(part.parts), 'part')}, and {one} with rows in several counts in the {first} of them "
+        "alone, in the order in which they were declared.",
+        f"Releases about several parts reveal as much together as the budget says if no {unit.one} moves to another "
+        "part between them.",
+    ]
+
+
+def _of_instalment(part: "Part", unit: Noun, together: int) -> list[str]:
+    """Say what an instalment of a series is, and what is promised about all of them."""
+    names = [name for name, _ in part.parts]
+    periods = "period" if part.most == 1 else f"{part.most:,} periods"
+    one = with_article(unit.one)
+    lasting = (
+        "Who was counted is remembered, so that this holds whatever rows are added or changed later."
+        if part.remembered
+        else "This holds as long as earlier rows do not change."
+    )
+    together = min(together, len(names))
+    of_all = "the same" if together == 1 else f"that of {together:,} instalments"
+    return [
+        f"This is the instalment {part.name} of {counted(len(names), 'instalment')}, {names[0]} to {names[-1]}.",
+        f"{one[0].upper()}{one[1:]} counts in the first {periods} in which it has rows, and nowhere else.",
+        lasting,
+        f"The promise about all instalments together, for any {unit.one}'s data, is {of_all}.",
+    ]

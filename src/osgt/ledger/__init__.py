@@ -7,17 +7,18 @@ from osgt.support.errors import missing
 if find_spec("sqlalchemy") is None:
     raise missing("the ledger", "SQLAlchemy", "tables")
 
-from osgt.ledger.copies import Restored
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, OtherSubjectError
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending
+from osgt.ledger.instalments import HandedOutError
 from osgt.ledger.ledger import Ledger
 from osgt.ledger.reservation import Reservation
-from osgt.ledger.verification import Verification
+from osgt.ledger.snapshot import Restored, Verification
 
 __all__ = [
     "BudgetExceeded",
     "DamagedLedgerError",
     "Event",
+    "HandedOutError",
     "Ledger",
     "LedgerError",
     "LostAnswerError",

@@ -9,28 +9,29 @@ charge then raises OlderNeededError.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
+from osgt.ledger.instalments import Instalment, follow, series_of
 from osgt.ledger.store.chain import Entry, Fault, Fetched, find_voided, follow_links, many_records, readable
 from osgt.ledger.store.checkpoint import Checkpoint
 from osgt.ledger.subject import Owners, Subject
-from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
-from osgt.privacy.filters import union
-from osgt.privacy.filters.budget import Budget, Shares
+from osgt.privacy.filters import parts, union
+from osgt.privacy.filters.budget import Budget
+from osgt.privacy.filters.parts import States
 from osgt.privacy.filters.planned import Planned
-from osgt.privacy.filters.union import FilterState
 from osgt.sampling.entropy import token
+from osgt.support.numeric import real_number
 
 #: How many decisions are checked: see the top of this module.
 Checks = Literal["none", "some", "all"]
 
 #: The state of a budget with one more charge, or with one less.
-State = FilterState | Planned
+State = States | Planned
 
 #: Charges whose residue is proved again when a process first reads a chain. k forged ones among n are all missed with
 #: a probability of (1 - k/n) to this power.
@@ -69,16 +70,18 @@ class Charged:
     charge: Charge
     subject: Subject
     token_hash: str
-    before: FilterState | None  # the state that it was added to
-    after: FilterState | None  # the state that it left
+    before: States | None  # the state that it was added to
+    after: States | None  # the state that it left
+    series: Mapping[str, Any] | None = None  # the series that it is for
 
     @classmethod
-    def of(cls, entry: Entry, before: FilterState | None) -> "Charged":
+    def of(cls, entry: Entry, before: States | None) -> "Charged":
         """Read the charge that an entry holds, without the state that it leaves."""
         values = entry.values
         _check_displayed(entry)
         subject = _read_subject(json.dumps(values["subject"]))
-        return cls(stored_charge(values["charge"]), subject, values["token_hash"], before, None)
+        charge, series = stored_charge(values["charge"]), series_of(entry) if "series" in values else None
+        return cls(charge, subject, values["token_hash"], before, None, series)
 
 
 def _check_displayed(entry: Entry) -> None:
@@ -141,6 +144,7 @@ class Account:
         self.begins_at = 0 if is_whole else start.sequence  # charges up to this entry are not in `charges`
         self.charges: dict[int, Charged] = {}
         self.ends: dict[int, str] = {}
+        self.instalments: dict[int, dict[str, Instalment]] = {}  # of series, by the entry of their charge
         self.voided: set[int] = set()  # entries that are declared void later on
         self._start, self._checks = start, checks
         self._composed: Planned | None = None if self.state is not None else Planned(self.budget)
@@ -157,9 +161,11 @@ class Account:
         with readable(opening):
             values = opening.values
             budget, owners = Budget.from_dict(values["budget"]), Owners.from_dict(values["owners"])
-            state = None if budget.shares is None else FilterState.from_dict(values["state"], budget.shares)
-            if state is not None and checks != "none" and not union.begins(state):
+            state = None if budget.shares is None else parts.read(values["state"], budget.partition, budget.shares)
+            if state is not None and checks != "none" and not parts.begins(state):
                 raise _forged(opening.sequence)
+            if budget.partition is not None and budget.partition.neighbours != owners.neighbours:
+                raise Fault(f"entry {opening.sequence} divides people by another neighbour relation than its own")
             start = Checkpoint(str(values["dataset"]), 1, opening.hash, budget, state, owners, 0, 0, None)
         return cls(start, is_whole=True, checks=checks)
 
@@ -221,20 +227,27 @@ class Account:
         """The state with one more charge; None if it does not fit."""
         return self.current.try_charge(charge) if self.lost is None else None
 
-    def state_without(self, sequence: int) -> FilterState | None:
+    def state_without(self, sequence: int) -> States | None:
         """The state without a charge; None where states are not stored."""
         if self.state is None:
             return None
-        return self.state.without_charge(self.charges[sequence].charge, self._before(sequence))
+        return parts.without_charge(self.state, self.charges[sequence].charge, self._before(sequence))
 
-    def _before(self, sequence: int) -> FilterState | None:
+    def _before(self, sequence: int) -> States | None:
         """The state before a charge, if every charge since was cancelled and the budget was not changed."""
         later = any(other > sequence and self.ends.get(other) not in _UNDONE for other in self.charges)
         return self.charges[sequence].before if not later and self.changes < sequence else None
 
-    def state_under(self, budget: Budget) -> FilterState | None:
+    def state_under(self, budget: Budget) -> States | None:
         """The state under another budget: all that stands, as if it had been there from the first charge on."""
-        return None if budget.shares is None else union.add_all(budget.shares, self._standing_charges())
+        if budget.shares is None:
+            return None
+        return parts.add_all(budget.partition, budget.shares, self._standing_charges())
+
+    def check_subject(self, charge: Charge, subject: Subject) -> None:
+        """Refuse a release that is about others than the budget is for, or about a part that it has not."""
+        self.owners.check(self.name, subject)
+        self.owners.check_part(self.name, charge.part, subject, self.budget.partition)
 
     def _standing_charges(self) -> list[Charge]:
         if not self.is_whole:
@@ -263,9 +276,16 @@ class Account:
                     _check_displayed(entry)
                     if entry.refers_to not in self.charges and not self._is_older(entry):
                         self._doubt(f"entry {entry.sequence} is a note about {entry.refers_to}, which is no charge")
+                    self._apply_instalment(entry)
                 case _:
                     raise Fault(f"entry {entry.sequence} is of the kind {entry.kind!r}, which cannot stand there")
         self.sequence, self.hash = entry.sequence, entry.hash
+
+    def _apply_instalment(self, note: Entry) -> None:
+        one = self.charges.get(note.refers_to or 0)
+        if one is not None and note.refers_to is not None:
+            periods = () if one.series is None else one.series["periods"]
+            follow(self.instalments.setdefault(note.refers_to, {}), note, periods)
 
     def pass_over(self, entry: Entry) -> None:
         """Go on to the next entry, which is declared void later on, without judging it.
@@ -277,7 +297,7 @@ class Account:
         with suppress(Fault, RecursionError), readable(entry):
             state = entry.values.get("state")
             if self.state is not None and state is not None:
-                self.state = FilterState.from_dict(state, self.state.shares)
+                self.state = parts.read(state, self.budget.partition, self.state.shares)
             if entry.kind == "charge":
                 self.charges[entry.sequence] = Charged.of(entry, None)
                 if self.state is None:
@@ -295,8 +315,9 @@ class Account:
         if self.lost is not None:
             self._doubt(f"entry {entry.sequence} charges a budget that counts as spent")
         if before is not None:
-            judge = union.follows if self._checks == "all" else union.plausible
-            self.state = self._read_state(entry, before.shares, own, lambda after: judge(before, new.charge, after))
+            judge = parts.follows if self._checks == "all" else parts.plausible
+            self.owners.check_part(self.name, new.charge.part, new.subject, self.budget.partition)
+            self.state = self._read_state(entry, self.budget, own, lambda after: judge(before, new.charge, after))
             if self._checks == "all":
                 share = real_number("share", entry.values["share"], positive=False)
                 if abs(self.state.share - share) > union.LAST_DIGITS:
@@ -310,12 +331,13 @@ class Account:
             self._owners = self._owners.learn(new.subject)
 
     def _read_state(
-        self, entry: Entry, shares: Shares, own: State | None, is_right: Callable[[FilterState], bool]
-    ) -> FilterState:
+        self, entry: Entry, budget: Budget, own: State | None, is_right: Callable[[States], bool]
+    ) -> States:
         """The state that an entry says it leaves, if that can be."""
-        if isinstance(own, FilterState):
+        if own is not None and not isinstance(own, Planned):
             return own
-        state = FilterState.from_dict(entry.values["state"], shares)
+        assert budget.shares is not None
+        state = parts.read(entry.values["state"], budget.partition, budget.shares)
         if self._checks != "none" and not is_right(state):
             raise _forged(entry.sequence)
         return state
@@ -333,7 +355,7 @@ class Account:
             one = self.charges[sequence]
             if one.before is None or one.after is None:
                 continue
-            if not union.follows(one.before, one.charge, one.after):
+            if not parts.follows(one.before, one.charge, one.after):
                 raise _forged(sequence)
 
     def _apply_end(self, entry: Entry, own: State | None) -> None:
@@ -356,9 +378,9 @@ class Account:
             if state is not None:
                 self.state = self._read_state(
                     entry,
-                    state.shares,
+                    self.budget,
                     own,
-                    lambda after: union.follows_cancellation(state, one.charge, before, after),
+                    lambda after: parts.follows_cancellation(state, one.charge, before, after),
                 )
             self._composed, self._owners = None, None
         self.ends[sequence] = entry.kind
@@ -377,19 +399,20 @@ class Account:
         if entry.values.get("void"):
             self.declare_void(entry.values["void"])
         budget = Budget.from_dict(entry.values["budget"])
-        if (budget.composition, budget.selection_share) != (self.budget.composition, self.budget.selection_share):
+        kept = ("composition", "selection_share", "partition")
+        if any(getattr(budget, name) != getattr(self.budget, name) for name in kept):
             raise Fault(f"entry {entry.sequence} changes how releases are added up, which cannot be changed")
         if budget.shares is not None:
-            self.state = self._read_state(entry, budget.shares, own, self._is_sum)
+            self.state = self._read_state(entry, budget, own, lambda state: self._is_sum(state, budget))
         self.budget, self.changes = budget, entry.sequence
         self._composed = None
 
-    def _is_sum(self, state: FilterState) -> bool:
-        """Whether a state is that of all standing charges under its shares; without proofs, whether it can be."""
+    def _is_sum(self, state: States, budget: Budget) -> bool:
+        """Whether a state is that of all standing charges under a budget; without proofs, whether it can be."""
         charges = self._standing_charges()
         if self._checks == "all":
-            return union.is_same(state, union.add_all(state.shares, charges))
-        return union.possible_sum(FilterState.start(state.shares), charges, state)
+            return parts.is_same(state, parts.add_all(budget.partition, state.shares, charges))
+        return parts.possible_sum(state, charges, budget.partition)
 
     def check_plan(self) -> None:
         """Raise Fault if planned charges exceed their budget: checked before charges are cancelled, and at the end."""

@@ -1,4 +1,4 @@
-"""A budget is opened once, changed, given tables and ended. Reasons are recorded for ever.
+"""A budget is opened once, changed, given tables and ended. Reasons are recorded permanently.
 
 Whose budget it is, and for which tables, is declared here too.
 """
@@ -16,8 +16,9 @@ from osgt.ledger.store import chain
 from osgt.ledger.store.chain import Head, faults_of
 from osgt.ledger.store.schema import OWNERS_KINDS, datasets
 from osgt.ledger.subject import Owners, Table, skeleton
+from osgt.privacy.filters import parts
 from osgt.privacy.filters.budget import Budget, new_budget
-from osgt.privacy.filters.union import FilterState
+from osgt.privacy.filters.parts import States
 from osgt.support.errors import ArgumentError
 
 
@@ -35,7 +36,7 @@ def open_dataset(accounts: Accounts, name: str, budget: Budget, owners: Owners, 
         number = len(known) + 1
         head = Head(number, name, 0, chain.first_link(connection, number))
         connection.execute(datasets.insert().values(number=number, name=name, head_sequence=0, head_hash=head.hash))
-        state = None if budget.shares is None else FilterState.start(budget.shares).to_dict()
+        state = None if budget.shares is None else parts.start(budget.partition, budget.shares).to_dict()
         values = {"budget": budget.to_dict(), "owners": owners.to_dict(), "state": state}
         chain.append(connection, head, "open", values, actor=actor)
 
@@ -80,7 +81,8 @@ def _check_same(account: Account, new: Budget, owners: Owners) -> None:
 
 def _shown(budget: Budget) -> str:
     share = "" if budget.selection_share is None else f", selection share {budget.selection_share:g}"
-    return f"ε = {budget.epsilon:g}, δ = {budget.delta:g} and composition {budget.composition!r}{share}"
+    names = "" if budget.partition is None else f", parts {', '.join(budget.partition.names)} by their conditions"
+    return f"ε = {budget.epsilon:g}, δ = {budget.delta:g} and composition {budget.composition!r}{share}{names}"
 
 
 def _check_look(name: str, others: list[str]) -> None:
@@ -109,9 +111,9 @@ def change_budget(
 ) -> str:
     """Set another budget and add up anew what stands; what that means for the promise."""
 
-    def changed(account: Account) -> tuple[Budget, FilterState | None]:
+    def changed(account: Account) -> tuple[Budget, States | None]:
         old = account.budget
-        budget = new_budget(epsilon, delta, old.composition, old.selection_share)
+        budget = new_budget(epsilon, delta, old.composition, old.selection_share, partition=old.partition)
         return budget, account.state_under(budget)
 
     with accounts.lock:

@@ -6,7 +6,7 @@ calibration takes longest; only the result is calibrated as a release would be, 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, Protocol
@@ -17,16 +17,15 @@ from osgt.calibration.search import calibrate_roughly
 from osgt.ledger.account import Account, State
 from osgt.noise import OSGT, Distribution
 from osgt.noise import scaled as larger
-from osgt.noise.arguments import real_number
 from osgt.privacy import Charge, NoisyPart, PrivacyProfile
-from osgt.privacy.charge import CHOICE_SHARE
 from osgt.privacy.estimate import epsilon_roughly
 from osgt.privacy.filters.budget import Budget
+from osgt.privacy.filters.parts import PartStates
 from osgt.privacy.filters.planned import Planned
-from osgt.privacy.profile import float_above
+from osgt.privacy.profile import CHOICE_SHARE, float_above
 from osgt.support.errors import ArgumentError
 from osgt.support.numbers import counted
-from osgt.support.search import least_that_fits
+from osgt.support.numeric import least_that_fits, real_number
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)
@@ -43,9 +42,12 @@ class Headroom:
     last: Charge | None  # the latest charge that stands
 
     @classmethod
-    def of(cls, account: Account) -> "Headroom":
-        """Take the headroom of an account as it is now."""
-        return cls(account.budget, account.current, account.releases, account.lost, account.last)
+    def of(cls, account: Account, part: str | None = None) -> "Headroom":
+        """Take the headroom of an account as it is now, for releases about a part of the people or about everybody."""
+        state = account.current
+        if isinstance(state, PartStates):
+            state = state.only(part)
+        return cls(account.budget, state, account.releases, account.lost, account.last)
 
     def fits(self, charge: Charge) -> bool:
         """Whether one more charge would be allowed."""
@@ -83,7 +85,7 @@ def least_log_factor(headroom: Headroom, charge: Charge, *, accuracy: float, ste
 def scale_noise(charge: Charge, factor: float) -> Charge:
     """The charge with noise so many times as large."""
     parts = (NoisyPart(larger(part.noise, factor), part.shift, part.coordinates) for part in charge.profile.parts)
-    return Charge(PrivacyProfile.of(parts), charge.selection_delta)
+    return replace(charge, profile=PrivacyProfile.of(parts))
 
 
 def noise_factor(headroom: Headroom, charge: Charge) -> float | None:

@@ -13,7 +13,7 @@ from osgt.ledger.store.chain import Entry, Fetched, faults_of, many_records, rea
 from osgt.ledger.store.schema import OWNERS_KINDS
 from osgt.privacy import Charge
 from osgt.privacy.profile import float_above
-from osgt.support.display import Displayed, views
+from osgt.support.text import Displayed, views
 
 
 @dataclass(frozen=True)

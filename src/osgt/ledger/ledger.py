@@ -1,21 +1,23 @@
 """Ledger: what has been spent of each data set's budget, whatever happens. Each method is carried out elsewhere:
 
 `accounts` reads, checks and appends; `reservation` and `changes` are what can be appended; `headroom` says what still
-fits; `history` tells what happened; `verification` and `copies` are for keepers.
+fits; `history` tells what happened; `snapshot` is for keepers.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from osgt.calibration import Part
-from osgt.ledger import changes, copies, verification
+from osgt.ledger import changes, snapshot
 from osgt.ledger.accounts import Accounts
-from osgt.ledger.copies import Restored
 from osgt.ledger.headroom import Headroom, Plannable, Shape, largest_epsilon
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, overview, read_history
+from osgt.ledger.instalments import Instalment, Status, hand_out, record_published, standing_series
 from osgt.ledger.reservation import NewCharge, Reservation, add_note, check_fits, end_charge
+from osgt.ledger.snapshot import Restored, Verification
 from osgt.ledger.store import chain, schema
 from osgt.ledger.store.database import Database
 from osgt.ledger.subject import (
@@ -29,12 +31,12 @@ from osgt.ledger.subject import (
     recorded_text,
     text_of,
 )
-from osgt.ledger.verification import Verification
-from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import new_budget
-from osgt.support.display import Displayed
+from osgt.privacy.filters.partition import Partition
 from osgt.support.errors import ArgumentError
+from osgt.support.numeric import real_number
+from osgt.support.text import Displayed
 
 
 class Ledger(Displayed):
@@ -91,6 +93,8 @@ class Ledger(Displayed):
         unit: str | None = None,
         neighbours: str | None = None,
         tables: Sequence[str] | Mapping[str, str] | None = None,
+        parts: Mapping[str, str] | None = None,
+        max_parts: int = 1,
         actor: str | None = None,
     ) -> None:
         """Declare the budget of a data set, once. To do it again with the same figures changes nothing.
@@ -112,17 +116,28 @@ class Ledger(Displayed):
             Whom the budget protects (the privacy unit), the neighbour relation ("add_remove" if a unit is given), and
             the tables that are about these people: names, or `name:column` where the unit's column has another name.
             Releases about others are refused. What is not declared is taken from the first release that says it.
+        parts, max_parts
+            Disjoint parts of these people, by name, each with the condition on the rows of the first table that makes
+            it: `{"north": "region = 'north'", "south": "region = 'south'"}`. Releases about parts are charged as the
+            largest of them, or as the two largest for the relation "change_one" (`Dataset.parts`). A unit counts in the
+            first `max_parts` parts in which it has rows. They cannot be changed later.
         actor
             Who does it; by default the user and the machine.
         """
-        name, budget = name_of(dataset), new_budget(epsilon, delta, composition, selection_share)
         owners, actor = Owners.of(unit, neighbours, tables), optional_name(actor, "actor")
+        partition = None
+        if parts is not None:
+            if owners.neighbours is None:
+                raise ArgumentError("unit must be given with parts: who is in one of them alone", argument="unit")
+            partition = Partition.of(parts, max_parts, owners.neighbours)
+        budget = new_budget(epsilon, delta, composition, selection_share, partition=partition)
+        name = name_of(dataset)
         changes.open_dataset(self._accounts, name, budget, owners, actor)
 
     def change_budget(
         self, dataset: str, *, epsilon: float, delta: float, reason: str, actor: str | None = None
     ) -> str:
-        """Set another budget for a data set. The change and its reason are recorded for ever.
+        """Set another budget for a data set. The change and its reason are recorded permanently.
 
         What stands is added up anew under the new budget, whose δ is divided as at the opening. The promise for
         analysts who choose budgets as they go is made for a budget that is fixed beforehand: if answers were seen
@@ -153,7 +168,7 @@ class Ledger(Displayed):
         changed
             Tables whose columns have other names or types than before: the next release of each is taken as it is.
         reason, actor
-            Why, and who: recorded for ever.
+            Why, and who: recorded permanently.
         """
         changes.change_tables(
             self._accounts,
@@ -174,9 +189,13 @@ class Ledger(Displayed):
         unit: str | None = None,
         neighbours: str | None = None,
         table: str | Mapping[str, str | None] | None = None,
+        part: str | None = None,
+        parts: Mapping[str, str] | None = None,
+        max_parts: int = 1,
         title: str | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
+        series: Mapping[str, Any] | None = None,
     ) -> Reservation:
         """Charge a release, before its data are read.
 
@@ -191,8 +210,13 @@ class Ledger(Displayed):
         unit, neighbours, table
             What the release is about, as far as it is known: must agree with the budget's. `table` is a name, or a
             mapping with name, schema (a fingerprint of its columns) and source.
+        part, parts, max_parts
+            The part of the people whom alone it is about, and how it tells parts apart: must agree with the budget's.
         title, epsilon, delta
             How people may call the release, and the budget that it was asked for with: only told.
+        series
+            The name and the periods of a series, if the charge is for its instalments. If a series of this name was
+            charged before, that charge is returned.
 
         Raises
         ------
@@ -207,13 +231,16 @@ class Ledger(Displayed):
         name, actor = name_of(dataset), optional_name(actor, "actor")
         if not isinstance(charge, Charge):
             raise TypeError(f"charge must be a Charge, got {charge!r}")
-        values = {
+        values: dict[str, Any] = {
             "query": text_of(query, "query", LONGEST_QUERY),
             "title": optional_text(title, "title"),
             "epsilon": None if epsilon is None else real_number("epsilon", epsilon, positive=False),
             "delta": None if delta is None else real_number("delta", delta, positive=False),
         }
-        return NewCharge(self._accounts, name, charge, Subject.of(unit, neighbours, table), values, actor).reserve()
+        if series is not None:
+            values["series"] = dict(series)
+        subject = Subject.of(unit, neighbours, table, parts, max_parts)
+        return NewCharge(self._accounts, name, _about(charge, part), subject, values, actor).reserve()
 
     def check(
         self,
@@ -223,9 +250,13 @@ class Ledger(Displayed):
         unit: str | None = None,
         neighbours: str | None = None,
         table: str | Mapping[str, str | None] | None = None,
+        part: str | None = None,
+        parts: Mapping[str, str] | None = None,
+        max_parts: int = 1,
     ) -> None:
         """Raise what `reserve` would raise now, if it would refuse this charge. Nothing is charged or kept free."""
-        check_fits(self._accounts, name_of(dataset), charge, Subject.of(unit, neighbours, table))
+        subject = Subject.of(unit, neighbours, table, parts, max_parts)
+        check_fits(self._accounts, name_of(dataset), _about(charge, part), subject)
 
     def settle(
         self,
@@ -246,7 +277,7 @@ class Ledger(Displayed):
         statement_hash, output, output_hashes
             The hash of the statement, where the output went, and the SHA-256 hashes of its files, as far as known.
         actor
-            Who does it, recorded for ever; by default the user and the machine.
+            Who does it, recorded permanently; by default the user and the machine.
 
         Returns
         -------
@@ -262,6 +293,29 @@ class Ledger(Displayed):
         name, actor, remark = name_of(dataset), optional_name(actor, "actor"), recorded_text(text, "text", "something")
         add_note(self._accounts, name, entry, remark, actor)
 
+    def hand_out(self, dataset: str, entry: int, period: str, secret: str, *, actor: str | None = None) -> Status:
+        """Hand out an instalment of a series to the holder of a secret, once; "published" if it is out.
+
+        Raises HandedOutError if somebody else has it. The holder may ask again.
+        """
+        return hand_out(self._accounts, name_of(dataset), entry, period, secret, optional_name(actor, "actor"))
+
+    def record_published(
+        self, dataset: str, entry: int, period: str, secret: str, told: Mapping[str, Any], *, actor: str | None = None
+    ) -> None:
+        """Record that an instalment of a series is out: `told` has its output, its hashes and the mark of what is
+        remembered."""
+        record_published(self._accounts, name_of(dataset), entry, period, secret, told, optional_name(actor, "actor"))
+
+    def instalments(self, dataset: str, series: str) -> tuple[int | None, Mapping[str, Instalment], Charge | None]:
+        """The entry of the charge of a series, its instalments by period, and that charge; None where it has none."""
+        with self._accounts.lock:
+            account = self._accounts.now(name_of(dataset), needs=1)
+            entry = standing_series(account, series)
+            if entry is None:
+                return None, {}, None
+            return entry, dict(account.instalments.get(entry, {})), account.charges[entry].charge
+
     def void(
         self,
         dataset: str,
@@ -274,7 +328,7 @@ class Ledger(Displayed):
         """Declare, as the owner, that entries released nothing. What stands is added up anew without them.
 
         The way out where somebody who may charge has spent a budget for nothing, or has added entries that nobody can
-        read. The entries stay where they are; that they are void, why, and who said so is recorded for ever. On
+        read. The entries stay where they are; that they are void, why, and who said so is recorded permanently. On
         PostgreSQL only the owner of the tables can do this. A charge of a release that is out, or that is still under
         way, must not be declared void: the budget would be exceeded without anybody knowing.
 
@@ -283,7 +337,7 @@ class Ledger(Displayed):
         dataset, entries
             The data set, and the numbers of the entries.
         reason, actor
-            How it is known that nothing was released, and who says so: recorded for ever.
+            How it is known that nothing was released, and who says so: recorded permanently.
         although_settled
             Also a charge of which it was recorded that its release is out, if that is not true.
         """
@@ -331,10 +385,12 @@ class Ledger(Displayed):
             raise ValueError("query has a shape of its own: leave out shift, coordinates, parts and selection_share")
         with self._accounts.lock:
             account = self._accounts.now(name)
+            part = None
             if query is not None:
                 data = query.dataset
                 account.owners.check(name, Subject.of(data.privacy_unit, data.neighbours, data.identity))
-            left = Headroom.of(account)
+                part = data.part_name
+            left = Headroom.of(account, part)
         at = left.budget.delta if delta is None else real_number("delta", delta, positive=False)
         if at >= 1:
             raise ArgumentError(f"delta must be below 1, got {delta!r}", argument="delta")
@@ -346,8 +402,8 @@ class Ledger(Displayed):
     def how_many(self, dataset: str, charge: Charge, *, most: int = 1000) -> int:
         """Count how many more releases with this charge fit, one after the other; up to `most`."""
         with self._accounts.lock:
-            left = Headroom.of(self._accounts.now(name_of(dataset)))
-        return left.how_many(charge, most)
+            left = Headroom.of(self._accounts.now(name_of(dataset)), charge.part)
+        return left.how_many(replace(charge, part=None), most)
 
     def history(self, dataset: str) -> list[ReleaseRecord]:
         """The releases that were charged, in the order in which they were."""
@@ -377,16 +433,16 @@ class Ledger(Displayed):
             The "heads" of an earlier `export` or `verify`, kept elsewhere. With them it is also noticed when the last
             entries are missing or all were written anew.
         """
-        known = None if heads is None else verification.parse_heads(heads)
-        return verification.verify(self._database.read(verification.fetch), known)
+        known = None if heads is None else snapshot.parse_heads(heads)
+        return snapshot.verify(self._database.read(snapshot.fetch), known)
 
     def export(self) -> dict[str, Any]:
         """Export all entries and the heads of the chains, as plain values for JSON."""
-        return verification.export(self._database.read(verification.fetch))
+        return snapshot.export(self._database.read(snapshot.fetch))
 
     def backup(self, path: str | os.PathLike[str]) -> Verification:
         """Copy an SQLite ledger to a new file while it is in use, and check the copy."""
-        return copies.backup(self._database, path)
+        return snapshot.backup(self._database, path)
 
     def restore(
         self,
@@ -411,18 +467,18 @@ class Ledger(Displayed):
         charges_unknown
             Instead of heads: nobody knows what was charged since the backup. Every data set counts as spent.
         reason, actor
-            Why, and who: recorded for ever.
+            Why, and who: recorded permanently.
 
         Returns
         -------
         Restored
             The data sets that count as spent, with the reasons.
         """
-        known = None if heads is None else verification.parse_heads(heads)
+        known = None if heads is None else snapshot.parse_heads(heads)
         actor, why = optional_name(actor, "actor"), recorded_text(reason, "reason", "why the ledger is restored")
         with self._accounts.lock:
             self._accounts.forget()
-            return copies.restore(
+            return snapshot.restore(
                 self._database, backup, heads=known, charges_unknown=charges_unknown, reason=why, actor=actor
             )
 
@@ -456,3 +512,8 @@ class Ledger(Displayed):
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
+
+
+def _about(charge: Charge, part: str | None) -> Charge:
+    """The charge of a release about a part of the people."""
+    return charge if part is None else replace(charge, part=optional_name(part, "part"))

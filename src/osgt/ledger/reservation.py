@@ -10,6 +10,7 @@ import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from osgt.ledger.account import Account
 from osgt.ledger.accounts import Accounts, Appended
 from osgt.ledger.errors import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError
 from osgt.ledger.headroom import Headroom, noise_factor, refusal
+from osgt.ledger.instalments import standing_series
 from osgt.ledger.store import chain
 from osgt.ledger.store.chain import Head
 from osgt.ledger.subject import LONGEST_NAME, Subject, optional_text, text_of
@@ -38,6 +40,8 @@ class Reservation:
     def __init__(self, new: "NewCharge", sequence: int) -> None:
         self.dataset = new.dataset
         self.sequence = sequence
+        #: The hash of the entry, which ties it to all before it; None if several attempts were needed to make it.
+        self.entry_hash = new.hashes[0] if len(new.hashes) == 1 else None
         self.charge = new.charge
         self._token = new.secret
         self._record = partial(end_charge, new.accounts, new.dataset, sequence, new.actor)
@@ -115,6 +119,7 @@ class NewCharge:
     ) -> None:
         self.accounts, self.dataset, self.charge, self.actor = accounts, dataset, charge, actor
         self.secret = token(16)
+        self.hashes: list[str] = []  # of the entry, in each attempt to append it
         self._subject = subject
         self._token_hash = _hash(self.secret)
         self._values = {
@@ -144,10 +149,15 @@ class NewCharge:
     def _reserve(self, lost: LostAnswerError | None) -> Reservation:
         try:
             with nothing_charged():
-                sequence = self.accounts.append_once(self.dataset, self._decide, self._find, lost=lost)
+                sequence = self.accounts.append_once(
+                    self.dataset, self._decide, self._find, lost=lost, needs=1 if "series" in self._values else None
+                )
         except LostAnswerError as error:
             text = str(error) if error is lost else _may_stand(self.accounts, self.dataset, error)
             raise LostAnswerError(text, resume=self.reserve) from error
+        if sequence is None and self._refused_by is None:
+            with self.accounts.lock:
+                sequence = self._find(self.accounts.now(self.dataset, needs=1))
         if sequence is None:
             assert self._refused_by is not None
             raise _exceeded(self.dataset, self._refused_by, self.charge)  # the lock of the data set is released
@@ -156,17 +166,23 @@ class NewCharge:
 
     def _decide(self, connection: sa.Connection, head: Head, account: Account) -> Appended | None:
         """Append the charge if it fits, under the lock of the data set."""
-        account.owners.check(self.dataset, self._subject)
+        account.check_subject(self.charge, self._subject)
+        if "series" in self._values and self._find(account) is not None:
+            return None  # charged before, by this process or another
         state = account.state_with(self.charge)
         if state is None:
-            self._refused_by = Headroom.of(account)
+            self._refused_by = Headroom.of(account, self.charge.part)
             return None
         stored = None if isinstance(state, Planned) else state.to_dict()
         values = {**self._values, "state": stored, "share": state.share}
-        return chain.append(connection, head, "charge", values, actor=self.actor), state
+        entry = chain.append(connection, head, "charge", values, actor=self.actor)
+        self.hashes.append(entry.hash)
+        return entry, state
 
     def _find(self, account: Account) -> int | None:
         """The sequence number of the charge, if it stands."""
+        if "series" in self._values:
+            return standing_series(account, self._values["series"]["name"])
         return next((number for number, one in account.charges.items() if one.token_hash == self._token_hash), None)
 
 
@@ -175,9 +191,9 @@ def check_fits(accounts: Accounts, name: str, charge: Charge, subject: Subject) 
     with nothing_charged(), accounts.lock:
         account = accounts.now(name)
         accounts.check_complete(account)
-        account.owners.check(name, subject)
+        account.check_subject(charge, subject)
         fits = account.state_with(charge) is not None
-        left = Headroom.of(account)
+        left = Headroom.of(account, charge.part)
     if not fits:
         raise _exceeded(name, left, charge)
 
@@ -196,6 +212,7 @@ def nothing_charged() -> Iterator[None]:
 
 def _exceeded(name: str, left: Headroom, charge: Charge) -> BudgetExceeded:
     """The refusal, with what would fit, which takes a while to find."""
+    charge = replace(charge, part=None)  # what is left is that of its part
     factor = noise_factor(left, charge)
     return BudgetExceeded(refusal(name, left, charge, factor), dataset=name, noise_factor=factor)
 

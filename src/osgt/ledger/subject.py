@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osgt.ledger.errors import OtherSubjectError
+from osgt.privacy.filters.partition import Partition
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 
+#: Most characters of a name, of a reason or a place, and of a query: entries are kept for ever.
 LONGEST_NAME = 200
 LONGEST_TEXT = 2_000
 LONGEST_QUERY = 100_000
@@ -64,7 +66,7 @@ def recorded_text(value: object, argument: str, purpose: str) -> str:
     """A text that must not be empty; `purpose`: what it must say."""
     text = text_of(value, argument)
     if not text.strip():
-        raise ArgumentError(f"{argument} must say {purpose}: it is recorded for ever", argument=argument)
+        raise ArgumentError(f"{argument} must say {purpose}: it is recorded permanently", argument=argument)
     return text
 
 
@@ -160,18 +162,31 @@ class Subject:
     unit: str | None = None
     neighbours: str | None = None
     table: Table | None = None
+    #: The names and conditions by which it tells parts of the people apart, in their order.
+    parts: tuple[tuple[str, str], ...] | None = None
+    #: The number of parts in which it lets one unit count.
+    max_parts: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         table = None if self.table is None else self.table.to_dict()
-        return {"unit": self.unit, "neighbours": self.neighbours, "table": table}
+        parted: dict[str, Any] = {}
+        if self.parts is not None:  # a list, since their order matters
+            parted = {"parts": [list(part) for part in self.parts], "max_parts": self.max_parts}
+        return {"unit": self.unit, "neighbours": self.neighbours, "table": table, **parted}
 
     @classmethod
-    def of(cls, unit: object, neighbours: object, table: object) -> "Subject":
+    def of(
+        cls, unit: object, neighbours: object, table: object, parts: object = None, max_parts: object = None
+    ) -> "Subject":
         """The subject with these values, or an error that says what is wrong with them."""
-        return cls(
-            optional_name(unit, "unit"), _relation(neighbours), None if table is None else Table.of(table, "table")
-        )
+        known = None if table is None else Table.of(table, "table")
+        pairs: Any = parts.items() if isinstance(parts, Mapping) else parts
+        told = None if pairs is None else tuple((str(name), str(condition)) for name, condition in pairs)
+        most = None if told is None else 1 if max_parts is None else max_parts
+        if most is not None and type(most) is not int:
+            raise ArgumentTypeError(f"max_parts must be a whole number, got {max_parts!r}", argument="max_parts")
+        return cls(optional_name(unit, "unit"), _relation(neighbours), known, told, most)
 
 
 @dataclass(frozen=True)
@@ -246,6 +261,29 @@ class Owners:
                 f"neighbours={self.neighbours!r}, or open a budget for the other relation (osgt ledger open)"
             )
 
+    def check_part(self, dataset: str, part: str | None, subject: Subject, partition: Partition | None) -> None:
+        """Refuse a release about a part of the people that was not declared, or that it tells apart otherwise."""
+        if part is None:
+            return
+        if partition is None or part not in partition.names:
+            known = "no parts" if partition is None else f"the parts {', '.join(map(repr, partition.names))}"
+            raise OtherSubjectError(
+                f"refused, nothing was charged: the budget of {dataset!r} was opened with {known}, and this release is "
+                f"about {part!r}. Parts are declared when a budget is opened, since others could overlap them"
+            )
+        if (subject.parts, subject.max_parts) != (partition.parts, partition.most):
+            raise OtherSubjectError(
+                f"refused, nothing was charged: the budget of {dataset!r} tells its parts apart by "
+                f"{_conditions(partition.parts)}, each unit in at most {partition.most}; this release does by "
+                f"{_conditions(subject.parts or ())}. People could be in parts of both: use the budget's own"
+            )
+        if subject.table is not None and self._place(subject.table) not in (None, 0):
+            raise OtherSubjectError(
+                f"refused, nothing was charged: the parts of {dataset!r} are told apart in the table "
+                f"{self.tables[0].shown!r}, and this release reads {subject.table.shown!r}, in which people could be "
+                "in other parts. Release it about everybody, or join the tables"
+            )
+
     def column(self, table: Table) -> str | None:
         """The column that names the unit in a table."""
         at = self._place(table)
@@ -272,6 +310,11 @@ class Owners:
             f"the same people, say so: osgt ledger table … --add {table.name or 'NAME'}. Otherwise open a budget for "
             "it (osgt ledger open)"
         )
+
+
+def _conditions(parts: Iterable[tuple[str, str]]) -> str:
+    """The conditions that make parts, in words."""
+    return "; ".join(f"{name}: {condition}" for name, condition in parts) or "nothing"
 
 
 def _other_columns(dataset: str, table: Table, same: Table) -> str:

@@ -17,8 +17,8 @@ import pyarrow as pa
 import scipy
 
 from osgt.calibration import Part
+from osgt.data.neighbours import Neighbours
 from osgt.data.sql import Table, Value
-from osgt.data.unit import Neighbours
 from osgt.limits.worth import (
     MOST_CUT_OFF,
     MOST_OF_LENGTH,
@@ -30,19 +30,22 @@ from osgt.limits.worth import (
     with_unit_totals,
 )
 from osgt.noise import IntegerDistribution
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import ClippedSum, ColumnMeasure, LimitedSum, Measure, Place
 from osgt.query.values import as_float, one_if, present
-from osgt.support.arrays import LARGEST_SUM, Integers
-from osgt.support.numbers import counted, with_article
+from osgt.support.numbers import counted, listed, with_article
+from osgt.support.numeric import LARGEST_SUM, Integers
 
 #: Intervals as wide as this say nothing.
 _VAGUE = 0.5
 
 #: Shares above this are worth a warning.
 _MUCH = 0.05
+
+#: Shares below this are next to nothing.
+_LITTLE = 0.01
 
 #: What is said where limits can cut off nothing.
 NOTHING = "The limits could leave nothing out of what was counted."
@@ -234,6 +237,11 @@ class Share:
         """Whether the interval says nothing: it is wide, and nothing need have been left out."""
         return self.high - self.low >= _VAGUE and self.low <= _MUCH
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is certainly small, and probably next to nothing."""
+        return self.value < _LITTLE and self.high <= _MUCH
+
     def sentence(self, words: str) -> str:
         """Say which share it is, if the interval says anything."""
         if self.is_vague:
@@ -276,7 +284,26 @@ def _fieller(part: float, whole: float, square: float) -> tuple[float, float]:
 def _percent(share: float) -> str:
     """Whole percents; below 2 % one digit more."""
     percents = 100.0 * share
-    return f"{percents:.0f}" if percents >= 1.95 or percents == 0 else f"{percents:.1f}"
+    return f"{percents:.0f}" if percents >= 1.95 or percents < 0.05 else f"{percents:.1f}"
+
+
+def _in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:
+    """Tell shares in a few words each, and small ones together."""
+    if shares and all(share.is_vague for share, _ in shares):
+        return ["the noise is too large to say how much"]
+    small = [share for share, _ in shares if share.is_small]
+    anything = "anything else" if len(small) < len(shares) else "anything"
+    return [
+        f"{share.interval if share.is_vague else share} {words}{' (too noisy to say)' if share.is_vague else ''}"
+        for share, words in shares
+        if not share.is_small
+    ] + ([f"at most {_percent(max(share.high for share in small))} % of {anything}"] if small else [])
+
+
+def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:
+    """Say how many values at most do not fit their declared types, where these are few."""
+    most = _percent(max(share.high for share in shares.values()))
+    return f"At most {most} % of the values of {listed(names)} do not fit their declared types, and count as missing."
 
 
 #: A share, what became of it, and what would help.
@@ -293,7 +320,6 @@ class LeftOut:
     fit its declared type.
     """
 
-    unit: str
     groups: Groups
     rows: Share | None
     units: Share | None
@@ -316,14 +342,12 @@ class LeftOut:
         measured: LeftOutMeasures,
         noisy: Mapping[str, Integers],
         laws: Mapping[str, IntegerDistribution],
-        unit: str,
         confidence: float,
         types: Mapping[str, str] | None = None,
     ) -> "LeftOut":
         """Estimate the shares from noisy numbers; `types` are the declared ones, each with an example."""
         shares = {name: Share.of(numbers, laws[name], confidence) for name, numbers in noisy.items()}
         return cls(
-            unit,
             measured.groups,
             shares.get("rows"),
             shares.get("units"),
@@ -359,7 +383,7 @@ class LeftOut:
     def _told(self) -> list[Told]:
         """The shares that limits cut off, what became of each, and what would help."""
         result: list[Told] = []
-        groups, one = self.groups, with_article(self.unit)
+        groups, one = self.groups, with_article(self.groups.noun)
         if self.rows is not None and groups.max_rows is not None:
             because = f"{one} with more than {counted(groups.max_rows, 'row')} counts as {groups.max_rows:,}"
             result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_rows"))
@@ -394,9 +418,10 @@ class LeftOut:
     def _told_of_misfits(self) -> list[Told]:
         """The shares of values that do not fit their declared types, what became of each, and what would help."""
         result: list[Told] = []
+        one = with_article(self.groups.noun)
         for column, share in self.misfits.items():
             what = (
-                f"of the values of {self.labels.get(column, column)}, over all rows with {with_article(self.unit)}, "
+                f"of the values of {self.labels.get(column, column)}, over all rows with {one}, "
                 f"are not written as the declared type says ({self.types[column]}), and count as missing"
             )
             helps = (
@@ -407,6 +432,19 @@ class LeftOut:
         return result
 
     @property
+    def brief(self) -> list[str]:
+        """The shares in a few words each; small ones together."""
+        shares: list[tuple[Share, str]] = []
+        if self.rows is not None:
+            shares.append((self.rows, "of the rows"))
+        if self.units is not None:
+            shares.append((self.units, f"of the {self.groups.noun}–group pairs"))
+        shares += [(share, f"of the sum of {self.labels.get(name, name)}") for name, (share, _) in self.sums.items()]
+        shares += [(share, f"of {self.labels.get(name, name)} clipped") for name, share in self.values.items()]
+        shares += [(share, f"of {self.labels.get(name, name)} unreadable") for name, share in self.misfits.items()]
+        return _in_brief(shares)
+
+    @property
     def sentences(self) -> list[str]:
         """The sentences for people, one for each limit and for each column with a declared type."""
         limits = [share.sentence(words) for share, words, _ in self._told]
@@ -414,7 +452,13 @@ class LeftOut:
             limits = [NOTHING]
         elif all(share.is_vague for share, _, _ in self._told):
             limits = ["The noise is too large to say how much the limits left out."]
-        return [*limits, *(share.sentence(words) for share, words, _ in self._told_of_misfits)]
+        small = {name: share for name, share in self.misfits.items() if share.is_small}
+        large = [told for told in self._told_of_misfits if not told[0].is_small]
+        return [
+            *limits,
+            *(share.sentence(words) for share, words, _ in large),
+            *([_of_little(small, [self.labels.get(name, name) for name in small])] if small else []),
+        ]
 
     @property
     def warnings(self) -> list[str]:

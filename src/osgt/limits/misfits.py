@@ -130,9 +130,12 @@ def ask(table: Table, numbers: Mapping[str, Value]) -> dict[str, Any]:
 def declared_columns(query: QuerySpec) -> tuple[str, ...]:
     """The columns with such a type that a query uses: for keys, values, conditions and what is derived for these.
 
-    Rows in which the privacy unit does not fit have no unit, and are ignored.
+    Rows in which the privacy unit does not fit have no unit, and are ignored. Of a part of the people none are told:
+    what did not fit was not read as rows of that part alone.
     """
     dataset = query.dataset
+    if dataset.part is not None:
+        return ()
     left = [
         *query.groups.by,
         *(name for each in query.aggregates for measure in each.measures for name in measure.reads),

@@ -20,7 +20,7 @@ from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import Measure, Place
 from osgt.query.values import one_if
 from osgt.sampling.entropy import token
-from osgt.support.arrays import LARGEST_SUM
+from osgt.support.numeric import LARGEST_SUM
 
 #: The columns of rows with their unit, with the number of its rows, and with what each of them is worth for that.
 UNIT, UNIT_ROWS, WORTH = "unit", "unit_rows", "worth"

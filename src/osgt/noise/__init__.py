@@ -12,11 +12,9 @@ from osgt.noise.family import (
     scaled,
     written,
 )
-from osgt.noise.integer import IntegerDistribution
+from osgt.noise.integer import IntegerDistribution, RoundedGaussian
 from osgt.noise.osgt import OSGT, OSGT_FAMILY, DiscreteOSGT
-from osgt.noise.potential import Potential
-from osgt.noise.real import RealDistribution
-from osgt.noise.rounded import RoundedGaussian
+from osgt.noise.potential import Potential, RealDistribution
 
 __all__ = [
     "OSGT",

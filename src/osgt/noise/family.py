@@ -5,16 +5,16 @@ that do not know of it can read what was written, by an entry point of the group
 that of the family.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any
 
-from osgt.noise.integer import IntegerDistribution
-from osgt.noise.potential import Potential
-from osgt.noise.real import RealDistribution
-from osgt.noise.rounded import RoundedGaussian, RoundedPotential
-from osgt.support.errors import ArgumentTypeError
+from osgt.noise.integer import IntegerDistribution, RoundedGaussian, RoundedPotential
+from osgt.noise.potential import Potential, RealDistribution
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import positive
 
 #: A noise distribution, on the reals or on the integers.
 Distribution = RealDistribution | IntegerDistribution
@@ -152,3 +152,28 @@ def read(plain: Mapping[str, Any]) -> Distribution:
         raise TypeError(f"discrete must be true or false, got {discrete!r}")
     potential = RoundedPotential if name == RoundedPotential.family else family_of(name).potential
     return _distribution(potential(**parameters), discrete=discrete)
+
+
+#: What the margins of the accounting leave room for.
+_LARGEST_TAIL_ERROR = 1e-13
+
+
+def check_noise(noise: object) -> None:
+    """Raise unless `noise` is a noise distribution that the accounting can work with."""
+    if not isinstance(noise, Distribution):
+        raise TypeError(
+            "noise must be a noise distribution (an OSGT, a DiscreteOSGT or one of another family), got "
+            f"{noise!r} of type {type(noise).__name__}"
+        )
+    if not 0 < noise.potential.tail_error <= _LARGEST_TAIL_ERROR:
+        raise ValueError(f"tail_error of the family {noise.potential.family!r} must be at most {_LARGEST_TAIL_ERROR:g}")
+
+
+def check_shift(noise: Distribution, value: object) -> float:
+    """A shift > 0: an integer where the noise is on the integers."""
+    number = positive("shift", value)
+    if noise.discrete and (number != math.floor(number) or number > 2**53):
+        raise ArgumentError(
+            f"shift must be an integer from 1 to 2**53 for noise on the integers, got {value!r}", argument="shift"
+        )
+    return number

@@ -16,11 +16,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy
 
-from osgt.noise.combination import Coefficient, Combination, reach_of, rounded
+from osgt.noise.error import Coefficient, Combination, reach_of, rounded
 from osgt.noise.family import Distribution
 from osgt.noise.integer import IntegerDistribution
-from osgt.support.arrays import Floats
 from osgt.support.errors import ArgumentError
+from osgt.support.numeric import Floats
 
 #: A coefficient, the noise, and how many independent noises have them.
 ManyTerm = tuple[Coefficient, Distribution, int]
@@ -51,6 +51,7 @@ _TRIED = np.geomspace(0.25, 16.0, 97)
 #: Below, a product of characteristic functions makes no difference.
 _NOTHING = 1e-18
 
+#: A half-width is found to this many binary digits of its bracket.
 _HALVINGS = 14
 
 

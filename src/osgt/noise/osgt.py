@@ -17,11 +17,10 @@ import numpy as np
 import scipy
 from flint import arb
 
-from osgt.noise.arguments import real_number
 from osgt.noise.family import End, Family, register
 from osgt.noise.integer import IntegerDistribution
-from osgt.noise.real import RealDistribution
-from osgt.support.arrays import Floats
+from osgt.noise.potential import RealDistribution, SymmetricDistribution
+from osgt.support.numeric import Floats, real_number
 
 #: From here on R(x) = 1/x to double precision.
 _MILLS_IS_RECIPROCAL = 1e8
@@ -111,7 +110,7 @@ class OffsetPotential:
         return type(self)(self.slope / factor, self.curvature / factor / factor)
 
 
-class OffsetDistribution:
+class OffsetDistribution(SymmetricDistribution):
     """A member of the family exp(-slope·|y| - curvature·y²/2).
 
     The distribution is its pair of stored floats, exactly: sampler and accounting read the same two numbers.
@@ -191,6 +190,10 @@ class OffsetDistribution:
         """m/σ: 0 for the Gaussian, infinite for the Laplace."""
         return self.slope / math.sqrt(self.curvature) if self.curvature > 0 else math.inf
 
+    def entropy(self) -> float:
+        """Entropy in nats; of the distribution on the reals its differential entropy."""
+        return self.slope * self.mean_abs() + 0.5 * self.curvature * self.var() - self.log_peak
+
     def __repr__(self) -> str:
         name = type(self).__name__
         if self.slope == 0:
@@ -220,11 +223,6 @@ class OSGT(OffsetDistribution, RealDistribution):
     """
 
     potential: OffsetPotential
-
-    def entropy(self) -> float:
-        """Differential entropy in nats."""
-        mean_abs, variance = self.potential.moments()
-        return self.slope * mean_abs + 0.5 * self.curvature * variance - math.log(self._peak())
 
     def fisher_information(self) -> float:
         """E[U'(Y)²]; at least 1/V, with equality for the Gaussian alone.

@@ -2,7 +2,6 @@
 
 from osgt.paper.conjecture import ConjectureMap, conjecture
 from osgt.paper.experiment import Measurement, measure
-from osgt.paper.numbers import Number, numbers
-from osgt.paper.report import Results, recompute
+from osgt.paper.report import Number, Results, numbers, recompute
 
 __all__ = ["ConjectureMap", "Measurement", "Number", "Results", "conjecture", "measure", "numbers", "recompute"]

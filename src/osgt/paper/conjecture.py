@@ -11,10 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from osgt.noise import OSGT
-from osgt.paper.figures import EIGHT
-from osgt.paper.trio import Trio, log_ratio, of_shape
+from osgt.paper.figures import EIGHT, Trio, log_ratio, of_shape
 from osgt.privacy import PrivacyProfile
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 #: Variance of a coordinate, close to the paper's eight-dimensional example.
 VARIANCE = 400.0

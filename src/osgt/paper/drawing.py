@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from osgt.render.pictures import new_figure
-from osgt.support.arrays import Floats
 from osgt.support.files import Target, written
+from osgt.support.numeric import Floats
 
 if TYPE_CHECKING:
     from osgt.paper.conjecture import ConjectureMap

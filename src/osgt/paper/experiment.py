@@ -37,7 +37,7 @@ from osgt.noise import DiscreteOSGT
 from osgt.paper.drawing import Axis, Curve, Panel, Picture
 from osgt.paper.figures import DIMENSIONS, EIGHT, whole_law_of
 from osgt.privacy import PrivacyProfile
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 #: All intervals of one run hold together with this confidence.
 CONFIDENCE = 0.999
@@ -263,6 +263,7 @@ FULL = (500_000_000, 1 << 23)
 #: The verdict on a correct mechanism is wrong at most this often.
 FALSE_ALARM = 1e-9
 
+#: The ε at which δ is measured.
 _EPSILONS = np.linspace(0.0, 1.2, 25)
 #: A direct run measures δ where it expects at least this many outcomes' worth of it.
 _LEAST_EXPECTED = 100

@@ -11,20 +11,32 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from osgt.limits.choice import LARGEST_ROWS, Candidate, Ladder, loss_of_choice, score_strength
-from osgt.limits.rule import MOST_FOR_CHOICE, USUAL_GROUPS, Rule, rule_for, units_needed
+from osgt.limits.choice import (
+    LARGEST_ROWS,
+    MOST_FOR_CHOICE,
+    USUAL_GROUPS,
+    Candidate,
+    Ladder,
+    Rule,
+    loss_of_choice,
+    rule_for,
+    score_strength,
+    units_needed,
+)
 from osgt.noise import DiscreteOSGT
 from osgt.privacy import Charge, PrivacyProfile
 from osgt.privacy.profile import NoisyPart
-from osgt.query.aggregates.base import QuerySpec
-from osgt.query.open_limits import Limit, OpenLimit, open_limits
+from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec, open_limits
 from osgt.support.errors import ArgumentError
 
 #: Values are looked at in steps of this, and limits on them reach from 0.01 to a thousand million.
 VALUE_STEP = Fraction(1, 1000)
 _VALUE_STEPS = (10, 10**12)
 
-#: Kinds of bounds.
+#: Within a range that is known, the smallest bounds are so many times smaller.
+_RANGE_OVER_SMALLEST = 1_000
+
+#: Kinds of bounds; of a column whose range is known, around its centre and from its lower end.
 AROUND, FROM_ZERO = "around 0", "from 0"
 
 #: Limits are numbers that people can read: each is about 1.15 times the one before.
@@ -38,13 +50,29 @@ def ladders_of(limit: OpenLimit) -> tuple[Ladder, ...]:
     """The candidates of a limit: whole numbers of rows, or of steps of a value.
 
     Limits on values are around 0, or begin at 0. That halves the distance of a value from the middle of bounds; of a
-    total the noise is the same, but intervals of what has one sign can allow for what was cut off.
+    total the noise is the same, but intervals of what has one sign can allow for what was cut off. Of a column whose
+    range is known, bounds are within it, around its centre or from its lower end; and totals of what cannot be negative
+    begin at 0.
     """
-    limits = _round_numbers(1, LARGEST_ROWS) if limit.column is None else _round_numbers(*_VALUE_STEPS)
-    around = Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
     if limit.column is None:
-        return (around,)
-    return around, Ladder(FROM_ZERO, limits, tuple(0.5 * rung for rung in limits))
+        return (_around(_round_numbers(1, LARGEST_ROWS)),)
+    if limit.range is None:
+        limits = _round_numbers(*_VALUE_STEPS)
+        return _around(limits), _from_zero(limits)
+    if limit.argument != "bounds":
+        limits = _round_numbers(*_VALUE_STEPS)
+        return (_from_zero(limits),) if limit.range[0] >= 0 else (_around(limits), _from_zero(limits))
+    largest = min(math.floor((limit.range[1] - limit.range[0]) / VALUE_STEP), _VALUE_STEPS[1])
+    smallest = max(largest // _RANGE_OVER_SMALLEST, 1)
+    return _around(_round_numbers(smallest, largest // 2)), _from_zero(_round_numbers(smallest, largest))
+
+
+def _around(limits: tuple[int, ...]) -> Ladder:
+    return Ladder(AROUND, limits, tuple(float(rung) for rung in limits))
+
+
+def _from_zero(limits: tuple[int, ...]) -> Ladder:
+    return Ladder(FROM_ZERO, limits, tuple(0.5 * rung for rung in limits))
 
 
 def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
@@ -59,7 +87,9 @@ def limit_of(limit: OpenLimit, candidate: Candidate) -> Limit:
     if limit.column is None:
         return Fraction(candidate.limit)
     size = candidate.limit * VALUE_STEP
-    return (Fraction(0) if candidate.kind == FROM_ZERO else -size, size)
+    if candidate.kind == FROM_ZERO:
+        return limit.low, limit.low + size
+    return limit.centre - size, limit.centre + size
 
 
 @dataclass(frozen=True)

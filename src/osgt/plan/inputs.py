@@ -13,9 +13,8 @@ from itertools import islice
 from osgt.calibration import Column, JointNoise, Part
 from osgt.calibration.joint import error_of, joint_noise, noise_of, profile_of
 from osgt.calibration.scale import ScaleSearch
-from osgt.data.unit import Neighbours
+from osgt.data.neighbours import Neighbours
 from osgt.noise import Distribution, Family, IntegerDistribution, on_integers
-from osgt.noise.arguments import confidence_level
 from osgt.noise.error import Objective, measure
 from osgt.plan.schemes import Alternatives, RoughCost, Scheme
 from osgt.plan.structure import adds_up, measured_levels
@@ -23,7 +22,7 @@ from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import Aggregate, Error
 from osgt.query.groups import Groups, Total, UnitsAt
 from osgt.query.measures import Measure, Rows, Units, Values
-from osgt.support.arrays import LARGEST_SHIFT
+from osgt.support.numeric import LARGEST_SHIFT, confidence_level
 
 #: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
 _NEAR, _COMPARED = 1.15, 3

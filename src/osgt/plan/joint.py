@@ -4,28 +4,44 @@ Each table measures what is best for it. One calibration then sets the noise of 
 for each end of the family by itself, and the best of all is used: over all columns of all tables the error is never
 larger than with Gaussian or Laplace noise planned as well as that. An end that is not used is estimated, not proved.
 
-What limits cut off is measured beside the groups, for a small part of the budget.
+What limits cut off is measured beside the groups, for a small part of the budget. `make_plans` makes the plans of all
+tables with this noise; `epsilon_for` looks for the ε that an interval needs.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from osgt.calibration import JointNoise, Part, calibrate_joint
-from osgt.calibration.compare import end_of_family, names_of_ends
+from osgt.calibration.joint import budget
 from osgt.calibration.scale import ScaleSearch
-from osgt.limits.rule import share_for_cut_off
+from osgt.calibration.search import end_of_family, names_of_ends
+from osgt.limits.choice import share_for_cut_off
 from osgt.noise import DiscreteOSGT, Distribution, IntegerDistribution, on_integers, scaled
+from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
+from osgt.plan.plan import Asked, Plan, threshold_of
 from osgt.plan.schemes import Scheme
 from osgt.privacy.estimate import Estimate
-from osgt.support.search import least_that_fits
+from osgt.privacy.profile import CHOICE_SHARE
+from osgt.support.errors import ArgumentError
+from osgt.support.numeric import can_be_drawn, least_that_fits, root_within
 
 #: The noise of each table, in order.
 Noises = tuple[Noise, ...]
+
+#: Beyond, a logarithm of chances says no more than "far off".
+_STEEP = 60.0
+
+#: The first step from where an ε is sought, of its logarithm.
+_FIRST_STEP = 0.1
+
+
+class TooMuchNoiseError(ArgumentError):
+    """A budget is so small that its noise cannot be drawn."""
 
 
 @dataclass(frozen=True)
@@ -201,3 +217,101 @@ def _scale(noise: Noise, factor: float) -> Noise:
     """Make noise so many times as large."""
     laws = {measure: on_integers(scaled(law, factor)) for measure, law in noise.laws.items()}
     return replace(noise, laws=laws, error=noise.error * factor**2)
+
+
+def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: LimitChoice | None = None) -> list[Plan]:
+    """Calibrate all that is measured in tables that are released together at once, and make a plan for each.
+
+    A choice of limits takes its part of ε, and where groups are chosen, a part of δ is set aside for that. What is cut
+    off is measured for a small part of the budget.
+    """
+    epsilon, delta = budget(epsilon, delta)
+    for table in tables:
+        table.planning.checked()
+    choosing = sum(not table.planning.groups.shows_all for table in tables)
+    if delta == 0 and choosing:
+        raise ArgumentError(
+            "delta must be above 0 where groups are chosen by their size; or give public_keys", argument="delta"
+        )
+    choice_delta = CHOICE_SHARE * delta / max(choosing, 1)
+    left = epsilon if choice is None else epsilon - choice.epsilon
+    noises, ends = _noises(tuple(tables), left, delta * (1.0 - CHOICE_SHARE) if choosing else delta)
+
+    @cache
+    def with_delta(other: float) -> list[Plan]:
+        return make_plans(tables, epsilon, other, choice)
+
+    def plan(i: int, table: Asked) -> Plan:
+        planning = table.planning
+        return Plan(
+            groups=planning.groups,
+            aggregates=planning.aggregates,
+            neighbours=planning.neighbours,
+            epsilon=epsilon,
+            delta=delta,
+            confidence=planning.interval,
+            planning=planning,
+            noise=noises[i],
+            ends={name: each[i] for name, each in ends.items()},
+            left_out=table.left_out,
+            selection=threshold_of(planning, noises[i], choice_delta),
+            limit_notes=table.limit_notes,
+            choice=choice,
+            open_limits=table.open_limits,
+            with_delta=lambda other: with_delta(other)[i],
+        )
+
+    return [plan(i, table) for i, table in enumerate(tables)]
+
+
+@lru_cache(maxsize=32)
+def _noises(tables: tuple[Asked, ...], epsilon: float, delta: float) -> tuple[Noises, Mapping[str, Noises]]:
+    """Calibrate the noise of all tables, and that of each end of the family; for equal queries once."""
+    joint = JointPlanning(tuple(table.planning for table in tables))
+    parts = [{} if table.left_out is None else table.left_out.parts(table.planning.neighbours) for table in tables]
+    if any(parts):
+        share = cut_off_share(joint.tables)
+        noises, ends = with_left_out(*joint.best((1.0 - share) * epsilon, delta), parts, epsilon, delta, share)
+    else:
+        noises, ends = joint.best(epsilon, delta)
+    if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
+        without = "" if all(noise.extra_noise == {} for noise in noises) else " or measure_left_out=False"
+        raise TooMuchNoiseError(
+            f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
+            f"narrower bounds{without}",
+            argument="epsilon",
+        )
+    return noises, ends
+
+
+def epsilon_for(target: float, excess: Callable[[float], float], start: float = 1.0) -> float:
+    """The least ε, to about 1e-5 of itself, at which a noise interval is as narrow as the target.
+
+    `excess` of ε is ≤ 0 there: the logarithm of the chance to be outside the target, less that of the chance allowed.
+    `start` is an ε that is not far off.
+    """
+
+    @cache
+    def limited(log_epsilon: float) -> float:
+        try:
+            return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
+        except TooMuchNoiseError:
+            return math.inf
+
+    low = high = min(max(math.log(start), math.log(1e-8)), math.log(1e5))
+    step = _FIRST_STEP
+    while limited(high) > 0:
+        if high >= math.log(1e5):
+            raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
+        low, high, step = high, min(high + step, math.log(1e5)), 2 * step
+    step = _FIRST_STEP
+    while limited(low) <= 0:
+        if low <= math.log(1e-8):
+            raise ValueError(f"interval {target:g} is wide enough for any ε")
+        low, high, step = max(low - step, math.log(1e-8)), low, 2 * step
+    if math.isinf(limited(low)):
+        raise ValueError(f"interval {target:g} is wide enough for any ε whose noise can be drawn")
+    epsilon = math.exp(root_within(limited, low, high, inward=lambda x: x + 1e-5, xtol=1e-5))
+    digits = 4 - math.floor(math.log10(epsilon))
+    rounded = round(math.ceil(epsilon * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down
+    return rounded if rounded >= epsilon and excess(rounded) <= 0 else epsilon

@@ -1,38 +1,32 @@
 """Plan: all that a release will do, settled before any data are read."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osgt.calibration import Part
-from osgt.calibration.joint import budget
-from osgt.data.unit import Neighbours
+from osgt.data.neighbours import Neighbours
 from osgt.limits.left_out import LeftOutMeasures
 from osgt.noise import IntegerDistribution, written
 from osgt.noise.error import Objective, objective_text
 from osgt.noise.many import NoiseSum
 from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
-from osgt.plan.joint import JointPlanning, Noises, cut_off_share, with_left_out
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers
 from osgt.plan.selection import Selection, select, shown_size
 from osgt.plan.total_rows import ChosenGroups
 from osgt.privacy import Charge
-from osgt.privacy.charge import CHOICE_SHARE
 from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions
-from osgt.query.aggregates.base import Aggregate, Column, Noisy
+from osgt.query.aggregates.base import Aggregate, Column, Noisy, OpenLimit
 from osgt.query.groups import Groups, Level
 from osgt.query.measures import Measure
-from osgt.query.open_limits import OpenLimit
-from osgt.support.arrays import can_be_drawn
-from osgt.support.display import Displayed, views
-from osgt.support.errors import ArgumentError
-from osgt.support.search import root_within
+from osgt.support.familiar import PLANNED, Familiar
+from osgt.support.text import DisplayedInText, views
 
 #: A group must be this large to be shown with this probability: said in plans and statements.
 SHOWN = 0.99
@@ -42,13 +36,6 @@ HANDFUL = (1, 3, 10, 30, 100)
 
 #: No table is about more people than there are.
 _MOST_PEOPLE = 8e9
-
-#: Beyond, a logarithm of chances says no more than "far off".
-_STEEP = 60.0
-
-
-class TooMuchNoiseError(ArgumentError):
-    """A budget is so small that its noise cannot be drawn."""
 
 
 class AnyPlan(Protocol):
@@ -114,9 +101,15 @@ class AnyPlan(Protocol):
         """Plain values, for JSON."""
 
 
-@dataclass(frozen=True, eq=False)
-class Plan(Displayed):
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Familiar, DisplayedInText):
     """The noise of a release, its intervals and what would be charged. Made without reading data."""
+
+    _called, _advice = "a plan", PLANNED
+    _for_users = (
+        "epsilon delta confidence objective columns totals threshold shown_size chosen_by open_limits choice charge "
+        "alternatives gains warnings to_dict plot"
+    )
 
     groups: Groups
     aggregates: tuple[Aggregate, ...]
@@ -166,7 +159,7 @@ class Plan(Displayed):
 
         noise = limited(self.noise)
         _check_parts(noise, planning, asked.left_out)
-        selection = None if self.selection is None else _selection(planning, noise, self.selection.delta)
+        selection = None if self.selection is None else threshold_of(planning, noise, self.selection.delta)
         return replace(
             self,
             groups=planning.groups,
@@ -233,7 +226,7 @@ class Plan(Displayed):
         noise = Charge(profile_of_all([self.noise]), self.selection_delta)
         return noise if self.choice is None else Charge.compose([self.choice.charge, noise])
 
-    @property
+    @cached_property
     def shown_size(self) -> int | None:
         """The least size at which a group is shown with 99 % probability; None if all groups are shown."""
         if self.selector is None or self.selection is None:
@@ -257,8 +250,9 @@ class Plan(Displayed):
             return result
         return (
             *result,
-            f"The table will probably be empty: only groups of about {self.shown_size:,} {self.chosen_by} are "
-            f"published, and δ = {self.delta:.15g} is meant for fewer than {most:,.0f} units. Use a larger ε, smaller "
+            f"The table will probably be empty: only groups of about {self.shown_size:,} "
+            f"{self.groups.counted_in_words(self.chosen_by)} are published, and δ = {self.delta:.15g} is meant for "
+            f"fewer than {most:,.0f} {self.groups.noun.many}. Use a larger ε, smaller "
             "limits, coarser groups or public_keys.",
         )
 
@@ -393,24 +387,12 @@ class Plan(Displayed):
         """Draw the intervals beside those with Gaussian and Laplace noise. Returns the axes of Matplotlib."""
         return views().plot(self, axes)
 
-    def __repr__(self) -> str:
-        text: str = views().line(self)
-        return text
-
-    def __str__(self) -> str:
-        text: str = views().text(self)
-        return text
-
 
 def saved(objective: Objective, error: float, others: Mapping[str, float]) -> dict[str, float]:
     """The part of the error that is saved against each of some others: of the variance, if that was to be small."""
     power = 1.0 if objective == "variance" else 0.5
     # At a huge budget there is no noise at all, and nothing to save.
     return {name: 1.0 - (error / other) ** power if other else 0.0 for name, other in others.items()}
-
-
-#: The first step from where an ε is sought, of its logarithm.
-_FIRST_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -421,70 +403,6 @@ class Asked:
     limit_notes: tuple[str, ...]
     left_out: LeftOutMeasures | None = None
     open_limits: tuple[OpenLimit, ...] = ()
-
-
-def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: LimitChoice | None = None) -> list[Plan]:
-    """Calibrate all that is measured in tables that are released together at once, and make a plan for each.
-
-    A choice of limits takes its part of ε, and where groups are chosen, a part of δ is set aside for that. What is cut
-    off is measured for a small part of the budget.
-    """
-    epsilon, delta = budget(epsilon, delta)
-    for table in tables:
-        table.planning.checked()
-    choosing = sum(not table.planning.groups.shows_all for table in tables)
-    if delta == 0 and choosing:
-        raise ArgumentError(
-            "delta must be above 0 where groups are chosen by their size; or give public_keys", argument="delta"
-        )
-    choice_delta = CHOICE_SHARE * delta / max(choosing, 1)
-    left = epsilon if choice is None else epsilon - choice.epsilon
-    noises, ends = _noises(tables, left, delta * (1.0 - CHOICE_SHARE) if choosing else delta)
-
-    @cache
-    def with_delta(other: float) -> list[Plan]:
-        return make_plans(tables, epsilon, other, choice)
-
-    def plan(i: int, table: Asked) -> Plan:
-        planning = table.planning
-        return Plan(
-            groups=planning.groups,
-            aggregates=planning.aggregates,
-            neighbours=planning.neighbours,
-            epsilon=epsilon,
-            delta=delta,
-            confidence=planning.interval,
-            planning=planning,
-            noise=noises[i],
-            ends={name: each[i] for name, each in ends.items()},
-            left_out=table.left_out,
-            selection=_selection(planning, noises[i], choice_delta),
-            limit_notes=table.limit_notes,
-            choice=choice,
-            open_limits=table.open_limits,
-            with_delta=lambda other: with_delta(other)[i],
-        )
-
-    return [plan(i, table) for i, table in enumerate(tables)]
-
-
-def _noises(tables: Sequence[Asked], epsilon: float, delta: float) -> tuple[Noises, Mapping[str, Noises]]:
-    """Calibrate the noise of all tables, and that of each end of the family."""
-    joint = JointPlanning(tuple(table.planning for table in tables))
-    parts = [{} if table.left_out is None else table.left_out.parts(table.planning.neighbours) for table in tables]
-    if any(parts):
-        share = cut_off_share(joint.tables)
-        noises, ends = with_left_out(*joint.best((1.0 - share) * epsilon, delta), parts, epsilon, delta, share)
-    else:
-        noises, ends = joint.best(epsilon, delta)
-    if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):
-        without = "" if all(noise.extra_noise == {} for noise in noises) else " or measure_left_out=False"
-        raise TooMuchNoiseError(
-            f"epsilon = {epsilon:.15g} needs more noise than can be drawn as 64-bit integers: use a larger epsilon, "
-            f"narrower bounds{without}",
-            argument="epsilon",
-        )
-    return noises, ends
 
 
 def _check_parts(noise: Noise, planning: Planning, left_out: LeftOutMeasures | None) -> None:
@@ -510,43 +428,10 @@ def _is_within(part: Part, most: Part) -> bool:
     return part.shift <= most.shift and part.coordinates <= most.coordinates and part.also == most.also
 
 
-def _selection(planning: Planning, noise: Noise, delta: float) -> Selection | None:
+def threshold_of(planning: Planning, noise: Noise, delta: float) -> Selection | None:
     """Set the threshold from which on groups are shown, at the δ of the choice; None if all are."""
     groups, selector = planning.groups, planning.selector
     if selector is None:
         return None
     in_all = groups.limits_in_all(selector)
     return select(noise.laws[selector], groups.shift(selector), groups.max_groups_per_unit, delta, in_all=in_all)
-
-
-def epsilon_for(target: float, excess: Callable[[float], float], start: float = 1.0) -> float:
-    """The least ε, to about 1e-5 of itself, at which a noise interval is as narrow as the target.
-
-    `excess` of ε is ≤ 0 there: the logarithm of the chance to be outside the target, less that of the chance allowed.
-    `start` is an ε that is not far off.
-    """
-
-    @cache
-    def limited(log_epsilon: float) -> float:
-        try:
-            return min(max(excess(math.exp(log_epsilon)), -_STEEP), _STEEP)
-        except TooMuchNoiseError:
-            return math.inf
-
-    low = high = min(max(math.log(start), math.log(1e-8)), math.log(1e5))
-    step = _FIRST_STEP
-    while limited(high) > 0:
-        if high >= math.log(1e5):
-            raise ValueError(f"interval {target:g} is too small for this query: not even ε = 100,000 reaches it")
-        low, high, step = high, min(high + step, math.log(1e5)), 2 * step
-    step = _FIRST_STEP
-    while limited(low) <= 0:
-        if low <= math.log(1e-8):
-            raise ValueError(f"interval {target:g} is wide enough for any ε")
-        low, high, step = max(low - step, math.log(1e-8)), low, 2 * step
-    if math.isinf(limited(low)):
-        raise ValueError(f"interval {target:g} is wide enough for any ε whose noise can be drawn")
-    epsilon = math.exp(root_within(limited, low, high, inward=lambda x: x + 1e-5, xtol=1e-5))
-    digits = 4 - math.floor(math.log10(epsilon))
-    rounded = round(math.ceil(epsilon * 10.0**digits) / 10.0**digits, max(digits, 0))  # one that people can write down
-    return rounded if rounded >= epsilon and excess(rounded) <= 0 else epsilon

@@ -13,19 +13,23 @@ from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan, saved
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import pure_cautions
-from osgt.support.display import Displayed, views
+from osgt.support.familiar import PLANNED, Familiar
 from osgt.support.numbers import listed
+from osgt.support.text import DisplayedInText
 
 #: How much wider intervals must be than with an equal part of the budget to be told.
 _WIDER = 1.2
 
 
-@dataclass(frozen=True, eq=False)
-class PublicationPlan(Displayed):
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicationPlan(Familiar, DisplayedInText):
     """The plans of tables that are released together. `plan["by_city"]` is that of one of them.
 
     `blocks` are the plans of what is measured: tables with the same rows, groups and bounds share one.
     """
+
+    _called, _advice = "a plan", PLANNED
+    _for_users = "tables epsilon delta confidence objective choice charge gains weights warnings advice to_dict"
 
     tables: Mapping[str, Plan]
     blocks: tuple[Plan, ...]
@@ -149,14 +153,6 @@ class PublicationPlan(Displayed):
             },
             "warnings": list(self.cautions),
         }
-
-    def __repr__(self) -> str:
-        text: str = views().line(self)
-        return text
-
-    def __str__(self) -> str:
-        text: str = views().text(self)
-        return text
 
 
 def _alone(block: Plan, part: float) -> float:

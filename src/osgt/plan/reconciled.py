@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
-from osgt.estimation.rounding import nonnegative, rounded_together
+from osgt.estimation.totals import nonnegative, rounded_together
 from osgt.noise import IntegerDistribution
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.noise.many import ManySum, ManyTerm, NoiseSum
 from osgt.plan.schemes import Combined, Scheme
 from osgt.plan.structure import LeastSquares, Structure
@@ -24,7 +24,7 @@ from osgt.query.aggregates.base import Aggregate, Noisy
 from osgt.query.groups import Groups, Level, Total, UnitsAt, is_nested
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree
-from osgt.support.arrays import LARGEST_VALUE, Floats, Integers
+from osgt.support.numeric import LARGEST_VALUE, Floats, Integers
 
 #: Groups of a level are put into at most so many classes, each with the noise of its noisiest group.
 _CLASSES = 24

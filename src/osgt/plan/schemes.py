@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.data.unit import Neighbours
+from osgt.data.neighbours import Neighbours
 from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
 from osgt.noise import Distribution
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.query.aggregates.base import Error
 from osgt.query.groups import Groups
 from osgt.query.measures import (
@@ -35,7 +35,7 @@ from osgt.query.measures import (
     centre,
 )
 from osgt.query.quantiles import Layout, Leaves, NoisyTree, layouts
-from osgt.support.arrays import LARGEST_VALUE
+from osgt.support.numeric import LARGEST_VALUE
 
 #: What an asked number is made of: measured numbers and their coefficients.
 Combined = Mapping[Measure, Fraction]
@@ -417,13 +417,13 @@ class RoughCost:
 
     def _cost(self, scheme: Scheme) -> tuple[float, float]:
         if scheme.key not in self._costs:
-            needs = [(a, *self._moved(measure)) for measure, a in scheme.needs(self.errors).items()]
+            needs = [(a, *self._sum_moves(measure)) for measure, a in scheme.needs(self.errors).items()]
             gaussian = math.fsum(math.sqrt(a * squares) for a, _, squares in needs) ** 2
             laplace = math.fsum((a * moved**2) ** (1 / 3) for a, moved, _ in needs) ** 3
             self._costs[scheme.key] = gaussian, laplace
         return self._costs[scheme.key]
 
-    def _moved(self, measure: Measure) -> tuple[float, float]:
+    def _sum_moves(self, measure: Measure) -> tuple[float, float]:
         """Σ coordinates·shift and Σ coordinates·shift²."""
         if measure not in self._moves:
             moves = self.groups.sensitivity(measure, self.neighbours)

@@ -9,6 +9,7 @@ adds to its groups, and largest where all of it is in one. Noise that is (ε, δ
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from osgt.noise import Distribution
 
@@ -24,6 +25,7 @@ class Selection:
     delta: float
 
 
+@lru_cache(maxsize=256)
 def select(noise: Distribution, most: int, groups: int, delta: float, *, in_all: bool) -> Selection:
     """The least threshold whose chance to show a group of one unit alone is at most δ.
 

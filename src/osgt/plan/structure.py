@@ -9,12 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.data.unit import Neighbours
-from osgt.estimation.cube import Cube
-from osgt.estimation.tree import Tree
+from osgt.data.neighbours import Neighbours
+from osgt.estimation.totals import Cube, Tree
 from osgt.query.groups import Groups, Level, Total, codes, is_product
 from osgt.query.measures import CentredOnAll, Measure
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 
 class LeastSquares(Protocol):

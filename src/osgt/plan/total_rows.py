@@ -8,37 +8,40 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.noise import IntegerDistribution
-from osgt.noise.combination import Combination
+from osgt.noise.error import Combination
 from osgt.noise.many import ManySum, NoiseSum
 from osgt.plan.reconciled import LevelNoises, LevelRows, distinct_noise, distinct_units
 from osgt.plan.schemes import Combined, Scheme
 from osgt.query.aggregates.base import Aggregate, Noisy
+from osgt.query.aggregates.marks import Marks, marked_columns
 from osgt.query.groups import OTHER, SUMMED_OVER, Groups, Level, Total, codes
 from osgt.query.measures import Measure
-from osgt.support.arrays import Integers
+from osgt.support.numeric import Integers
 
 
 def with_totals(
-    groups: Groups, aggregates: Sequence[Aggregate], rows: Sequence[Sequence[LevelRows]]
+    groups: Groups, aggregates: Sequence[Aggregate], rows: Sequence[Sequence[LevelRows]], marks: Marks | None
 ) -> tuple[pa.Table, pa.Table]:
     """Keys and columns of all levels, out of what `Reconciled.rows` gives."""
     assert groups.public is not None
     columns, keys, ranks = [], [], []
     of_groups = [codes(groups.public[name]) for name in groups.by]
     for level, classes in zip([*reversed(groups.levels), None], rows, strict=True):
-        columns.append(_columns(groups, aggregates, classes))
+        columns.append(_columns(groups, aggregates, classes, marks))
         keys.append(_keys(groups, level))
         ranks.append(_ranks(groups, level, of_groups))
     order = pa.array(np.lexsort(np.concatenate(ranks, axis=1)[::-1]))
     return pa.concat_tables(keys).take(order), pa.concat_tables(columns).take(order)
 
 
-def _columns(groups: Groups, aggregates: Sequence[Aggregate], classes: Sequence[LevelRows]) -> pa.Table:
+def _columns(
+    groups: Groups, aggregates: Sequence[Aggregate], classes: Sequence[LevelRows], marks: Marks | None
+) -> pa.Table:
     """The columns of a level, its groups in their order."""
     tables = []
     for each in classes:
-        result = {name: array for a in aggregates for name, array in a.columns(each.of(a, groups)).items()}
-        tables.append(pa.table(result))
+        columns = [marked_columns(aggregate, each.of(aggregate, groups), marks) for aggregate in aggregates]
+        tables.append(pa.table({name: array for some in columns for name, array in some.items()}))
     places = np.concatenate([each.places for each in classes])
     return pa.concat_tables(tables).take(pa.array(np.argsort(places)))
 
@@ -122,7 +125,11 @@ class ChosenGroups:
         return {} if result is None else dict.fromkeys(self.asked, result)
 
     def columns(
-        self, aggregates: Sequence[Aggregate], shown: Noisy, measured: Mapping[Measure, Integers]
+        self,
+        aggregates: Sequence[Aggregate],
+        shown: Noisy,
+        measured: Mapping[Measure, Integers],
+        marks: Marks | None = None,
     ) -> list[dict[str, pa.Array]]:
         """The columns of the groups that are not shown, and those of all rows."""
         totals = {m: measured[Total(m, self.level)] for m in self.scheme.measured if Total(m, self.level) in measured}
@@ -135,10 +142,10 @@ class ChosenGroups:
         result: list[dict[str, pa.Array]] = [{}, {}]
         for aggregate in aggregates:
             if aggregate.adds_up(self.groups):
-                result[0] |= self._without_intervals(aggregate, aggregate.columns(other))
-                result[1] |= aggregate.columns(total)
+                result[0] |= self._without_intervals(aggregate, marked_columns(aggregate, other, marks))
+                result[1] |= marked_columns(aggregate, total, marks)
             elif distinct is not None:
-                columns = aggregate.columns(distinct.at(np.zeros(1, np.intp), shown))
+                columns = marked_columns(aggregate, distinct.at(np.zeros(1, np.intp), shown), marks)
                 result[1] |= columns
                 result[0] |= {name: pa.nulls(1, array.type) for name, array in columns.items()}
         return result
@@ -147,7 +154,7 @@ class ChosenGroups:
         """The columns of an aggregate; if it is made from the count that groups are chosen by, the values alone."""
         if not any(self.selector in self.scheme.combined[measure] for measure in aggregate.measures):
             return dict(columns)
-        ends = {f"{name}_{end}" for name in aggregate.names for end in ("low", "high")}
+        ends = {f"{name}_{end}" for name in aggregate.names for end in ("low", "high", "mark")}
         return {name: pa.nulls(1, array.type) if name in ends else array for name, array in columns.items()}
 
     def _noisy(self, shown: Noisy, measured: Mapping[Measure, Integers], noises: LevelNoises) -> Noisy:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from osgt.privacy.composed import TINY, Composed, ComposedBelow, coarsen_below, cut_below
+from osgt.privacy.composed import TINY, Composed, ComposedBelow, Enumerated, coarsen_below, cut_below, enumerate_sums
 from osgt.privacy.grid import UNIT, GridLoss, coarsen, compose, cut
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import POSITION_ERROR, Pair
-from osgt.privacy.sums import Enumerated, enumerate_sums
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 #: Tilted mass that a coordinate may leave outside its window, over all coordinates.
 _CUT_TOLERANCE = 1e-10
@@ -50,6 +49,7 @@ _MANY_PAIRS = 2**17
 #: How many times as fine a grid must be to be tried.
 _WORTH_WHILE = 1.2
 
+#: Copies of a loss that are composed before the grid is made coarser; the cells of a grid at the usual slack.
 _GROUP = 4
 _MOST_CELLS = 2**17
 

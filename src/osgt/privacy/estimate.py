@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from osgt.privacy import single
-from osgt.privacy.pair import Pair
+from osgt.privacy.pair import Pair, pair_delta, pair_epsilon
 from osgt.privacy.profile import PrivacyProfile
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 #: Tails are followed down to exp(-_MARGIN) of δ, in so many panels of so many nodes.
 _MARGIN = 40.0
@@ -73,7 +72,7 @@ class Estimate:
     def log_delta(self, epsilon: float) -> float:
         """About log δ(ε); minus infinity where no loss is above ε."""
         if self._single is not None:
-            delta = float(single.delta(self._single, np.asarray(epsilon)))
+            delta = float(pair_delta(self._single, np.asarray(epsilon)))
             return math.log(delta) if delta > 0 else -math.inf
         if epsilon >= self._largest:
             return -math.inf
@@ -104,7 +103,7 @@ class Estimate:
     def epsilon(self, log_delta: float) -> float:
         """About the ε ≥ 0 at which log δ is `log_delta`."""
         if self._single is not None:
-            return single.epsilon(self._single, math.exp(log_delta))
+            return pair_epsilon(self._single, math.exp(log_delta))
         at, low, high = 0.0, 0.0, math.inf
         for _ in range(_EPSILON_STEPS):
             over = self.log_delta(at) - log_delta

@@ -12,6 +12,8 @@ kept,
 
 Two ways to the masses. Differences of tails always work; their rounding error is relative to the tail. Over very many
 coordinates that is not enough, and cells across which the density hardly changes are integrated instead.
+
+Without tilt, on a grid that somebody asks for, it is the distribution in the terms of Google's dp-accounting library.
 """
 
 import math
@@ -22,8 +24,9 @@ import scipy
 from numpy.typing import NDArray
 
 from osgt.privacy.pair import POSITION_ERROR, Pair, atoms, integers, log_differences
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
+#: The largest relative error of one rounding of a float.
 UNIT = 2.0**-53
 
 #: Change of the potential across a cell up to which three nodes integrate it to _SMOOTH_ERROR.

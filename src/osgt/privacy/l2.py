@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise import Distribution, arguments
+from osgt.noise import Distribution
+from osgt.noise.family import check_noise
 from osgt.privacy import renyi
 from osgt.privacy.profile import NoisyPart, PrivacyProfile, before_rounding
-from osgt.support.arrays import Floats
-from osgt.support.search import grow, root_within
+from osgt.support import numeric
+from osgt.support.numeric import Floats, grow, root_within
 
+#: How finely changes are tried.
 _CELLS_PER_FACTOR = 200  # cells for each factor e of the change: charge and credit differ by 1 %
 _MOST_INTEGERS = 400
 
@@ -37,10 +39,10 @@ class EuclideanProfile:
     dimensions: int
 
     def __post_init__(self) -> None:
-        arguments.check_noise(self.noise)
+        check_noise(self.noise)
         object.__setattr__(self, "noise", before_rounding(self.noise))
-        object.__setattr__(self, "radius", arguments.positive("radius", self.radius))
-        object.__setattr__(self, "dimensions", arguments.count("dimensions", self.dimensions))
+        object.__setattr__(self, "radius", numeric.positive("radius", self.radius))
+        object.__setattr__(self, "dimensions", numeric.count("dimensions", self.dimensions))
         if self.noise.discrete and self.radius < 1:
             raise ValueError(
                 f"radius must be ≥ 1 for noise on the integers (changes are integers), got {self.radius!r}"
@@ -48,7 +50,7 @@ class EuclideanProfile:
 
     def renyi(self, alpha: ArrayLike) -> Any:
         """Upper bound on the Rényi divergence of order α > 1 over all such changes."""
-        orders = arguments.orders(alpha)
+        orders = numeric.orders(alpha)
         values = [self._log_moment(float(a) - 1.0) / (float(a) - 1.0) for a in orders.ravel()]
         return np.array(values, dtype=np.float64).reshape(orders.shape)[()]
 
@@ -57,7 +59,7 @@ class EuclideanProfile:
         exact = self._exact()
         if exact is not None:
             return exact.delta(epsilon)
-        values = arguments.epsilons(epsilon)
+        values = numeric.epsilons(epsilon)
         result = [renyi.delta(self._log_moment, float(e)) for e in values.ravel()]
         return np.array(result, dtype=np.float64).reshape(values.shape)[()]
 
@@ -66,7 +68,7 @@ class EuclideanProfile:
         exact = self._exact()
         if exact is not None:
             return exact.epsilon(delta)
-        values = arguments.deltas(delta)
+        values = numeric.deltas(delta)
         return np.array([self._epsilon(float(d)) for d in values.ravel()]).reshape(values.shape)[()]
 
     def _epsilon(self, target: float) -> float:

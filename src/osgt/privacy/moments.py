@@ -19,8 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from osgt.privacy.pair import Pair
-from osgt.support.arrays import Floats
-from osgt.support.search import grow
+from osgt.support.numeric import Floats, grow
 
 #: Terms below exp(-_DEPTH) of the largest are left out.
 _DEPTH = 50.0
@@ -28,6 +27,7 @@ _DEPTH = 50.0
 #: Integers up to which a sum is taken term by term.
 _SUMMED = 40_000
 
+#: Gauss-Legendre with sixteen nodes, in so many panels.
 _X, _W = np.polynomial.legendre.leggauss(16)
 _PANELS = 24
 
@@ -163,6 +163,7 @@ def symmetrised_divergence(pair: Pair) -> float:
     return 2.0 * log_moment(pair, s) / (s * (1.0 + s))
 
 
+#: The sketch of a loss: how fine, how far out, and up to which tilt.
 _CELLS_PER_SIDE = 60
 _DEEPEST = 1000.0  # tails are followed down to exp(-1000)
 _LARGEST_LOG_TILT = 80.0

@@ -1,7 +1,7 @@
-"""PrivacyProfile: the privacy loss of one or many releases."""
+"""PrivacyProfile: the privacy loss of one or many releases; Charge: all that a release takes out of a budget."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osgt.noise import OSGT, Distribution, RealDistribution, RoundedGaussian, arguments, written
-from osgt.privacy import engine, renyi, single
+from osgt.noise import OSGT, Distribution, RealDistribution, RoundedGaussian, read, written
+from osgt.noise.family import check_noise, check_shift
+from osgt.privacy import engine, renyi
 from osgt.privacy.composed import TINY
-from osgt.privacy.pair import Pair, pair_of
+from osgt.privacy.dp_accounting import dp_event, privacy_loss_distribution
+from osgt.privacy.pair import Pair, pair_delta, pair_delta_below, pair_epsilon, pair_of
 from osgt.privacy.renyi import is_gaussian
-from osgt.support.arrays import Floats
-from osgt.support.display import Displayed, views
+from osgt.support import numeric
+from osgt.support.errors import ArgumentError
+from osgt.support.numeric import Floats, real_number
+from osgt.support.text import Displayed, views
 
 if TYPE_CHECKING:
     from osgt.privacy.l2 import EuclideanProfile
 
 
+#: How far δ may be above its least value, relatively, where nothing is asked for.
 SLACK = 1e-4
 
 
@@ -41,10 +46,10 @@ class NoisyPart:
     coordinates: int
 
     def __post_init__(self) -> None:
-        arguments.check_noise(self.noise)
+        check_noise(self.noise)
         object.__setattr__(self, "noise", before_rounding(self.noise))
-        object.__setattr__(self, "shift", arguments.shift(self.noise, self.shift))
-        object.__setattr__(self, "coordinates", arguments.count("coordinates", self.coordinates))
+        object.__setattr__(self, "shift", check_shift(self.noise, self.shift))
+        object.__setattr__(self, "coordinates", numeric.count("coordinates", self.coordinates))
 
 
 @dataclass(frozen=True, init=False)
@@ -122,8 +127,8 @@ class PrivacyProfile(Displayed):
         slack
             How far above the exact value the result may lie, relative to it, where there are several coordinates.
         """
-        values = arguments.epsilons(epsilon)
-        slack = arguments.slack(slack)
+        values = numeric.epsilons(epsilon)
+        slack = numeric.slack(slack)
         pairs, counts = self.pairs()
         flat = values.ravel()
         result = np.zeros(len(flat))
@@ -133,7 +138,7 @@ class PrivacyProfile(Displayed):
             one = len(pairs) == 1 and counts[0] == 1
             at = flat[open_]
             largest = math.inf if pure is None else float_above(pure)
-            result[open_] = single.delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack, largest)
+            result[open_] = pair_delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack, largest)
             result[open_] = np.maximum(result[open_], TINY)
         return result.reshape(values.shape)[()]
 
@@ -143,11 +148,11 @@ class PrivacyProfile(Displayed):
         The upper bound is `delta`. Both are within about `slack` of each other, relative to δ, where the lower one is
         computed on a grid that is long enough (docs/accounting.md).
         """
-        at = float(arguments.epsilons(epsilon))
+        at = float(numeric.epsilons(epsilon))
         upper = float(self.delta(at, slack=slack))
         pairs, counts = self.pairs()
         if len(pairs) == 1 and counts[0] == 1:
-            lower = single.delta_below(pairs[0], at)
+            lower = pair_delta_below(pairs[0], at)
         else:
             pure = self._pure_loss()
             done = pure is not None and Fraction(at) >= pure
@@ -161,8 +166,8 @@ class PrivacyProfile(Displayed):
 
         δ = 0 asks for pure differential privacy, which only the Laplace end of the family gives: infinite elsewhere.
         """
-        values = arguments.deltas(delta)
-        slack = arguments.slack(slack)
+        values = numeric.deltas(delta)
+        slack = numeric.slack(slack)
         result = np.array([self._epsilon(float(d), slack) for d in values.ravel()], dtype=np.float64)
         return result.reshape(values.shape)[()]
 
@@ -171,7 +176,7 @@ class PrivacyProfile(Displayed):
 
         The upper bound is `epsilon`. At the lower one δ is proved to be larger than the one given.
         """
-        allowed = float(arguments.deltas(delta))
+        allowed = float(numeric.deltas(delta))
         upper = float(self.epsilon(allowed, slack=slack))
         if allowed == 0:
             pure = self._pure_loss()
@@ -191,12 +196,12 @@ class PrivacyProfile(Displayed):
             return min(largest, self._epsilon(TINY, slack)) if largest < math.inf else math.inf
         pairs, counts = self.pairs()
         if len(pairs) == 1 and counts[0] == 1:
-            return min(single.epsilon(pairs[0], delta), largest)
+            return min(pair_epsilon(pairs[0], delta), largest)
         return engine.epsilon(pairs, counts, delta, slack, largest)
 
     def renyi(self, alpha: ArrayLike) -> Any:
         """Rényi divergence of order α > 1, rounded up by at most 2e-12 of itself."""
-        orders = arguments.orders(alpha)
+        orders = numeric.orders(alpha)
         total = sum(part.coordinates * renyi.divergence(part.noise, part.shift, orders) for part in self.parts)
         return np.asarray(total * (1.0 + 2.0**-52 * (len(self.parts) + 1)))[()]
 
@@ -208,13 +213,13 @@ class PrivacyProfile(Displayed):
         the Laplace end σ is infinite and so is the constant: the bound says nothing there. For `DiscreteOSGT` the
         constant is the one that the same proof gives on the integers.
         """
-        orders = arguments.orders(alpha)
+        orders = numeric.orders(alpha)
         total = sum(part.coordinates * renyi.theorem_2(part.noise, part.shift, orders) for part in self.parts)
         return np.asarray(total)[()]
 
     def delta_from_renyi(self, epsilon: ArrayLike) -> Any:
         """δ from the Rényi divergence, the best over all orders: a valid bound, larger than `delta`."""
-        values = arguments.epsilons(epsilon)
+        values = numeric.epsilons(epsilon)
         result = [renyi.delta(self._log_moment, float(e)) for e in values.ravel()]
         return np.array(result, dtype=np.float64).reshape(values.shape)[()]
 
@@ -226,7 +231,7 @@ class PrivacyProfile(Displayed):
 
         Exact for one coordinate; for more a lower bound, from δ at many ε.
         """
-        errors = arguments.probabilities("type_1_error", type_1_error)
+        errors = numeric.probabilities("type_1_error", type_1_error)
         if len(self.parts) == 1 and self.parts[0].coordinates == 1:
             return tradeoff_of_one(self.parts[0].noise, self.parts[0].shift, errors)[()]
         return tradeoff(self, errors)[()]
@@ -248,9 +253,16 @@ class PrivacyProfile(Displayed):
 
     def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
         """The profile as a pessimistic `PrivacyLossDistribution` of Google's dp-accounting library."""
-        from osgt.privacy.interop import privacy_loss_distribution  # noqa: PLC0415 - optional dependency
+        pairs = [pair_of(p.noise, p.shift) for p in self.parts]
+        coordinates = [p.coordinates for p in self.parts]
+        return privacy_loss_distribution(pairs, coordinates, numeric.positive("interval", interval))
 
-        return privacy_loss_distribution(self.parts, arguments.positive("interval", interval))
+    def to_dp_event(self) -> Any:
+        """The profile as a `DpEvent` of Google's dp-accounting library.
+
+        It has events for Gaussian, Laplace and discrete Laplace noise alone; `to_dp_accounting` takes every noise.
+        """
+        return dp_event([(p.noise, p.shift, p.coordinates) for p in self.parts])
 
     def pairs(self) -> tuple[list[Pair], list[int]]:
         """Pairs and how many of each. All Gaussian coordinates are one, by rotation."""
@@ -324,6 +336,7 @@ def epsilon_below(delta_below: Callable[[float], float], delta: float, upper: fl
     return far
 
 
+#: Proved (ε, δ) whose lines the trade-off curve of a composition is above.
 _POINTS = 200
 
 
@@ -357,3 +370,82 @@ def tradeoff(profile: "PrivacyProfile", type_1_error: Floats) -> Floats:
         below = np.maximum(1.0 - delta - grown, (1.0 - delta - alpha) / growth)
         best = np.maximum(best, np.max(below, axis=-1))
     return best
+
+
+#: Part of δ that is set aside for choosing groups where a ledger adds it up apart. The threshold grows slowly as it
+#: shrinks, and so does the noise with what is left.
+CHOICE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The privacy loss of a release: the profile of its noise, and a chance that it reveals anything at all.
+
+    `selection_delta` is the probability with which the choice of the groups that are shown may reveal a person; it
+    adds to the δ of the noise, in compositions as well. `part` is the part of the people whom alone it is about
+    (`osgt.privacy.filters.partition`); None if it may be about everybody.
+
+    Examples
+    --------
+    >>> from osgt import DiscreteOSGT
+    >>> charge = Charge(PrivacyProfile(DiscreteOSGT.gaussian(10), coordinates=4), selection_delta=1e-9)
+    >>> Charge.from_dict(charge.to_dict()) == charge
+    True
+    """
+
+    profile: PrivacyProfile
+    selection_delta: float = 0.0
+    part: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, PrivacyProfile):
+            raise TypeError(f"profile must be a PrivacyProfile, got {self.profile!r}")
+        if not isinstance(self.part, str | None):
+            raise TypeError(f"part must be the name of a part, got {self.part!r}")
+        delta = real_number("selection_delta", self.selection_delta, positive=False)
+        if delta >= 1:
+            raise ArgumentError(
+                f"selection_delta must be in [0, 1), got {self.selection_delta!r}", argument="selection_delta"
+            )
+        object.__setattr__(self, "selection_delta", delta)
+
+    @classmethod
+    def compose(cls, charges: Iterable["Charge"]) -> "Charge":
+        """The charge of all of them together, about the same people."""
+        charges = list(charges)
+        total = sum(charge.selection_delta for charge in charges)
+        # Each addition may have rounded down by half a unit in the last place.
+        rounded_up = total * (1.0 + 2.0**-52 * len(charges)) if len(charges) > 1 else total
+        parts = {charge.part for charge in charges}
+        profile = PrivacyProfile.compose(charge.profile for charge in charges)
+        return cls(profile, min(rounded_up, 1.0 - 2.0**-53), parts.pop() if len(parts) == 1 else None)
+
+    def delta(self, epsilon: float, *, slack: float = SLACK) -> float:
+        """Smallest δ for which (ε, δ)-differential privacy is proved."""
+        return min(1.0, float(self.profile.delta(epsilon, slack=slack)) + self.selection_delta)
+
+    def epsilon(self, delta: float, *, slack: float = SLACK) -> float:
+        """Smallest ε for which (ε, δ)-differential privacy is proved: infinite if the selection alone exceeds δ."""
+        left = delta - self.selection_delta
+        return float(self.profile.epsilon(left, slack=slack)) if left >= 0 else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: floats are read back exactly."""
+        parts = [
+            {"noise": written(part.noise), "shift": part.shift, "coordinates": part.coordinates}
+            for part in self.profile.parts
+        ]
+        about = {} if self.part is None else {"part": self.part}
+        return {"parts": parts, "selection_delta": self.selection_delta, **about}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Charge":
+        """The charge that `to_dict` wrote."""
+        try:
+            parts = [NoisyPart(read(p["noise"]), p["shift"], p["coordinates"]) for p in plain["parts"]]
+            selection = plain["selection_delta"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not a stored charge: {error!r} in {plain!r}") from None
+        if not parts:
+            raise ValueError("this is not a stored charge: it has no parts")
+        return cls(PrivacyProfile.of(parts), selection, plain.get("part"))

@@ -24,7 +24,7 @@ from osgt.noise import OSGT, DiscreteOSGT, Distribution, RealDistribution
 from osgt.noise.osgt import hazard
 from osgt.privacy import moments
 from osgt.privacy.pair import pair_of
-from osgt.support.arrays import Floats
+from osgt.support.numeric import Floats
 
 _LOG_ORDERS = (-18.0, 18.0)  # of α - 1
 

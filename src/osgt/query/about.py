@@ -29,12 +29,16 @@ class ReportTexts(TypedDict, total=False):
     values: Mapping[str, Mapping[Any, str]] | None
 
 
+#: The aggregates that are measured in the unit of their column.
+_IN_UNITS_OF_COLUMN = ("sum", "mean", "median", "quantile")
+
+
 @dataclass(frozen=True)
 class About:
     """The texts of a report.
 
-    Labels and units are by the name of a key or column; the privacy unit can have a label. `values` are labels of
-    single values of a key, by the text that the value has in the table.
+    Labels and units are by the name of a key or column. `values` are labels of single values of a key, by the text
+    that the value has in the table.
     """
 
     title: str | None = None
@@ -57,19 +61,21 @@ class About:
         queries = list(queries)
         published = list(dict.fromkeys(name for query in queries for name in published_names(query)))
         bounded = [limit.column for query in queries for aggregate in query.aggregates for limit in aggregate.limits]
-        labelled = [*published, *titles, *(query.dataset.privacy_unit for query in queries), *bounded]
+        labelled = [*published, *titles, *bounded]
         names = {"units": published, "labels": list(dict.fromkeys(labelled))}
         known = [field.name for field in fields(cls)]
-        result: dict[str, Any] = {}
+        result: dict[str, Any] = _from_data(queries)
         for key, value in texts.items():
             if key not in known:
                 raise TypeError(f"a report has no {key!r}{nearest(key, known)}; it may have {names_in_words(known)}")
             if value is None:
                 continue
             if key in names:
-                result[key] = _by_name(key, value, names[key])
+                _check_units(key, value, queries)
+                result[key] = result[key] | _by_name(key, value, names[key])
             elif key == "values":
-                result[key] = _by_value(value, queries)
+                own = _by_value(value, queries)
+                result[key] |= {name: {**result[key].get(name, {}), **labels} for name, labels in own.items()}
             elif isinstance(value, str):
                 result[key] = value
             else:
@@ -86,7 +92,7 @@ class About:
         return json.dumps({name: text for name, text in vars(self).items() if text})
 
     def label(self, name: str) -> str:
-        """Look up the name that people have for a key, a column or the privacy unit."""
+        """Look up the name that people have for a key or a column."""
         return self.labels.get(name, name.replace("_", " "))
 
     def heading(self, name: str) -> str:
@@ -97,6 +103,26 @@ class About:
         """A key of a released row as people read it: its label, if it has one."""
         words = key_words(row, key, missing=missing)
         return words if row[key] is None else self.values.get(key, {}).get(words, words)
+
+
+def _from_data(queries: Sequence[QuerySpec]) -> dict[str, Any]:
+    """The texts that the description of the data has: publisher and so on, labels and units of columns and values."""
+    labels, units, values = dict[str, str](), dict[str, str](), dict[str, Mapping[str, str]]()
+    for query in queries:
+        names = {key: (key, key) for key in query.groups.by}
+        for aggregate in query.aggregates:
+            column = str(aggregate.arguments().get("column", ""))
+            names |= dict.fromkeys((*aggregate.names, column), (column, aggregate.kind))
+        for name, (column, kind) in names.items():
+            known = query.dataset.known_column(column)
+            ending = name.removeprefix(column)
+            if known.label is not None and (not ending or ending.startswith("_")):
+                labels[name] = known.label + ending.replace("_", ", ", 1).replace("_", " ")
+            if known.unit is not None and (name == column or kind in _IN_UNITS_OF_COLUMN):
+                units[name] = known.unit
+        values |= {key: query.dataset.known_column(key).labels for key in query.groups.by}
+    texts = dict(queries[0].dataset.report_texts) if queries else {}
+    return {**texts, "labels": labels, "units": units, "values": {key: own for key, own in values.items() if own}}
 
 
 def published_names(query: QuerySpec) -> list[str]:
@@ -148,6 +174,18 @@ def _check_values(key: str, labels: Mapping[str, object], queries: Sequence[Quer
 
 def _some(values: list[str]) -> str:
     return listed([repr(value) for value in values[:8]]) + (f" and {len(values) - 8:,} more" if len(values) > 8 else "")
+
+
+def _check_units(key: str, texts: object, queries: Sequence[QuerySpec]) -> None:
+    """Raise if a privacy unit that is not published is given a label: it has a noun instead."""
+    for query in queries:
+        unit = query.dataset.privacy_unit
+        if isinstance(texts, Mapping) and unit in texts and unit not in published_names(query):
+            raise ArgumentError(
+                f'{key}: {unit!r} is not published: it is the privacy unit. Say what one is called with noun="…" in '
+                "Dataset(…), or in [data] of a query file",
+                argument=key,
+            )
 
 
 def _by_name(key: str, texts: object, known: list[str]) -> dict[str, str]:

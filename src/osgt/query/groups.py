@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from osgt.data.neighbours import NEIGHBOURING_ROWS, NEIGHBOURS, Neighbours
+from osgt.data.noun import UNIT_NOUN, Noun
 from osgt.data.sql import Value
-from osgt.data.unit import NEIGHBOURS, Neighbours
-from osgt.noise.arguments import real_number
 from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
 from osgt.query.values import one_if
-from osgt.support.arrays import LARGEST_SUM, Integers
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import LARGEST_SUM, Integers, real_number
 
 #: The column of a release that says which keys a number is summed over.
 SUMMED_OVER = "summed_over"
@@ -149,7 +148,7 @@ def groups_alone(table: pa.Table, levels: Sequence[Level]) -> pa.Table:
     """The rows of a published table that are groups, without its totals and without the column that names these."""
     if not levels or SUMMED_OVER not in table.column_names:
         return table
-    return table.filter(pc.is_null(table[SUMMED_OVER])).drop_columns([SUMMED_OVER])
+    return table.filter(table[SUMMED_OVER].is_null()).drop_columns([SUMMED_OVER])
 
 
 def key_words(row: Mapping[str, Any], key: str, *, missing: str) -> str:
@@ -248,12 +247,6 @@ class Total(Measure):
 
 # Groups
 
-_NEIGHBOURING_ROWS = {
-    "add_remove": "one row is added or removed",
-    "change_one": "one row is exchanged for any other",
-}
-
-
 #: The steps that every unit has, and spreads over its rows. Floors take N/2³⁰ from a unit with N rows, and products
 #: with values of up to 2³² steps fit into 64 bits.
 STEPS = 1 << 30
@@ -273,17 +266,23 @@ class Groups:
     """
 
     by: tuple[str, ...]
-    public: pa.Table | None = None
+    public: pa.Table | None = field(default=None, hash=False)
     levels: tuple[Level, ...] = ()
     each_row: bool = False
     max_rows: int | None = None
     max_groups: int | None = None
     max_rows_per_group: int | None = None
     max_length: int | None = None
+    #: What one unit is called.
+    noun: Noun = UNIT_NOUN
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """Describe the difference between neighbouring tables."""
-        return (_NEIGHBOURING_ROWS if self.each_row else NEIGHBOURS)[neighbours]
+        return (NEIGHBOURING_ROWS if self.each_row else NEIGHBOURS)[neighbours].format(noun=self.noun)
+
+    def counted_in_words(self, counted: str | None) -> str:
+        """The name of what is counted, in words: "patients" for units."""
+        return self.noun.many if counted == "units" else str(counted)
 
     @property
     def shows_all(self) -> bool:
@@ -319,6 +318,11 @@ class Groups:
     def limits_groups(self) -> bool:
         """Whether a unit counts in few of its groups: by a limit on them, or since groups are chosen by their size."""
         return self.max_groups is not None or not self.shows_all
+
+    def limits_groups_of(self, *, counts_units: bool) -> bool:
+        """Whether a limit on groups is given and does something, where units are counted or not."""
+        in_box = self.max_rows_per_group is not None
+        return bool(self.by) and self.max_groups is not None and (counts_units or in_box or not self.shows_all)
 
     @property
     def limits_rows(self) -> bool:

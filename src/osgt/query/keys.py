@@ -1,16 +1,16 @@
 """Keys: which groups a release shows. Public ones are all shown; others only if they are large enough."""
 
+import csv
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
+from osgt.data.columns import convert, list_values
 from osgt.data.engines.source import interval_texts, is_interval
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
@@ -27,8 +27,8 @@ def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) 
     ----------
     keys
         A list of keys (tuples if there are several columns), a dict with a list for each column (every combination of
-        them), a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file. `list_keys` says what may stand
-        in place of a list.
+        them), a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file. `list_values` says what may
+        stand in place of a list.
     """
     table = _as_table(keys, by)
     if set(table.column_names) != set(by):
@@ -38,7 +38,7 @@ def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) 
             argument="public_keys",
         )
     is_text = _is_text_file(keys)  # whose fields are read in the types of the source
-    table = pa.table([_convert(table[name], name, types[name], read=is_text) for name in by], names=list(by))
+    table = pa.table([_convert(table, name, types, read=is_text) for name in by], names=list(by))
     if table.num_rows == 0:
         raise ArgumentError("public_keys must hold at least one key, got none", argument="public_keys")
     if table.group_by(list(by)).aggregate([]).num_rows < table.num_rows:
@@ -46,57 +46,9 @@ def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) 
     return table
 
 
-def _convert(column: pa.ChunkedArray, name: str, dtype: ColumnType, *, read: bool) -> pa.Array:
-    """The keys of a column in the type of the source. None is turned into something else: 1 is not "1", nor True."""
-    column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not (read or _is_like(column.type, dtype)):
-        raise ArgumentError(
-            f"public_keys: column {name!r} must hold {_in_words(dtype)}, as in the data; got keys of type "
-            f"{column.type}",
-            argument="public_keys",
-        )
-    try:
-        return column.cast(dtype.arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ArgumentError(
-            f"public_keys: column {name!r} must hold {_in_words(dtype)}: {error}", argument="public_keys"
-        ) from None
-
-
-def _is_text(given: pa.DataType) -> bool:
-    return str(given) in ("string", "large_string", "string_view")
-
-
-#: By the kind of a column, whether keys of an Arrow type are of the same kind, or become that without a loss.
-_FITS: dict[str, Callable[[pa.DataType], bool]] = {
-    "text": _is_text,
-    "uuid": _is_text,
-    "integer": pa.types.is_integer,
-    "boolean": pa.types.is_boolean,
-    "decimal": lambda given: pa.types.is_decimal(given) or pa.types.is_integer(given),
-    "date": pa.types.is_date,
-    "binary": lambda given: "binary" in str(given),
-}
-
-
-def _is_like(given: pa.DataType, dtype: ColumnType) -> bool:
-    """Whether keys of an Arrow type can be keys of a column."""
-    if pa.types.is_null(given):
-        return True
-    if dtype.kind == "timestamp":
-        zone = getattr(given, "tz", None) is not None
-        without = pa.types.is_date(given) or (pa.types.is_timestamp(given) and not zone)
-        return zone if dtype.zone else without
-    return dtype.kind in _FITS and _FITS[dtype.kind](given)
-
-
-def _in_words(dtype: ColumnType) -> str:
-    if dtype.kind == "timestamp":
-        return "times with a zone" if dtype.zone else "times without a zone"
-    words = {"text": "text", "integer": "whole numbers", "boolean": "truth values"}
-    return words.get(dtype.kind, f"values of type {dtype}")
+def _convert(table: pa.Table, name: str, types: Mapping[str, ColumnType], *, read: bool) -> pa.Array:
+    what = f"public_keys: column {name!r}"
+    return convert(table[name], what, types[name], read=read, argument="public_keys")
 
 
 def _is_text_file(keys: Any) -> bool:
@@ -116,7 +68,7 @@ def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
         return pa.Table.from_pandas(_with_texts(keys.reset_index(drop=True)), preserve_index=False)
     if library == "polars":
         return keys.to_arrow()
-    rows = list_keys(keys)
+    rows = list_values(keys, "public_keys")
     if rows is None:
         raise ArgumentTypeError(
             f"public_keys must be a list, a dict of lists, a frame or the path of a file, got {type(keys).__name__}",
@@ -129,13 +81,15 @@ def _read_file(path: Path, by: Sequence[str]) -> pa.Table:
     """A Parquet or CSV file. In CSV a field without text is the empty text if it is quoted; else it is missing."""
     if not path.is_file():
         raise about("public_keys", FileNotFoundError(f"public_keys: there is no file {str(path)!r}"))
+    from pyarrow.parquet import read_table  # noqa: PLC0415 - takes a while
+
     is_text = _is_text_file(path)
     options = {"strings_can_be_null": True, "null_values": [""], "quoted_strings_can_be_null": False}
     texts = pyarrow.csv.ConvertOptions(column_types={name: pa.string() for name in by}, **options)
     try:
         if is_text:
             return pyarrow.csv.read_csv(path, convert_options=texts)
-        return pyarrow.parquet.read_table(path)
+        return read_table(path)
     except pa.ArrowInvalid:
         kind = "CSV in UTF-8, with the names of the columns in the first line" if is_text else "Parquet"
         raise ArgumentError(
@@ -150,46 +104,21 @@ def _all_combinations(keys: Mapping[Any, Any], by: Sequence[str]) -> pa.Table:
             f"public_keys must have a list for each key, {names_in_words(by)}; got {names_in_words([*keys])}",
             argument="public_keys",
         )
-    lists = {name: list_keys(values) for name, values in keys.items()}
+    lists = {name: list_values(values, "public_keys") for name, values in keys.items()}
     for name, values in lists.items():
         if values is None:
             raise ArgumentTypeError(
-                f"public_keys must have a list for {name!r}, got {keys[name]!r}", argument="public_keys"
+                f"public_keys must have a list for {name!r}, got a value of type {type(keys[name]).__name__}",
+                argument="public_keys",
             )
     return _of_tuples(list(itertools.product(*(lists[name] or [] for name in by))), by)
 
 
-def list_keys(keys: Any) -> list[Any] | None:
-    """Keys as a list: of a list, range, set (sorted), NumPy array, pandas or polars Series, Index or Categorical.
-
-    Of what is categorical in pandas the categories, and intervals (of `pandas.cut`) as text, as "(0, 18]". None if it
-    is nothing of that kind.
-    """
-    if isinstance(keys, Set):
-        try:
-            return sorted(keys, key=lambda key: (key is not None, key))
-        except TypeError:
-            raise ArgumentTypeError(
-                "public_keys: a set must hold values of one type, which can be sorted", argument="public_keys"
-            ) from None
-    library = type(keys).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(keys, "dtype"):
-        return _of_pandas(keys)
-    if library == "polars" and hasattr(keys, "to_arrow"):
-        return list(keys.to_arrow().to_pylist())
-    if isinstance(keys, np.ndarray):
-        return list(keys.tolist() if keys.ndim != 1 or keys.dtype == object else pa.array(keys).to_pylist())
-    return list(keys) if isinstance(keys, Sequence) and not isinstance(keys, str | bytes) else None
-
-
-def _of_pandas(keys: Any) -> list[Any]:
-    dtype = keys.dtype
-    if hasattr(dtype, "categories"):
-        return _of_pandas(dtype.categories)
-    values = list(keys.tolist())
-    if is_interval(dtype):
-        return [*interval_texts(values)]
-    return values if hasattr(keys, "levels") else list(pa.array(values, from_pandas=True).to_pylist())
+def read_keys(text: str, name: str, dtype: ColumnType) -> list[Any]:
+    """The keys of a column that are written with commas between them, and with quotes around those that have one."""
+    [texts] = list(csv.reader([text], skipinitialspace=True)) or [[]]
+    table = pa.table({name: pa.array([each.strip() for each in texts], pa.string())})
+    return list(_convert(table, name, {name: dtype}, read=True).to_pylist())
 
 
 def _with_texts(frame: Any) -> Any:

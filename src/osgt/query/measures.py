@@ -9,7 +9,7 @@ import numpy as np
 
 from osgt.data.sql import Table, Value
 from osgt.query.values import ValueGrid, as_float, one_if, present
-from osgt.support.arrays import LARGEST_SUM, Integers
+from osgt.support.numeric import LARGEST_SUM, Integers
 
 
 @dataclass(frozen=True)

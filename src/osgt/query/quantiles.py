@@ -23,11 +23,11 @@ import numpy as np
 
 from osgt.data.sql import Table, Value
 from osgt.estimation.intervals import Quotient
-from osgt.estimation.tree import Tree
+from osgt.estimation.totals import Tree
 from osgt.noise.many import ManySum, ManyTerm, NoiseSum, many_terms
 from osgt.query.measures import ColumnMeasure, Measure, Place
 from osgt.query.values import ValueGrid, one_if, present
-from osgt.support.arrays import Floats, Integers
+from osgt.support.numeric import Floats, Integers
 
 #: How many ranges make one of the level above.
 _FAN_OUTS = (16, 8, 4, 2)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from osgt.data.engines.engine import least_beyond
 from osgt.data.sql import Value
 from osgt.data.types import ColumnType
-from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import DECIMAL_DIGITS
 
 #: Most steps from zero to a bound. Integers and decimals are kept exactly as long as that allows.
 _EXACT_STEPS = 1 << 31
@@ -31,6 +31,7 @@ _ANY_LIMIT = 1013
 #: Steps from zero that floats tell apart, with room for rounding.
 _TOLD_APART = 1 << 50
 
+#: Larger bounds, or finer distances, are no floats with room to compute in.
 _LARGEST_BOUND = Fraction(2) ** 900
 
 #: Squares of larger numbers, or of smaller distances, are no floats.
@@ -137,7 +138,8 @@ def check_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
     """The bounds as exact numbers, the lower one first."""
     if bounds is None:
         raise ArgumentError(
-            f"bounds of {column!r} must be given: the least and the largest value that a row may count as",
+            f"bounds of {column!r} must be given: the least and the largest value that a row may count as; or say once "
+            f"which values are plausible, as range of {column!r} in columns",
             argument="bounds",
         )
     ends = list(bounds) if isinstance(bounds, Sequence) else []
@@ -147,7 +149,7 @@ def check_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
         )
     if not all(_is_finite(end) for end in ends):
         raise ArgumentError(f"bounds of {column!r} must be finite, got {ends[0]} and {ends[1]}", argument="bounds")
-    low, high = Fraction(ends[0]), Fraction(ends[1])
+    low, high = (exact_number(end) for end in ends)
     if low >= high:
         raise ArgumentError(
             f"bounds of {column!r} must be the lower one and then the upper one, got {ends[0]} and {ends[1]}",
@@ -159,6 +161,11 @@ def check_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
             argument="bounds",
         )
     return low, high
+
+
+def exact_number(number: Any) -> Fraction:
+    """A number as it is; integers of NumPy would overflow in a fraction."""
+    return Fraction(int(number)) if isinstance(number, Integral) else Fraction(number)
 
 
 def _is_finite(number: Any) -> bool:
@@ -206,10 +213,9 @@ def check_total(column: str, total: object) -> tuple[Fraction, Fraction]:
             f"max_total of {column!r} must be a number, or (0, number) for values that are not negative, got {total!r}",
             argument="max_total",
         )
-    number: Any = high
-    if not _is_finite(number) or Fraction(number) <= 0:
+    if not _is_finite(high) or exact_number(high) <= 0:
         raise ArgumentError(f"max_total of {column!r} must be above 0 and finite, got {high}", argument="max_total")
-    return Fraction(0) if low == 0 else -Fraction(number), Fraction(number)
+    return Fraction(0) if low == 0 else -exact_number(high), exact_number(high)
 
 
 def grid_to_be_chosen(column: str, dtype: ColumnType) -> ValueGrid:

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from osgt.data.neighbours import Neighbours
 from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
 from osgt.data.sql import Table, Value
-from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
 from osgt.limits.worth import UNIT, saturate
 from osgt.mechanism import Mechanism
 from osgt.plan.choice import AROUND, FROM_ZERO, VALUE_STEP, Draw, LimitChoice, limit_of
 from osgt.plan.plan import Plan
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec
 from osgt.query.measures import Values
-from osgt.query.open_limits import Limit, OpenLimit
 from osgt.query.values import as_float, present
-from osgt.release.exact_sums import prepared_rows
+from osgt.release.measuring import prepared_rows
 from osgt.support.errors import OsgtError
 
 #: The columns of units with the number that a kind of candidates is about.
@@ -25,6 +25,9 @@ _NUMBERS = {AROUND: "number", FROM_ZERO: "number_from_zero"}
 
 #: Values count as at most so many steps: floats tell these apart.
 _MOST_STEPS = 1 << 50
+
+#: Values count as at most this before the centre of their range is subtracted.
+_FARTHEST = 2.0**60
 
 
 class TooFewUnitsError(OsgtError, RuntimeError):
@@ -69,7 +72,7 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> Table:
     """A table of units with the number that a limit is about: rows, the total or the largest of a column.
 
     Values are whole steps, each of its row alone, so that the numbers of other units do not change with a unit. For
-    bounds that begin at 0 a value below that is beyond every limit.
+    bounds that begin at 0, or at the lower end of a range, a value below that is beyond every limit.
     """
     measures = [] if limit.column is None else [Values(limit.column)]
     rows, _, values = prepared_rows(query, measures, with_totals=False, with_keys=False)
@@ -77,22 +80,33 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> Table:
     if limit.column is None:
         return rows.select(name, comment, {"number": rows.count()}, group_by=[UNIT])
     column = rows[values[limit.column]]
-    value = as_float(column)
-    size = value.abs().at_most(float(_MOST_STEPS * VALUE_STEP)) * float(1 / VALUE_STEP)
-    steps = present(column).then((size + 0.5).floor().cast(engine.int64), 0)
-    negative = (present(column) & (value < 0.0)).then(_MOST_STEPS, 0)
+    negative = (present(column) & (as_float(column) < float(limit.low))).then(_MOST_STEPS, 0)
+    steps = {"number_1": _distance(column, limit.centre), "number_2": negative}
+    if limit.low != limit.centre:
+        steps["number_3"] = _distance(column, limit.low)
+    where = "0" if limit.low == limit.centre else "the lower end of the range"
     numbers = rows.select(
         "value_steps",
-        "The size of each value in whole steps, and whether it is below 0.",
-        {UNIT: rows[UNIT], "number_1": steps, "number_2": negative},
+        f"The size of each value in whole steps, and whether it is below {where}.",
+        {UNIT: rows[UNIT], **steps},
     )
     largest, below = numbers["number_1"], numbers["number_2"]
+    from_low = numbers["number_3"] if "number_3" in steps else largest
     if limit.argument == "max_total":
         total = saturate(engine.total(largest))
         both = {"number": total, "number_from_zero": total.at_least(below.max())}
     else:
-        both = {"number": largest.max(), "number_from_zero": largest.at_least(below).max()}
+        both = {"number": largest.max(), "number_from_zero": from_low.at_least(below).max()}
     return numbers.select(name, comment, both, group_by=[UNIT])
+
+
+def _distance(column: Value, origin: Fraction) -> Value:
+    """The distance of each value from a number in whole steps; 0 where it is missing."""
+    value = as_float(column)
+    if origin:  # no difference of two floats of this size is an error
+        value = value.at_least(-_FARTHEST).at_most(_FARTHEST) - float(origin)
+    size = value.abs().at_most(float(_MOST_STEPS * VALUE_STEP)) * float(1 / VALUE_STEP)
+    return present(column).then((size + 0.5).floor().cast(column.engine.int64), 0)
 
 
 def histograms_of(prepared: PreparedDraw) -> list[list[int]]:

@@ -1,29 +1,155 @@
-"""Exact (private!) aggregates from the engine, and the same numbers with noise."""
+"""Exact (private!) aggregates from the engine, and the same numbers with noise.
+
+The query for the engine has the rows with the columns that are needed, and the exact, weighted sums of each group.
+"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
+from osgt.data.sql import Join, Table, Value
+from osgt.data.types import ColumnType
 from osgt.limits.left_out import LeftOut
 from osgt.limits.misfits import fitting_rows
-from osgt.limits.worth import COUNTED_ROWS, fresh_salt
+from osgt.limits.worth import COUNTED_ROWS, UNIT, fresh_salt, unit_totals, weighted_sums, with_unit_totals
 from osgt.mechanism import Mechanism
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
 from osgt.plan.total_rows import ChosenGroups, joined, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.marks import Marks, marked_columns
+from osgt.query.groups import Groups, UnitsAt
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
-from osgt.release.exact_sums import exact_sums, value_names
-from osgt.support.arrays import LARGEST_SUM
 from osgt.support.errors import ArgumentError, OsgtError
+from osgt.support.numeric import LARGEST_SUM
+
+
+def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Sequence[str | Measure] = ()) -> Table:
+    """The exact, weighted sums of each group, and how much of which things is cut off: a query for the engine."""
+    rows, keys, values = prepared_rows(query, measures, numbered=False)
+    counted = {measure.by for measure in measures if isinstance(measure, UnitsAt) and measure.by}
+    return weighted_sums(
+        rows,
+        keys,
+        values,
+        measures,
+        query.groups,
+        salt=salt,
+        levels={by: name for by, name in level_columns(query.groups).items() if by in counted},
+        cut_off=cut_off,
+    )
+
+
+def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
+    """The column of the prepared rows that has the group of each level; the table as a whole needs none."""
+    return {level.by: f"level_{i}" for i, level in enumerate(groups.levels) if level.by}
+
+
+def prepared_rows(
+    query: QuerySpec,
+    measures: Sequence[Measure],
+    *,
+    numbered: bool = True,
+    with_totals: bool = True,
+    with_keys: bool = True,
+) -> tuple[Table, list[str], dict[Any, str]]:
+    """The rows with the columns that are needed, under names of our own; rows with other than public keys are gone.
+
+    Rows that are units of their own get a number as their unit, if they are to be `numbered`. Other units are counted
+    with all their rows, also those with other keys: tables with the same rows give a row the same worth. Rows without a
+    unit are gone.
+
+    Without totals, what rows are worth is not known; without keys, rows with any keys are there.
+    """
+    data, by = query.dataset, query.groups.by if with_keys else ()
+    table, engine, unit = data.table, data.engine, data.unit
+    sources, values = _sources(table, measures), value_names(query, measures)
+    keys = [f"key_{i}" for i in range(len(by))]
+    # A table has at least one column.
+    without = unit.each_row and not numbered
+    columns = {"each_row": engine.literal(True)} if without else {UNIT: unit.value(engine, table)}
+    columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
+    columns |= {value: sources[source] for source, value in values.items()}
+    is_public = query.groups.public is not None and with_keys
+    rows = table.select(
+        "private_rows",
+        "The rows that meet the conditions: whom each is about, its keys, and the values that are needed.",
+        columns,
+        where=[*data.conditions, *unit.named(table)],
+        once=is_public,  # where a view gives others every time, a row could be in several groups
+    )
+    if not unit.each_row and with_totals:
+        rows = with_unit_totals(rows, unit_totals(query.groups, measures, values))
+    if not is_public:
+        return rows, keys, values
+    types = [table.columns[name] for name in by]
+    return _with_public_keys(rows, keys, types, query.groups, _places(query.groups, measures)), [KEY], values
+
+
+def value_names(query: QuerySpec, measures: Sequence[Measure]) -> dict[Any, str]:
+    """The names of the values that measures are made of, as `prepared_rows` gives them."""
+    return {source: f"value_{i}" for i, source in enumerate(_sources(query.dataset.table, measures))}
+
+
+def _sources(table: Table, measures: Sequence[Measure]) -> dict[Any, Value]:
+    """The values that measures are made of: columns by their names, and what some derive of a row."""
+    names = dict.fromkeys(column for measure in measures for column in measure.columns)
+    sources: dict[Any, Value] = {name: table[name] for name in names}
+    return sources | {measure: value for measure in measures if (value := measure.derived(table)) is not None}
+
+
+def _places(groups: Groups, measures: Sequence[Measure]) -> dict[str, Any]:
+    """The group of each public key in the levels whose units are counted, by the column that has it."""
+    counted = {measure.by for measure in measures if isinstance(measure, UnitsAt)}
+    names = level_columns(groups)
+    return {names[level.by]: level.places for level in groups.levels if level.by and level.by in counted}
+
+
+def _with_public_keys(
+    rows: Table, keys: list[str], types: list[ColumnType], groups: Groups, places: Mapping[str, Any]
+) -> Table:
+    """The rows whose keys are public: numbers in place of keys, those of their groups and of these in some levels."""
+    public, engine = groups.public, rows.engine
+    assert public is not None
+    public_names = [f"public_{i}" for i in range(len(keys))]
+    numbered = public.rename_columns(public_names)
+    for name, numbers in {KEY: np.arange(public.num_rows), **places}.items():
+        numbered = numbered.append_column(name, pa.array(numbers, pa.int32()))
+    given = engine.small_table(rows.connection, numbered)
+    carried = {name: engine.carried(engine.public_key(given[name], types[i])) for i, name in enumerate(public_names)}
+    theirs = given.select(
+        "carried_keys",
+        "The public keys in the form in which the keys of rows are compared.",
+        {KEY: given[KEY], **{name: given[name] for name in places}, **carried},
+    )
+    public_keys = theirs.select(
+        "public_keys",
+        "Each public key once: of two that are one to the engine, a row is in the group of the first.",
+        {name: theirs[name].min() for name in (KEY, *places)},
+        group_by=public_names,
+    )
+    # An equality can be looked up in a hash table on every engine; one that takes null for equal cannot.
+    same = [
+        rows[key].compare("IS NOT DISTINCT FROM" if public.column(i).null_count else "=", public_keys[f"public_{i}"])
+        for i, key in enumerate(keys)
+    ]
+    on = same[0]
+    for each in same[1:]:
+        on = on & each
+    kept = {name: rows[name] for name in rows.columns if name not in keys}
+    return rows.select(
+        "grouped_rows",
+        "The rows in public groups, with the number of their group.",
+        {KEY: public_keys[KEY], **{name: public_keys[name] for name in places}, **kept},
+        joins=[Join(public_keys, on)],
+    )
 
 
 class NothingReleasedError(OsgtError, RuntimeError):
@@ -57,10 +183,16 @@ class Exact:
 
 @dataclass(frozen=True)
 class Presentation:
-    """How numbers are shown: negative ones as 0; intervals that allow for what limits cut off, or for noise alone."""
+    """How numbers are shown: negative ones as 0; intervals that allow for what limits cut off, or for noise alone.
+
+    With `marks`, beside each number how certain it is. The statement names the entry in the ledger of the release that
+    this one `corrects`.
+    """
 
     nonnegative: bool = False
     intervals: Literal["truth", "noise"] = "truth"
+    marks: Marks | None = None
+    corrects: int | None = None
 
     def __post_init__(self) -> None:
         if self.intervals not in ("truth", "noise"):
@@ -125,7 +257,7 @@ def _left_out(query: QuerySpec, plan: Plan, exact: Mapping[str, NDArray[np.int64
     noisy = noisy_left_out(plan, exact)
     examples = query.dataset.source.examples
     types = {name: f"{dtype}, as {examples[name]}" for name, dtype in query.dataset.declared_types.items()}
-    return LeftOut.of(plan.left_out, noisy, laws, query.dataset.privacy_unit, plan.confidence, types)
+    return LeftOut.of(plan.left_out, noisy, laws, plan.confidence, types)
 
 
 def noisy_left_out(plan: Plan, exact: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
@@ -167,7 +299,7 @@ def _exact(
     """
     groups = query.groups
     if not groups.shows_all:
-        sums = sums.filter(pc.greater(sums[COUNTED_ROWS], 0))
+        sums = sums.filter(pa.array(_integers(sums[COUNTED_ROWS]) > 0))
     exact = {measure: answer_of(sums, i, measure) for i, measure in enumerate(measures)}
     if groups.public is not None:
         at = _integers(sums[KEY])
@@ -205,7 +337,7 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
     """The table that is published, made of numbers with noise alone."""
-    table = _numbers_and_noise(query, plan, answer, nonnegative=presentation.nonnegative)
+    table = _numbers_and_noise(query, plan, answer, presentation)
     if presentation.intervals == "noise" or answer.left_out is None:
         return table
     for aggregate in plan.aggregates:
@@ -217,6 +349,8 @@ def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Pr
 
 def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
     """Raise the upper ends of a count or a sum by what may be missing in it, a part of the number itself."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
     place = table.column_names.index(f"{name}_high")
     ends = table[place]
     numbers = table[name].cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
@@ -227,17 +361,17 @@ def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
     return table.set_column(place, f"{name}_high", pc.add(ends, pa.array(more).cast(ends.type)))
 
 
-def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, *, nonnegative: bool) -> pa.Table:
+def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
     """The table with intervals that allow for the noise alone."""
-    groups, levels = plan.groups, plan.levels
+    groups, levels, marks = plan.groups, plan.levels, presentation.marks
     if groups.levels and isinstance(levels, Reconciled):
-        rows = levels.rows(answer.noisy, plan.confidence, nonnegative=nonnegative)
-        return joined(*with_totals(groups, plan.aggregates, rows))
-    answers = plan.noisy(answer.noisy, nonnegative=nonnegative)
-    columns = {name: array for aggregate in plan.aggregates for name, array in aggregate.columns(answers).items()}
+        rows = levels.rows(answer.noisy, plan.confidence, nonnegative=presentation.nonnegative)
+        return joined(*with_totals(groups, plan.aggregates, rows, marks))
+    answers = plan.noisy(answer.noisy, nonnegative=presentation.nonnegative)
+    columns = {name: array for each in plan.aggregates for name, array in marked_columns(each, answers, marks).items()}
     table = _sort(joined(answer.keys, columns), query)
     if groups.levels and isinstance(levels, ChosenGroups):
-        return with_others(table, groups, levels.columns(plan.aggregates, answers, answer.noisy))
+        return with_others(table, groups, levels.columns(plan.aggregates, answers, answer.noisy, marks))
     return table
 
 
@@ -245,5 +379,4 @@ def _sort(table: pa.Table, query: QuerySpec) -> pa.Table:
     """Sort by key: the engine's order may tell about the data. Public keys stay in the order given."""
     if query.groups.public is not None or not query.groups.by:
         return table
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in query.groups.by])
-    return table.take(order)
+    return table.sort_by([(name, "ascending") for name in query.groups.by])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _CARDS = {
     "PrivacyProfile": "render.cards.profile_card",
     "Mechanism": "render.cards.mechanism_card",
+    "Dataset": "render.table_cards.dataset_card",
     "Plan": "render.table_cards.plan_card",
     "PublicationPlan": "render.table_cards.plan_card",
     "Ledger": "render.ledger.ledger_card",
@@ -31,7 +32,11 @@ _PICTURES = {
     "Overview": "render.ledger.plot_overview",
     "Spending": "render.ledger.plot_spending",
 }
-_LINES = {"Plan": "render.table_cards.plan_line", "PublicationPlan": "render.table_cards.plan_line"}
+_LINES = {
+    "Dataset": "render.table_cards.dataset_line",
+    "Plan": "render.table_cards.plan_line",
+    "PublicationPlan": "render.table_cards.plan_line",
+}
 _TEXTS = {"Plan": "facts.plan_wording.plan_text", "PublicationPlan": "facts.plan_wording.plan_text"}
 
 

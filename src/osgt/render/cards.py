@@ -16,7 +16,7 @@ from osgt.privacy import PrivacyProfile
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import fragment
 from osgt.support.numbers import counted, half_width, listed, percent, rounded_up
-from osgt.support.text import aligned, printable
+from osgt.support.text import aligned, columns_wide, one_line
 
 #: The box of a curve in its picture: left, right, top and bottom.
 _BOX = (48.0, 312.0, 8.0, 124.0)
@@ -32,13 +32,34 @@ class Cell:
 
 @dataclass(frozen=True)
 class CardTable:
-    """A table: so many columns of keys, then numbers; one row may be marked as chosen."""
+    """A table: so many columns of keys, then numbers; one row may be marked as chosen.
+
+    `stacked` puts the smaller texts of cells on a line of their own.
+    """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     keys: int = 1
     caption: str = ""
     chosen: int | None = None
+    stacked: bool = False
+
+    def lines(self) -> list[str]:
+        """The table in lines without its caption: keys to the left, numbers to the right."""
+        rows = [list(self.heads)]
+        for row in self.rows:
+            if not self.stacked:
+                rows.append([f"{cell.text} ({cell.beside})" if cell.beside else cell.text for cell in row])
+                continue
+            rows.append([cell.text for cell in row])
+            if any(cell.beside for cell in row):
+                rows.append([cell.beside for cell in row])
+        return aligned([[one_line(text) for text in row] for row in rows], left=self.keys)
+
+    @property
+    def width(self) -> int:
+        """The columns of a terminal that it takes."""
+        return max(map(columns_wide, self.lines()))
 
 
 @dataclass(frozen=True)
@@ -74,17 +95,14 @@ class Card:
         facts = [f"{name}: {value}" for name, value in self.facts]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
         head = [self.alarm, self.title, self.line, *facts]
-        parts = [head, *(_text_of(table) for table in self.tables), self.lines, warnings, [self.promise]]
+        parts = [
+            head,
+            *([table.caption, *table.lines()] for table in self.tables),
+            self.lines,
+            warnings,
+            [self.promise],
+        ]
         return "\n\n".join("\n".join(lines) for part in parts if (lines := [line for line in part if line]))
-
-
-def _text_of(table: CardTable) -> list[str]:
-    """A table in lines: keys to the left, numbers to the right."""
-    rows = [
-        list(table.heads),
-        *([f"{cell.text} ({cell.beside})" if cell.beside else cell.text for cell in row] for row in table.rows),
-    ]
-    return [table.caption, *aligned([[printable(text) for text in row] for row in rows], left=table.keys)]
 
 
 def curve(
@@ -111,6 +129,7 @@ def curve(
 #: δ of a curve reaches from 1 down to this; ε is told for some δ in between. A picture needs no more exactness.
 _LEAST, _TOLD, _SLACK, _POINTS = 1e-12, (1e-4, 1e-6, 1e-8, 1e-10), 1e-2, 25
 
+#: Confidences for which a card tells intervals.
 _CONFIDENCES = (0.5, 0.9, 0.95, 0.99)
 
 

@@ -16,7 +16,6 @@ from typing import IO, Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from osgt.facts.plan_wording import ColumnNote, notes
@@ -63,6 +62,8 @@ def csv_names(table: pa.Table) -> list[str]:
 
 def has_escaped_text(table: pa.Table) -> bool:
     """Whether CSV of this table holds text with an apostrophe before it."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
     texts = [_names(table), *(column for column in table.columns if _is_text(column.type))]
     return any(pc.any(pc.match_substring_regex(text.cast(pa.string()), FORMULA)).as_py() for text in texts)
 
@@ -79,6 +80,8 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as it is written: text that is no formula; numbers as they are, unless some are not finite."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
     if _is_text(column.type):
         return _escape(column)
     if not pa.types.is_floating(column.type) or not pc.any(pc.invert(pc.is_finite(column))).as_py():
@@ -87,6 +90,8 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _escape(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
     texts = column.cast(pa.string())
     return pc.if_else(pc.match_substring_regex(texts, FORMULA), pc.binary_join_element_wise("'", texts, ""), texts)
 
@@ -196,6 +201,8 @@ def _clock(dtype: pa.DataType) -> str:
 
 
 def _is_full(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
     if column.null_count:
         return False
     texts = column.cast(pa.string()) if datatype(column.type) == "string" else None

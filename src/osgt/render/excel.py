@@ -1,4 +1,4 @@
-"""A release as an Excel file: the table on one sheet, and on another the statement and what each column is.
+"""A release as an Excel file: a sheet for each table, crossed if it has two keys, and one with notes about all.
 
 Text stays text, whatever it begins with: in this format a cell of text is never a formula, and what could become one
 when somebody edits it is marked as text for the spreadsheet. Numbers that a spreadsheet would round, and times that it
@@ -6,13 +6,15 @@ does not know, are written as text too.
 """
 
 import datetime
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import xlsxwriter
 
@@ -20,8 +22,12 @@ from osgt.facts import wording
 from osgt.facts.plan_wording import ColumnNote, notes, publishing_facts
 from osgt.facts.statement import Statement
 from osgt.query.about import About
-from osgt.query.groups import value_words
-from osgt.support.text import FORMULA
+from osgt.query.aggregates.marks import MARK
+from osgt.query.groups import SUMMED_OVER, key_words, value_words
+from osgt.render.cross import Cross, cross_of
+from osgt.render.table import ENDS
+from osgt.support.numbers import last_place
+from osgt.support.text import FORMULA, columns_wide
 
 #: Digits of a number that a spreadsheet keeps, and characters of a cell.
 _DIGITS, _LONGEST = 15, 32_767
@@ -46,14 +52,46 @@ _FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-def write_excel(table: pa.Table, statement: Statement, about: About, path: Path) -> None:
-    """Write the two sheets."""
-    told = notes(statement.to_dict(), about)
+#: Characters of the name of a sheet, and those that it cannot have; what is added to that of a cross table.
+_NAME, _FORBIDDEN, _CROSSED = 31, re.compile(r"[\[\]:*?/\\]|^'|'$"), " (cross)"
+
+#: The mark of the cells with the statement for programs, which is in parts: a cell holds 32,767 characters.
+_STATEMENT, _CELL = "osgt statement: ", 30_000
+
+#: Rows that the width of a column is chosen by.
+_MEASURED = 1000
+
+
+def write_excel(
+    tables: Mapping[str, tuple[pa.Table, Statement]], statement: Statement, about: About, path: Path
+) -> None:
+    """Write a workbook: a sheet for each table, another for each with two keys, and one with the notes about all."""
     workbook = xlsxwriter.Workbook(path, {"in_memory": True})
-    _write_table(_Sheet(workbook, "Table"), table, told, about)
+    told = {name: notes(own.to_dict(), about) for name, (_, own) in tables.items()}
+    taken = {"notes"}
+    for name, (table, _) in tables.items():
+        _write_table(_Sheet(workbook, sheet_name(name or "Table", taken)), table, told[name], about)
+        keys = [note.name for note in told[name] if note.is_key]
+        cross = cross_of(table, keys, about)
+        if cross is not None:
+            _write_cross(
+                _Sheet(workbook, sheet_name(name or "Table", taken, _CROSSED)), table, cross, told[name], about
+            )
     _write_notes(_Sheet(workbook, "Notes"), statement, about, told)
     workbook.set_properties({"title": about.title or "", "company": about.publisher or ""})
     workbook.close()
+
+
+def sheet_name(name: str, taken: set[str], end: str = "") -> str:
+    """A name for a sheet that no other has, whatever the capital letters, in the characters that there may be."""
+    plain, number = _FORBIDDEN.sub("_", name), 1
+    while True:
+        tail = end if number == 1 else f"{end} {number}"
+        result = plain[: _NAME - len(tail)] + tail
+        if result.casefold() not in taken:
+            taken.add(result.casefold())
+            return result
+        number += 1
 
 
 class _Sheet:
@@ -62,12 +100,15 @@ class _Sheet:
     def __init__(self, workbook: Any, name: str) -> None:
         self.sheet = workbook.add_worksheet(name)
         self.row = 0
-        # Text that may begin like a formula is marked as text.
-        self._formats = {
-            (name, marked): workbook.add_format({**form, "quote_prefix": marked})
-            for name, form in _FORMATS.items()
-            for marked in (False, True)
-        }
+        self._workbook = workbook
+        self._formats: dict[tuple[str, bool], Any] = {}
+
+    def _format(self, form: str, *, marked: bool = False) -> Any:
+        """A format by its name, or that of a number; text that may begin like a formula is marked as text."""
+        if (form, marked) not in self._formats:
+            own = _FORMATS.get(form, {"num_format": form})
+            self._formats[form, marked] = self._workbook.add_format({**own, "quote_prefix": marked})
+        return self._formats[form, marked]
 
     def write(self, cells: Iterable[Any], form: str = "text") -> None:
         """The next row: texts in one format, other values in that of their type."""
@@ -83,14 +124,14 @@ class _Sheet:
         if isinstance(value, bool):
             self.sheet.write_boolean(*place, value)
         elif isinstance(value, int | float | Decimal) and _is_kept(value):
-            self.sheet.write_number(*place, value, self._formats[form, False])
+            self.sheet.write_number(*place, value, self._format(form))
         elif isinstance(value, datetime.datetime):
-            self.sheet.write_datetime(*place, value, self._formats[form, False])
+            self.sheet.write_datetime(*place, value, self._format(form))
         else:
             text = str(value)
             if len(text) > _LONGEST:
                 raise ValueError(f"out: an Excel file holds texts of {_LONGEST:,} characters; write a Parquet file")
-            self.sheet.write_string(*place, text, self._formats[form, bool(re.match(FORMULA, text))])
+            self.sheet.write_string(*place, text, self._format(form, marked=bool(re.match(FORMULA, text))))
 
 
 def _is_kept(number: float | Decimal) -> bool:
@@ -101,17 +142,69 @@ def _is_kept(number: float | Decimal) -> bool:
 
 
 def _write_table(sheet: _Sheet, table: pa.Table, told: list[ColumnNote], about: About) -> None:
-    sheet.sheet.freeze_panes(1, sum(note.is_key for note in told))
-    for at, name in enumerate(table.column_names):
-        sheet.sheet.set_column(at, at, min(max(len(name) + 2, _NARROW), _WIDE))
-    sheet.write(table.column_names, "head")
-    forms = [_form(field.type, note) for field, note in zip(table.schema, told, strict=True)]
-    for batch in table.to_batches(max_chunksize=10_000):
-        named = zip(batch.schema.names, batch.columns, strict=True)
-        for row in zip(*(_label(_cells(column), about.values.get(name)) for name, column in named), strict=True):
-            for at, (value, form) in enumerate(zip(row, forms, strict=True)):
-                sheet.cell(at, value, form)
+    """A row for each group, with filters; totals by their name."""
+    keys = [note.name for note in told if note.is_key]
+    sheet.sheet.freeze_panes(1, len(keys))
+    sheet.sheet.autofilter(0, 0, table.num_rows, table.num_columns - 1)
+    forms = _forms(table, told)
+    columns = [_words(table, name, about) if name in keys else _cells(table[name].combine_chunks()) for name in forms]
+    for at, (name, cells) in enumerate(zip(forms, columns, strict=True)):
+        sheet.sheet.set_column(at, at, _width(name, cells))
+    sheet.write(forms, "head")
+    for row in zip(*columns, strict=True):
+        for at, (value, form) in enumerate(zip(row, forms.values(), strict=True)):
+            sheet.cell(at, value, form)
+        sheet.row += 1
+
+
+def _write_cross(sheet: _Sheet, table: pa.Table, cross: Cross, told: list[ColumnNote], about: About) -> None:
+    """A cross table for each column of numbers: first the numbers, then the ends of their intervals and marks."""
+    forms = _forms(table, told)
+    numbers = [note for note in told if note.name not in (*cross.keys, SUMMED_OVER)]
+    ends = [note for note in numbers if note.name.endswith((*ENDS[1:], MARK))]
+    sheet.sheet.freeze_panes(0, 1)
+    sheet.sheet.set_column(0, 0, _width(about.label(cross.keys[0]), [*cross.sides]))
+    sheet.sheet.set_column(1, len(cross.heads), _NARROW)
+    for note in sorted(numbers, key=lambda note: note in ends):
+        cells = _cells(table[note.name].combine_chunks())
+        sheet.write([f"{note.label} ({note.unit})" if note.unit else note.label], "title")
+        sheet.write([f"{about.label(cross.keys[0])} \\ {about.label(cross.keys[1])}", *cross.heads], "head")
+        for side, places in zip(cross.sides, cross.places, strict=True):
+            sheet.cell(0, side, "text")
+            for at, place in enumerate(places):
+                sheet.cell(1 + at, None if place is None else cells[place], forms[note.name])
             sheet.row += 1
+        sheet.row += 1
+
+
+def _width(name: str, cells: Sequence[Any]) -> int:
+    """The width of a column, for its name and what it holds."""
+    longest = max((columns_wide(str(cell)) for cell in cells[:_MEASURED] if isinstance(cell, str)), default=0)
+    return min(max(columns_wide(name) + 4, longest + 2, _NARROW), _WIDE)
+
+
+def _words(table: pa.Table, key: str, about: About) -> list[Any]:
+    """The cells of a key: values by their labels, totals by that name."""
+    cells = _label(_cells(table[key].combine_chunks()), about.values.get(key))
+    if SUMMED_OVER not in table.column_names:
+        return cells
+    over = table[SUMMED_OVER].to_pylist()
+    total = [None if keys is None else key_words({key: None, SUMMED_OVER: keys}, key, missing="") for keys in over]
+    return [words or None if cell is None else cell for cell, words in zip(cells, total, strict=True)]
+
+
+def _forms(table: pa.Table, told: list[ColumnNote]) -> dict[str, str]:
+    """The format of each column by its name: numbers with decimals are shown with those that the noise leaves."""
+    forms = {field.name: _form(field.type, note) for field, note in zip(table.schema, told, strict=True)}
+    for name in table.column_names:
+        ends = [name + end for end in ENDS]
+        if set(ends) <= set(table.column_names) and pa.types.is_floating(table.schema.field(name).type):
+            low, high = (np.array(table[end].to_pylist(), dtype=float) for end in ends[1:])
+            lengths = (high - low)[np.isfinite(high - low)]
+            place = last_place(float(np.median(lengths)) / 2) if len(lengths) else None
+            decimals = 0 if place is None else min(max(0, -place), _DIGITS)
+            forms |= dict.fromkeys(ends, "#,##0" + ("." + "0" * decimals if decimals else ""))
+    return forms
 
 
 def _form(dtype: pa.DataType, note: ColumnNote) -> str:
@@ -154,41 +247,66 @@ def _moment(thousandths: tuple[int, int] | None, text: str | None) -> datetime.d
     return datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=thousandths[0])
 
 
-def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: list[ColumnNote]) -> None:
-    values = statement.to_dict()
+def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: Mapping[str, list[ColumnNote]]) -> None:
+    several = len(told) > 1
     for at, width in enumerate(_NOTE_WIDTHS):
         sheet.sheet.set_column(at, at, width)
-    sheet.write([about.title or "About this table"], "title")
-    facts = [
+    sheet.write([about.title or ("About these tables" if several else "About this table")], "title")
+    for fact in _facts(statement, about):
+        sheet.write(fact)
+    sheet.row += 1
+    sheet.write([f"What is promised, and how the {'tables were' if several else 'table was'} made"], "title")
+    for sentence in (each for line in statement.words.splitlines() for each in _sentences(line)):
+        sheet.sheet.merge_range(sheet.row, 0, sheet.row, len(_NOTE_WIDTHS) - 1, "")
+        sheet.sheet.set_row(sheet.row, 15 * math.ceil(len(sentence) / (0.9 * sum(_NOTE_WIDTHS))))
+        sheet.write([sentence], "wrapped")
+    for name, columns in told.items():
+        title = f"Columns of {about.labels.get(name, name)}" if name else "Columns"
+        _write_list(
+            sheet,
+            title,
+            ["Name", "Label", "Unit", "What it is"],
+            [[note.name, note.label, note.unit, note.words] for note in columns],
+        )
+    if about.values:
+        shown = [[key, label, value] for key, labels in about.values.items() for value, label in labels.items()]
+        _write_list(sheet, "Values that are shown by a label", ["Column", "Label", "Value"], shown)
+    _write_statement(sheet, statement.to_dict())
+
+
+def _facts(statement: Statement, about: About) -> list[tuple[str, Any]]:
+    """Who publishes the tables, and the figures of their promise."""
+    values = statement.to_dict()
+    return [
         *([("Subtitle", about.subtitle)] if about.subtitle else []),
         *publishing_facts(about),
         ("Made on", values["date"][:10]),
         ("Software", values["software"]),
         ("Privacy loss ε, in total", values["epsilon"]),
         ("Probability δ, in total", values["delta"]),
-        ("Protects", about.label(values["privacy"]["unit"])),
+        ("Protects", f"each {values['privacy']['noun'][0]} ({values['privacy']['unit_in_words']})"),
         ("Noise intervals", wording.interval(values["confidence"])),
     ]
-    for fact in facts:
-        sheet.write(fact)
+
+
+def _write_list(sheet: _Sheet, title: str, head: list[str], rows: list[list[Any]]) -> None:
+    """Write rows under a title, with an empty row above."""
     sheet.row += 1
-    sheet.write(["What is promised, and how the table was made"], "title")
-    for sentence in _sentences(statement.words):
-        sheet.sheet.merge_range(sheet.row, 0, sheet.row, len(_NOTE_WIDTHS) - 1, "")
-        sheet.sheet.set_row(sheet.row, 15 * math.ceil(len(sentence) / (0.9 * sum(_NOTE_WIDTHS))))
-        sheet.write([sentence], "wrapped")
+    sheet.write([title], "title")
+    sheet.write(head, "head")
+    for row in rows:
+        sheet.write(row, "wrapped")
+
+
+def _write_statement(sheet: _Sheet, values: Mapping[str, Any]) -> None:
+    """Write all values of a statement, as programs read them."""
     sheet.row += 1
-    sheet.write(["Columns"], "title")
-    sheet.write(["Name", "Label", "Unit", "What it is"], "head")
-    for note in told:
-        sheet.write([note.name, note.label, note.unit, note.words], "wrapped")
-    if about.values:
-        sheet.row += 1
-        sheet.write(["Values that are shown by a label"], "title")
-        sheet.write(["Column", "Label", "Value"], "head")
-        for key, labels in about.values.items():
-            for value, label in labels.items():
-                sheet.write([key, label, value], "wrapped")
+    sheet.write(["For programs: all values of the statement, which `osgt check` recomputes the promise from"], "title")
+    text = json.dumps(values, ensure_ascii=False)
+    # Written as JSON escapes: what XML cannot hold, and what would begin one of a spreadsheet's own (_x0041_).
+    text = re.sub("_(?=x)|[\ud800-\udfff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    for start in range(0, len(text), _CELL):
+        sheet.write([f"{_STATEMENT}{text[start : start + _CELL]}"])
 
 
 def _sentences(words: str) -> list[str]:

@@ -33,8 +33,8 @@ from osgt.facts.ledger_wording import (
     used,
 )
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, moment
+from osgt.ledger.snapshot import Verification
 from osgt.ledger.store.chain import software
-from osgt.ledger.verification import Verification
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import render
@@ -198,6 +198,7 @@ def plot_spending(spending: Spending, axes: Any) -> Any:
     return axes
 
 
+#: The bars of a curve on a terminal, and the most of them.
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 
@@ -279,7 +280,7 @@ def _releases(releases: Sequence[ReleaseRecord], of: int) -> Table:
 
 
 def _events(events: Sequence[Event]) -> Table:
-    table = _list("The budget and what else happened", "event")
+    table = _list("Events", "event")
     for line in map(event_line, events):
         table.add_row(*_cells(line, escape(line.what)))
     return table

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from osgt.facts.statement import Statement
 from osgt.query.about import About
@@ -44,10 +43,6 @@ class Interchange:
     def to_arrow(self) -> pa.Table:
         """The table as a pyarrow table."""
         return self.table
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
 
     def to_polars(self) -> Any:
         """The table as a polars frame."""
@@ -95,11 +90,22 @@ def check_sheet(rows: int) -> None:
         raise ValueError(f"out: an Excel file holds {SHEET_ROWS - 1:,} groups, got {rows:,}; write a Parquet file")
 
 
+def write_workbook(
+    tables: Mapping[str, tuple[pa.Table, Statement]], statement: Statement, about: About, path: Path
+) -> None:
+    """Write tables into one Excel file; the only table has no name."""
+    from osgt.render.excel import write_excel  # noqa: PLC0415 - an extra
+
+    write_excel(tables, statement, about, path)
+
+
 def write_parquet(table: pa.Table, statement: Statement, about: About, path: Path | IO[bytes]) -> None:
     """Write Parquet with the statement and the texts in its metadata."""
     said = {b"osgt": json.dumps(statement.to_dict()).encode(), b"osgt.texts": about.to_json().encode()}
     metadata = {**(table.schema.metadata or {}), **said}
-    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while
+
+    pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
 @dataclass(frozen=True)
@@ -123,10 +129,8 @@ class Published:
             write_csv(self.table, place)
             places[_beside(name)].write_text(self.metadata(path.name), encoding="utf-8")
         elif suffix == ".xlsx":
-            from osgt.render.excel import write_excel  # noqa: PLC0415 - an extra
-
             check_sheet(self.table.num_rows)
-            write_excel(self.table, self.statement, self.about, place)
+            write_workbook({"": (self.table, self.statement)}, self.statement, self.about, place)
         else:
             write_parquet(self.table, self.statement, self.about, place)
 
@@ -172,8 +176,10 @@ def read_published(path: Path) -> Published:
 
 
 def _read_parquet(path: Path) -> Published:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while
+
     try:
-        table = pyarrow.parquet.read_table(path)
+        table = pq.read_table(path)
     except (pa.ArrowException, OSError):
         raise ValueError(f"{str(path)!r} is not a Parquet file, or not a whole one") from None
     said = table.schema.metadata or {}

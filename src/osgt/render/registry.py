@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from osgt.data.unit import ROW
+from osgt.data.noun import ROW, Noun
 from osgt.facts import wording
 from osgt.facts.statement import Statement
 from osgt.plan.plan import SHOWN
 from osgt.query.about import About
 from osgt.query.groups import OTHER, Groups, Level
-from osgt.support.numbers import listed
+from osgt.support.numbers import listed, with_article
 from osgt.support.text import one_line
 
 BLANK = "TO FILL IN"
@@ -37,7 +37,7 @@ def entry(statement: Statement, about: About) -> dict[str, Any]:
     """The entry in plain values."""
     values = statement.to_dict()
     privacy = values["privacy"]
-    unit, title = about.label(privacy["unit"]), about.title or _columns(values)
+    noun, title = Noun(*privacy["noun"]), about.title or _columns(values)
     parameters = {"epsilon": float(values["epsilon"])}
     if values["delta"] > 0:
         parameters["delta"] = float(values["delta"])
@@ -53,12 +53,12 @@ def entry(statement: Statement, about: About) -> dict[str, Any]:
         },
         "dp_variant": {
             "variant_name": "Approximate DP" if values["delta"] > 0 else "Pure DP",
-            "data_domain": "All tables with these columns, with any number of units and rows. Rows without a unit are "
-            "ignored.",
+            "data_domain": f"All tables with these columns, with any number of {noun.many} and rows. Rows without "
+            f"{with_article(noun)} are ignored.",
             "unprotected_quantities": _unprotected(values),
         },
         "privacy_loss": {
-            "privacy_unit": f"each {unit} ({privacy['unit_in_words']})",
+            "privacy_unit": f"each {noun} ({privacy['unit_in_words']})",
             "privacy_unit_details": f"Neighbouring tables: {privacy['neighbouring']}. {BLANK}: how people and these "
             "units belong together.",
             "privacy_parameters": parameters,
@@ -72,9 +72,9 @@ def entry(statement: Statement, about: About) -> dict[str, Any]:
             "release_type_details": f"{_ledger(values)} {BLANK}: whether more will be published from these data.",
             "access_type": "Non-interactive",
         },
-        "accounting": {"post_processing": _after(values), "composition": _composition(values)},
+        "accounting": {"post_processing": _after(values, noun), "composition": _composition(values, noun)},
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _before(values, unit),
+            "preprocessing_and_hyperparameter_tuning": _before(values, noun),
             "mechanisms": _mechanisms(values),
             "justification": f"{BLANK}: how ε, δ, the unit and the limits were chosen, and why.",
         },
@@ -120,14 +120,14 @@ def _ledger(values: Mapping[str, Any]) -> str:
     return wording.ledger("release", *((None, None) if values["ledger"] is None else values["ledger"].values()))
 
 
-def _composition(values: Mapping[str, Any]) -> str:
+def _composition(values: Mapping[str, Any], noun: Noun) -> str:
     return (
-        "All numbers that one unit can change are accounted for together, by the exact privacy loss of their noise "
+        f"All numbers that one {noun} can change are accounted for together, by the exact privacy loss of their noise "
         f"(numerical composition, rounded towards more loss), and not by adding up shares of ε. {_ledger(values)}"
     )
 
 
-def _after(values: Mapping[str, Any]) -> str:
+def _after(values: Mapping[str, Any], noun: Noun) -> str:
     privacy = values["privacy"]
     derived = {asked: sum_ for asked, sum_ in privacy["numbers"].items() if sum_ != f"({asked})"}
     told = [f"The number of {asked} is computed as {sum_}." for asked, sum_ in derived.items()]
@@ -136,7 +136,8 @@ def _after(values: Mapping[str, Any]) -> str:
     told.append("Noise intervals were computed from the noise distribution.")
     told += wording.negative_numbers(nonnegative=values["nonnegative"])
     if privacy["threshold"] is not None:
-        told.append(wording.threshold(privacy["chosen_by"], privacy["threshold"], privacy["shown_size"], SHOWN))
+        counted = noun.many if privacy["chosen_by"] == "units" else privacy["chosen_by"]
+        told.append(wording.threshold(counted, privacy["threshold"], privacy["shown_size"], SHOWN))
     return " ".join(one_line(text) for text in told)
 
 
@@ -146,17 +147,17 @@ def _totals(values: Mapping[str, Any]) -> str:
     return wording.totals([Level(tuple(level["by"])).words for level in values["query"]["groups"]["totals"]])
 
 
-def _before(values: Mapping[str, Any], unit: str) -> str:
+def _before(values: Mapping[str, Any], noun: Noun) -> str:
     plain, data = values["query"]["groups"], values["query"]["data"]
     limits = {name: plain.get(name) for name in wording.LIMITS}
-    groups = Groups(tuple(plain["by"]), each_row=data["privacy_unit"] == ROW, **limits)
+    groups = Groups(tuple(plain["by"]), each_row=data["privacy_unit"] == ROW, **limits, noun=noun)
     counts_units = any(aggregate["kind"] == "count_units" for aggregate in values["query"]["aggregates"])
-    told = wording.limits(groups, unit, counts_units=counts_units)
+    told = wording.limits(groups, counts_units=counts_units)
     for aggregate in values["query"]["aggregates"]:
         if "max_total" in aggregate:
             total = aggregate["max_total"]
             most = total[-1] if isinstance(total, list) else total
-            told.append(wording.total_limit(unit, aggregate["column"], f"{most:,}"))
+            told.append(wording.total_limit(noun, aggregate["column"], f"{most:,}"))
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
             told.append(

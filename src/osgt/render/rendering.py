@@ -5,12 +5,14 @@ import hashlib
 import re
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from osgt.support.text import one_line, printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: What may become a link: everything else stays text.
 _MAIL, _WEB = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII), re.compile(r"https?://[\w.-]+(:\d+)?(/[!-~]*)?")
@@ -32,8 +34,10 @@ def fragment(template: str, **values: Any) -> str:
 
 
 @cache
-def environment(*packages: str) -> Environment:
+def environment(*packages: str) -> "Environment":
     """The templates of this package, and of others that build on them."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - takes a while
+
     made = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "osgt.render")]),
         autoescape=True,

@@ -1,6 +1,6 @@
 """The report: one page to hand to a director or to put on a web site. It needs nothing else and runs no script.
 
-In short what the numbers are, how exact they are and what is promised; then pictures, the table, and folds with all
+Pictures and the table come first; then in short how accurate the numbers are and what is promised, and folds with all
 the rest: files to save, every parameter, the noise compared, and guidelines. Several tables have one page and one
 promise, and a section each.
 """
@@ -10,6 +10,8 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 import pyarrow as pa
 
@@ -87,6 +89,7 @@ def page(release: Released, about: About, beside: Mapping[str, str]) -> str:
         several="" not in tables,
         sections=[Section.of(table, about, titles[name], beside.get(name), name) for name, table in tables.items()],
         statement_file=statement_file(release.statement),
+        checker_file=checker_file(),
         statement=str(release.statement),
         sql=next(iter(tables.values())).sql,
         compared={
@@ -112,7 +115,7 @@ def parameters(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
     return [
         *_promise(release, about),
         *_contribution(release, about),
-        *_measured(release.plan, about),
+        *_noise_of_columns(release.plan, about),
         *_circumstances(release),
     ]
 
@@ -123,7 +126,7 @@ def _promise(release: ReleasedTable, about: About) -> list[tuple[str, str]]:
     return [
         ("Privacy loss ε, in total", f"{plan.epsilon:.15g}; a factor of at most {factor(plan.epsilon)}"),
         ("Probability δ, in total", f"{plan.delta:.15g}"),
-        ("Who is protected", f"each {about.label(data.privacy_unit)} ({data.unit.in_words})"),
+        ("Who is protected", f"each {data.unit.noun} ({data.unit.in_words})"),
         ("What is compared", release.query.groups.neighbouring(plan.neighbours)),
     ]
 
@@ -144,7 +147,7 @@ def _contribution(release: ReleasedTable, about: About) -> list[tuple[str, str]]
     return rows + [("Only rows with", text) for text in plain["where"]]
 
 
-def _measured(plan: Plan, about: About) -> list[tuple[str, str]]:
+def _noise_of_columns(plan: Plan, about: About) -> list[tuple[str, str]]:
     """The columns, their noise, and the numbers that were measured for them."""
     rows = [(f"Column {listed(aggregate.names)}", aggregate_in_words(aggregate)) for aggregate in plan.aggregates]
     rows += [(f"Noise of {about.label(column.name)}", accuracy(column)) for column in plan.columns]
@@ -163,6 +166,7 @@ def _circumstances(release: ReleasedTable) -> list[tuple[str, str]]:
         ("Made as small as possible", values["objective"].replace("_", " ")),
         ("Probability of each interval", f"at least {percent(release.plan.confidence)}"),
         ("Negative numbers", "shown as 0" if values["nonnegative"] else "shown as they are"),
+        *([("Quality marks", wording.thresholds_of_marks(*values["marks"].values()))] if "marks" in values else []),
         ("Ledger", "charged" if values["ledger"] else "none"),
         ("Groups in the table", f"{len(release.without_totals()):,}"),
         ("Time", values["date"].replace("T", " ").replace("+00:00", " UTC")),
@@ -208,6 +212,8 @@ def guidelines(choice: str | None) -> list[tuple[str, str]]:
 _ROWS, _BYTES = 50_000, 2_000_000
 
 _CSV, _PARQUET, _JSON = "text/csv;charset=utf-8", "application/vnd.apache.parquet", "application/json"
+#: A file that browsers save and never open in place.
+_ANY_FILE = "application/octet-stream"
 
 
 @dataclass(frozen=True)
@@ -251,6 +257,12 @@ def statement_file(statement: Statement) -> Download:
     """The statement for programs."""
     words = json.dumps(statement.to_dict(), indent=2, ensure_ascii=False)
     return Download("statement.json", "JSON", data_uri(_JSON, words.encode()))
+
+
+@cache
+def checker_file() -> Download:
+    """The page that recomputes the promise of a file, in any browser."""
+    return Download("check.html", "HTML", data_uri(_ANY_FILE, (files("osgt") / "check.html").read_bytes()))
 
 
 def _download(name: str, title: str, kind: str, file: io.BytesIO) -> Download | None:

@@ -1,4 +1,4 @@
-"""The three points that come first: what is shown and how exactly, what was left out, and what is promised to whom."""
+"""The points about a release: what is shown and how accurately, what was left out, and what is promised to whom."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from osgt.facts.plan_wording import MostlyNoise, published_groups
 from osgt.facts.statement import Released, ReleasedTable, hold_truth, promise_to
 from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.query.about import About
+from osgt.query.aggregates.base import counts_units
 from osgt.render.table import column_names, interval, key_text, numbers
 from osgt.support.numbers import counted, half_width, listed, with_interval
 from osgt.support.text import shortened
@@ -40,7 +41,7 @@ def points(release: Released, about: About, titles: Mapping[str, str]) -> list[P
         exact = [(titles[name], _exact(table, about, own=name in about.labels)) for name, table in tables]
         cut = [(titles[name], " ".join(_left_out(table, about))) for name, table in tables]
     return [
-        Point("What it shows and how exact it is.", shown, exact),
+        Point("What it shows and how accurate it is.", shown, exact),
         Point("What was left out.", lost, cut),
         Point("What is promised.", promise(release, about), []),
     ]
@@ -68,7 +69,7 @@ def _exact(table: ReleasedTable, about: About, *, own: bool) -> str:
 def _left_out_of_tables(release: Released, about: About) -> list[str]:
     """Introduce what was left out of several tables."""
     if any(table.left_out is not None for table in release.tables.values()):
-        return [wording.measured_limits(about.label(release.dataset.privacy_unit))]
+        return [wording.measured_limits(release.dataset.unit.noun)]
     return [wording.NOT_MEASURED]
 
 
@@ -104,16 +105,16 @@ def warnings_in(release: Released, about: About, titles: Mapping[str, str]) -> l
     """Collect the warnings to read before the tables are relied on, those about one of several under its title."""
     warnings = list(release.plan.warnings)
     for name, table in release.tables.items():
-        lost = [] if table.left_out is None else _told(table, about).warnings
+        lost = [] if table.left_out is None else _with_labels(table, about).warnings
         texts = [*lost, *_label(table, about).warnings]
         warnings += [f"{titles[name]}: {text}" if name else text for text in texts]
     return warnings
 
 
-def _told(release: ReleasedTable, about: About) -> LeftOut:
+def _with_labels(release: ReleasedTable, about: About) -> LeftOut:
     """Label what was left out with the names that people have."""
     assert release.left_out is not None
-    return replace(release.left_out, unit=about.label(release.query.dataset.privacy_unit), labels=about.labels)
+    return replace(release.left_out, labels=about.labels)
 
 
 def example(release: ReleasedTable, about: About) -> list[str]:
@@ -162,7 +163,7 @@ def shown_in(release: ReleasedTable, about: About) -> tuple[str, str]:
 def _exactness(release: ReleasedTable, name: str) -> str:
     column = next(column for column in release.plan.columns if column.name == name)
     if column.half_width is not None:
-        return half_width(column.half_width)
+        return half_width(column.half_width, whole=column.is_count)
     lengths = half_widths(release, name)
     return f"{half_width(float(np.median(lengths)))} in half of the groups" if len(lengths) else "depends on the group"
 
@@ -175,24 +176,22 @@ def half_widths(release: ReleasedTable, name: str) -> Any:
 
 def left_out(release: ReleasedTable, about: About) -> list[str]:
     """Tell how much was left out as far as it was measured; else what can be."""
-    unit = about.label(release.query.dataset.privacy_unit)
-    chosen = published_groups(release.plan, unit) if release.plan.selection is not None else []
+    chosen = published_groups(release.plan) if release.plan.selection is not None else []
     if release.left_out is not None:
         return [
-            *([wording.measured_limits(unit)] if release.left_out.by_limits else []),
-            *_told(release, about).sentences,
+            *([wording.measured_limits(release.query.groups.noun)] if release.left_out.by_limits else []),
+            *_with_labels(release, about).sentences,
             *chosen,
         ]
     if left_out_measures(release.query.groups, release.plan.aggregates) is None:
         return [NOTHING, *chosen]
-    return [wording.NOT_MEASURED, *limits_in_words(release, unit), *chosen]
+    return [wording.NOT_MEASURED, *limits_in_words(release), *chosen]
 
 
-def limits_in_words(release: ReleasedTable, unit: str) -> list[str]:
+def limits_in_words(release: ReleasedTable) -> list[str]:
     """Explain what each limit does, in plain words."""
     groups = release.query.groups
-    counts_units = any(measure.per_unit for aggregate in release.plan.aggregates for measure in aggregate.measures)
-    result = wording.limits(groups, unit, counts_units=counts_units)
+    result = wording.limits(groups, counts_units=counts_units(release.plan.aggregates))
     limits = {limit.words: limit for aggregate in release.plan.aggregates for limit in aggregate.limits}
     result += [words[:1].upper() + words[1:] + "." for words in limits]
     if groups.public is not None:
@@ -203,9 +202,9 @@ def limits_in_words(release: ReleasedTable, unit: str) -> list[str]:
 def promise(release: Released, about: About) -> list[str]:
     """State what is promised to whom, with e^ε as a number."""
     plan, data, charged = release.plan, release.dataset, release.statement.to_dict()["ledger"]
-    unit = about.label(data.privacy_unit)
+    unit = data.unit.noun
     return [
-        f"{wording.protected(unit, tables=len(release.tables))} {promise_to(data, plan, unit)}",
+        f"{wording.protected(unit, tables=len(release.tables))} {promise_to(data, plan)}",
         wording.guess(unit, plan.epsilon, plan.delta, change_one=data.neighbours == "change_one"),
         wording.ledger(
             "release" if "" in release.tables else "publication",

@@ -4,7 +4,7 @@ Its pictures are dots with intervals, or lines where a key has an order, in the 
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,16 +12,22 @@ import numpy as np
 import pyarrow as pa
 
 from osgt.data.rows import plain_rows
+from osgt.facts import wording
 from osgt.facts.statement import ReleasedTable
 from osgt.query.about import About
 from osgt.query.aggregates.base import Aggregate
+from osgt.query.aggregates.marks import CAUTION, MARK, UNCERTAIN
 from osgt.query.groups import key_words
+from osgt.render.cross import cross_of
 from osgt.render.pictures import Dots, Lines, Point, dots, lines
 from osgt.support.numbers import Shown, counted, percent, with_interval
 from osgt.support.text import shortened
 
 #: Most cells and rows of the table in a page, which should open quickly.
 _CELLS, _ROWS = 6_000, 2_000
+
+#: Most columns and rows of a cross table in a page, and columns of one that has room for intervals.
+_HEADS, _SIDES, _BESIDE = 15, 200, 8
 
 #: A number is unreliable where its interval reaches this far, in parts of the number itself; a mean or a quantile,
 #: where it reaches this far in parts of the distance between its bounds.
@@ -37,7 +43,7 @@ def column_names(release: ReleasedTable) -> list[str]:
     return [name for aggregate in release.plan.aggregates for name in aggregate.names]
 
 
-def interval(row: dict[str, Any], name: str) -> list[Any]:
+def interval(row: Mapping[str, Any], name: str) -> list[Any]:
     """The number of a column in a row, and the ends of its interval."""
     return [row[name + end] for end in ENDS]
 
@@ -52,12 +58,17 @@ def largest(values: Any, most: int) -> Any:
     return np.sort(np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:most])
 
 
+#: The signs of quality marks, and of numbers that are unreliable where there are no marks.
+SIGNS, _UNRELIABLE = {CAUTION: "†", UNCERTAIN: "‡"}, "†"
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A number with its interval, and whether the noise may be as large as what it tells."""
+    """A number with its interval; one that is not reliable has a sign, and words for whoever listens to the page."""
 
     shown: Shown
-    weak: bool
+    sign: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,16 +80,31 @@ class Row:
 
 
 @dataclass(frozen=True)
+class ShownCross:
+    """A column of the table by two keys: their headings, the values of the second and a row for each of the first.
+
+    `beside` says whether there is room for intervals beside the numbers. A cell is None where no group is published.
+    """
+
+    caption: str
+    keys: tuple[str, ...]
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+    beside: bool
+
+
+@dataclass(frozen=True)
 class ShownTable:
-    """The first rows, under headings of the first key if there are several."""
+    """The first rows, under headings of the first key if there are several; with two keys, crossed as well."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     groups: tuple[tuple[str | None, tuple[Row, ...]], ...]
     listed: int
     rows: int
-    has_weak: bool
+    legend: str
     confidence: str
+    crosses: tuple[ShownCross, ...]
 
 
 def table_of(release: ReleasedTable, about: About) -> ShownTable:
@@ -94,18 +120,56 @@ def table_of(release: ReleasedTable, about: About) -> ShownTable:
         groups=tuple((title.text if len(keys) > 1 else None, tuple(some)) for title, some in grouped),
         listed=len(rows),
         rows=len(release),
-        has_weak=any(cell.weak for _, row in rows for cell in row.cells),
+        legend=_legend(release) if any(cell.sign for _, row in rows for cell in row.cells) else "",
         confidence=percent(release.plan.confidence),
+        crosses=tuple(_crosses(release, columns, about)),
     )
+
+
+def _crosses(release: ReleasedTable, columns: dict[str, Aggregate], about: About) -> Iterator[ShownCross]:
+    """The cross tables of a page: one for each column of a table with two keys, if they are easy to read."""
+    cross = cross_of(release.table, release.query.groups.by, about)
+    if cross is not None and len(cross.sides) <= _BESIDE < len(cross.heads):
+        cross = cross.turned()
+    if cross is None or len(cross.heads) > _HEADS or len(cross.sides) > _SIDES:
+        return
+    rows = release.rows(len(release))
+    for name, aggregate in columns.items():
+        cells = [_cell(row, name, aggregate) for row in rows]
+        shown = (tuple(None if place is None else cells[place] for place in places) for places in cross.places)
+        yield ShownCross(
+            about.heading(name),
+            tuple(about.heading(key) for key in cross.keys),
+            cross.heads,
+            tuple(zip(cross.sides, shown, strict=True)),
+            beside=len(cross.heads) <= _BESIDE,
+        )
+
+
+def _cell(row: Mapping[str, Any], name: str, aggregate: Aggregate) -> Cell:
+    ends = interval(row, name)
+    if name + MARK in row:
+        mark = row[name + MARK]
+        return Cell(with_interval(*ends), SIGNS.get(mark, ""), mark if mark in SIGNS else "")
+    weak = is_weak(aggregate, *ends)
+    return Cell(with_interval(*ends), *((_UNRELIABLE, "unreliable") if weak else ()))
+
+
+def _legend(release: ReleasedTable) -> str:
+    """Say what the signs beside numbers mean."""
+    marks = release.statement.values.get("marks")
+    return wording.UNRELIABLE if marks is None else signs_of_marks(release)
+
+
+def signs_of_marks(release: ReleasedTable) -> str:
+    """Say what the signs of quality marks mean."""
+    return wording.signs_of_marks(SIGNS, *release.statement.values["marks"].values())
 
 
 def _row(row: dict[str, Any], keys: Sequence[str], columns: dict[str, Aggregate], about: About) -> Row:
     own = keys[1:] if len(keys) > 1 else keys
-    cells = []
-    for name, aggregate in columns.items():
-        ends = interval(row, name)
-        cells.append(Cell(with_interval(*ends), is_weak(aggregate, *ends)))
-    return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), tuple(cells))
+    cells = tuple(_cell(row, name, aggregate) for name, aggregate in columns.items())
+    return Row(tuple(key_text(row, [key], about) for key in own) or ("all rows",), cells)
 
 
 def is_weak(aggregate: Aggregate, value: Any, low: Any, high: Any) -> bool:

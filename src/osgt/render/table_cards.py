@@ -4,16 +4,17 @@ Plans and releases have pictures on axes of Matplotlib as well.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
+from osgt.facts.brief import brief
 from osgt.facts.plan_wording import (
     aggregate_in_words,
     gains,
-    half_width_of,
     limits_to_choose,
     published_groups,
     width,
@@ -22,17 +23,27 @@ from osgt.facts.plan_wording import (
 from osgt.facts.statement import Released, ReleasedTable
 from osgt.plan.plan import HANDFUL, AnyPlan, Plan
 from osgt.query.about import About
-from osgt.query.aggregates.base import Aggregate, QuerySpec
-from osgt.query.open_limits import open_limits
+from osgt.query.aggregates.base import Aggregate, QuerySpec, open_limits
+from osgt.query.aggregates.marks import MARK
+from osgt.query.groups import SUMMED_OVER
 from osgt.render.cards import Card, CardTable, Cell
+from osgt.render.cross import Cross, cross_of
 from osgt.render.pictures import COLOURS, INK, axes_for
-from osgt.render.summary import promise
-from osgt.render.table import ENDS, column_names, interval, key_text, largest, numbers, places
-from osgt.support.numbers import counted, listed, percent, with_interval
+from osgt.render.table import ENDS, SIGNS, column_names, interval, key_text, largest, numbers, places, signs_of_marks
+from osgt.support.numbers import counted, half_width, listed, percent, with_interval
 from osgt.support.text import shortened
 
-#: Rows of a release and columns of a data set that a card shows, and characters of a key; intervals in a line.
-_ROWS, _COLUMNS, _LONGEST, _WIDTHS = 10, 30, 60, 4
+#: Columns of a data set that a card shows, and characters of a key; intervals in a line.
+_COLUMNS, _LONGEST, _WIDTHS = 30, 60, 4
+
+#: Most rows of a release that are listed; of more than that the first and the last.
+_MOST, _FIRST, _LAST = 20, 12, 4
+
+#: Most cross tables of a release, and rows of one; the columns of a page, which can be scrolled.
+_CROSSED, _SIDES, WIDE = 4, 40, 200
+
+#: Characters of headings that are shortened, where they would not fit otherwise.
+_HEADS = (10, 8, 6)
 
 
 def dataset_line(data: PrivateRows) -> str:
@@ -47,7 +58,7 @@ def dataset_card(data: PrivateRows) -> Card:
     schema = data.table.columns
     columns = [[Cell(name), Cell(str(dtype))] for name, dtype in list(schema.items())[:_COLUMNS]]
     facts = [
-        ("Protects", f"each {data.privacy_unit} ({data.unit.in_words})"),
+        ("Protects", f"each {data.unit.noun} ({data.unit.in_words})"),
         ("Engine", data.engine.title),
         *((f"Column {name}", f"of each row: {made.text}") for name, made in data.derived.items()),
         *(("Only rows with", condition.text) for condition in data.filters),
@@ -72,10 +83,10 @@ def query_line(query: QuerySpec) -> str:
     """A query in a line: what is asked by which keys, and the limits."""
     limits = [f"{name}={limit:,}" for name, limit in query.groups.limits.items()]
     limits += [f"{limit.words} is chosen" for limit in open_limits(query)]
-    return f"Query({'; '.join([_asked(query, query.aggregates), *limits])})"
+    return f"Query({'; '.join([_summarise(query, query.aggregates), *limits])})"
 
 
-def _asked(query: QuerySpec, aggregates: Sequence[Aggregate]) -> str:
+def _summarise(query: QuerySpec, aggregates: Sequence[Aggregate]) -> str:
     """The aggregates and the keys that a query asks for: "count, mean of cost by ward"."""
     by = f" by {', '.join(query.groups.by)}" if query.groups.by else ""
     return (", ".join(aggregate.title for aggregate in aggregates) or "nothing yet") + by
@@ -87,7 +98,7 @@ def query_card(query: QuerySpec) -> Card:
     public = "those that are large enough" if groups.public is None else f"{groups.public.num_rows:,} given beforehand"
     facts = [
         ("Data", _name(query.dataset)),
-        ("Protects", f"each {query.dataset.privacy_unit}"),
+        ("Protects", f"each {query.groups.noun}"),
         ("Groups by", listed(groups.by) or "none: all rows together"),
         *([("Groups that are published", public)] if groups.by else []),
         *((wording.LIMITS[name], f"{limit:,}") for name, limit in groups.limits.items()),
@@ -130,7 +141,7 @@ def plan_card(plan: AnyPlan) -> Card:
         tables=[_widths(table, caption=name) for name, table in plan.tables.items()],
         lines=[
             *limits_to_choose(plan),
-            gains(plan),
+            *gains(plan),
             *(f"{name}{text}" for name, texts in chosen.items() for text in texts),
         ],
     )
@@ -141,7 +152,8 @@ def _widths(plan: Plan, caption: str) -> CardTable:
     if plan.open_limits:
         names = [limit.argument for limit in plan.open_limits if limit.column is None]
         heads = ["Column", *(f"{' and '.join(names) or 'any limit'} {size}" for size in HANDFUL)]
-        rows = [[Cell(name), *map(Cell, widths)] for name, widths in widths_at_limits(plan).items()]
+        lines = widths_at_limits(plan)
+        rows = [[Cell(", ".join((line.name, *line.remarks))), *map(Cell, line.widths)] for line in lines]
         intervals = f"{percent(plan.confidence)} noise intervals at limits that may be chosen"
         return CardTable(heads, rows, caption=f"{caption}: {intervals}" if caption else intervals)
     names = list(plan.alternatives)
@@ -172,32 +184,124 @@ def release_line(release: Released) -> str:
     alone = release.tables.get("")
     what = ", ".join(release.tables)
     if alone is not None:
-        what = f"{_asked(alone.query, alone.plan.aggregates)}; {counted(len(alone), 'row')}"
+        what = f"{_summarise(alone.query, alone.plan.aggregates)}; {counted(len(alone), 'row')}"
     return _line(release, what, wording.arguments(release.plan.epsilon, release.plan.delta), release.warnings)
 
 
-def release_card(release: Released) -> Card:
-    """The first rows of each table with their intervals, and the promise about all of them in a line."""
+def release_card(release: Released, width: int = WIDE) -> Card:
+    """The tables with their intervals, for a terminal of a width, and the promise about all of them in a line."""
     tables, lines, title = [], [], f"{counted(len(release.tables), 'table')} from one budget"
     for name, table in release.tables.items():
+        shown = release_tables(table, About.of([table.query], {}), width)
         rows = counted(len(table), "row")
         title = title if name else f"{rows}, each number with its {percent(release.plan.confidence)} interval"
-        tables.append(release_table(table, f"{name}: {rows}" if name else ""))
-        more = [f"… and {counted(len(table) - _ROWS, 'more row')}."] if len(table) > _ROWS else []
-        lines += [f"{name}: {text}" if name else text for text in (*more, *table.mostly_noise.sentences)]
-    return Card(title, warnings=release.warnings, tables=tables, lines=lines, promise=promise(release, About())[0])
+        tables += [replace(shown[0], caption=f"{name}: {shown[0].caption or rows}"), *shown[1:]] if name else shown
+        texts = *signs_explained(table, shown), *table.mostly_noise.sentences
+        lines += [f"{name}: {text}" if name else text for text in texts]
+    return Card(title, warnings=release.warnings, tables=tables, lines=lines, promise="\n".join(brief(release)))
 
 
-def release_table(release: ReleasedTable, caption: str = "") -> CardTable:
-    """The first rows of a release."""
-    keys = release.query.groups.by
+def release_tables(release: ReleasedTable, about: About, width: int) -> list[CardTable]:
+    """The tables that show a release in a terminal of so many columns: crossed where it has two keys and they fit."""
+    crossed = _crossed(release, about, width)
+    return _listed(release, about, width) if crossed is None else crossed
+
+
+def signs_explained(release: ReleasedTable, shown: Sequence[CardTable]) -> list[str]:
+    """Say what stands for rows that are not listed and for groups that are not published, and what signs mean."""
+    texts = {cell.text for table in shown for row in table.rows for cell in row}
+    cut = [f"… stands for {counted(len(release) - _FIRST - _LAST, 'more row')}."] if "…" in texts else []
+    cut += ["· stands for a group that is not published."] if "·" in texts else []
+    has_signs = any(text.startswith(tuple(SIGNS.values())) for text in texts)
+    return cut + ([signs_of_marks(release)] if "marks" in release.statement.values and has_signs else [])
+
+
+def _crossed(release: ReleasedTable, about: About, width: int) -> list[CardTable] | None:
+    """A cross table for each column, all alike; None where none fits. Intervals are below the numbers, if they fit."""
     names = column_names(release)
-    rows = []
-    for row in release.rows(_ROWS):
-        texts = [shortened(key_text(row, [key], About()), _LONGEST) for key in keys]
-        numbers = [with_interval(*interval(row, name)) for name in names]
-        rows.append([*(Cell(text) for text in texts), *(Cell(shown.value, shown.interval) for shown in numbers)])
-    return CardTable([*keys, *names], rows, keys=len(keys), caption=caption)
+    cross = cross_of(release.table, release.query.groups.by, about) if len(names) <= _CROSSED else None
+    if cross is None:
+        return None
+    rows = release.rows(len(release))
+    both = [way for way in (cross, cross.turned()) if len(way.sides) <= _SIDES]
+    short = [_with_short_heads(way, longest) for longest in _HEADS for way in both]
+    for way, stacked in [*((way, True) for way in both), *((way, False) for way in both + short)]:
+        tables = [_cross_table(release, about, way, rows, name, stacked=stacked) for name in names]
+        if all(table.width <= width for table in tables):
+            return tables
+    return None
+
+
+def _with_short_heads(cross: Cross, longest: int) -> Cross:
+    """The cross table with headings of so many characters, where these are still told apart."""
+    heads = tuple(shortened(head, longest) for head in cross.heads)
+    told_apart = len(set(heads)) == len(set(cross.heads))
+    return replace(cross, heads=heads, keys=(cross.keys[0], "…")) if told_apart else cross
+
+
+def _cross_table(
+    release: ReleasedTable, about: About, cross: Cross, rows: Sequence[Mapping[str, Any]], name: str, *, stacked: bool
+) -> CardTable:
+    heading, confidence = about.labels.get(name, name), percent(release.plan.confidence)
+    shown = [[Cell("·") if at is None else _cell(rows[at], name) for at in places] for places in cross.places]
+    if stacked:
+        caption = f"{heading}, with {confidence} intervals"
+    else:
+        shown = [[Cell(cell.text) for cell in row] for row in shown]
+        caption = f"{heading}; {confidence} intervals: {_reaches(rows, name)}"
+    key, other = (about.labels.get(key, key) for key in cross.keys)
+    cells = [[Cell(side), *row] for side, row in zip(cross.sides, shown, strict=True)]
+    return CardTable([f"{key} \\ {other}", *cross.heads], cells, caption=caption, stacked=stacked)
+
+
+def _reaches(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Say how far intervals reach at most: those of groups, and of totals."""
+    groups = [interval(row, name) for row in rows if row.get(SUMMED_OVER) is None]
+    totals = [interval(row, name) for row in rows if row.get(SUMMED_OVER) is not None]
+    return _reach(groups) + (f"; totals: {_reach(totals)}" if totals and _reach(totals) != _reach(groups) else "")
+
+
+def _reach(intervals: Sequence[Sequence[Any]]) -> str:
+    """Say how far intervals reach at most, on each side of the number."""
+    known = [[float(number) for number in ends] for ends in intervals if None not in ends]
+    if not known:
+        return "none"
+    below, above = max(value - low for value, low, _ in known), max(high - value for value, _, high in known)
+    if half_width(below) == half_width(above):
+        return f"{half_width(below)} at most"
+    return f"at most {half_width(below)[1:]} below, {half_width(above)[1:]} above"
+
+
+def _cell(row: Mapping[str, Any], name: str) -> Cell:
+    shown, sign = with_interval(*interval(row, name)), SIGNS.get(str(row.get(name + MARK)), "")
+    return Cell(f"{sign} {shown.value}" if sign else shown.value, shown.interval)
+
+
+def _listed(release: ReleasedTable, about: About, width: int) -> list[CardTable]:
+    """A row for each group, of many the first and the last; columns that do not fit beside the others below them."""
+    keys, names, rows = release.query.groups.by, column_names(release), release.rows(len(release))
+    cut = len(rows) > _MOST
+    chosen = [*rows[:_FIRST], *rows[-_LAST:]] if cut else rows
+    texts = [[Cell(shortened(key_text(row, [key], about), _LONGEST)) for key in keys] for row in chosen]
+    heads = [about.labels.get(key, key) for key in keys]
+
+    def table_of(some: Sequence[str], *, stacked: bool) -> CardTable:
+        cells = [[*text, *(_cell(row, name) for name in some)] for text, row in zip(texts, chosen, strict=True)]
+        if cut:
+            cells.insert(_FIRST, [Cell("…")] * (len(keys) + len(some)))
+        labels = [*heads, *(about.labels.get(name, name) for name in some)]
+        return CardTable(labels, cells, keys=len(keys), stacked=stacked)
+
+    for stacked in (False, True):
+        table = table_of(names, stacked=stacked)
+        if table.width <= width:
+            return [table]
+    blocks: list[list[str]] = [[]]
+    for name in names:
+        if blocks[-1] and table_of([*blocks[-1], name], stacked=False).width > width:
+            blocks.append([])
+        blocks[-1].append(name)
+    return [table_of(block, stacked=False) for block in blocks]
 
 
 def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) -> Card:
@@ -216,13 +320,13 @@ _GROUPS, _LABEL = 40, 40
 
 def plot_plan(plan: Plan, axes: Any) -> Any:
     """The intervals of each column beside those with Gaussian and Laplace noise, the plan's being 1."""
-    chosen = [(column, half_width_of(column)[0]) for column in plan.columns]
+    chosen = [(column, column.width) for column in plan.columns]
     names = ["osgt", *plan.alternatives]
     bar = 0.8 / len(names)
     axes = axes_for(axes, height=1.2 + 0.8 * len(chosen))
     for at, name in enumerate(names):
         others = plan.columns if name == "osgt" else plan.alternatives[name]
-        widths = [half_width_of(other)[0] / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
+        widths = [other.width / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
         label = "this plan" if name == "osgt" else name.capitalize()
         style = {"color": COLOURS.get(name.split()[0], INK), "alpha": 0.5 if "(" in name else 1.0}
         axes.barh(np.arange(len(widths)) + bar * (at - (len(names) - 1) / 2), widths, 0.9 * bar, label=label, **style)

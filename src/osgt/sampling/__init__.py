@@ -3,6 +3,6 @@
 All of this layer is exact; the floating-point numbers of noise/ and privacy/ have stated errors.
 """
 
-from osgt.sampling.pool import Sampler, sampler_for
+from osgt.sampling.fast import Sampler, sampler_for
 
 __all__ = ["Sampler", "sampler_for"]

@@ -5,18 +5,22 @@ integers. A block is drawn with the weight that its first integer gives to all o
 choose an integer in it, and that is kept with the ratio of its own weight to the first one's. A squeeze keeps nearly
 all of them without computing the ratio; for the others floating-point numbers decide if they are clear of their
 rounding error, and Arb if they are not.
+
+Draws are made ahead of need, in blocks of fixed size: a scalar draw comes out of a list that was filled earlier, so
+neither its duration nor the path of the code depends on the value handed out.
 """
 
-from functools import partial
+import operator
+from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from osgt.sampling.certified import Uniform, working_precision
-from osgt.sampling.entropy import ByteSource
-from osgt.sampling.lookup import UNDECIDED, CellTable, Potential, Weights
-from osgt.support.arrays import LARGEST_NOISE_SCALE, Integers, can_be_drawn
+from osgt.sampling.entropy import ByteSource, generation, system_entropy
+from osgt.sampling.lookup import UNDECIDED, CellTable, Potential, Uniform, Weights, working_precision
+from osgt.support.numeric import LARGEST_NOISE_SCALE, Integers, can_be_drawn
 
 #: Draws are made this many at a time: enough to make NumPy's calls cheap, few enough for the processor's cache.
 _BATCH = 1 << 17
@@ -25,6 +29,7 @@ _BATCH = 1 << 17
 _LARGEST_TABLE_SCALE = 128
 _BLOCKS_PER_SCALE = 64
 
+#: The first bits of a uniform number, which mostly decide alone whether a draw is kept; the others are drawn if not.
 _SQUEEZE_BITS = 16
 
 #: Larger than the rounding error of a potential, relative to it, and of an exponential (see `Potential`).
@@ -98,11 +103,10 @@ class BlockSampler:
 
     def _certified_squeeze(self) -> NDArray[np.uint16]:
         """For each cell a lower bound of the ratio of any integer in its block, in units of 2⁻¹⁶; 0 if undecided."""
-        bounds = []
         with working_precision(64):
-            for block in range(self._cells.listed):
-                lowest = self._ratio(block, (block + 1) << self._block_bits)  # sign -1 reaches the next block's start
-                bounds.append(int((lowest * (1 << _SQUEEZE_BITS)).lower().floor().unique_fmpz() or 0))
+            starts = [self._potential.ball(block << self._block_bits) for block in range(self._cells.listed + 1)]
+            ratios = [(one - other).exp() for one, other in pairwise(starts)]  # sign -1 reaches the next block's start
+            bounds = [int((ratio * (1 << _SQUEEZE_BITS)).lower().floor().unique_fmpz() or 0) for ratio in ratios]
         answers = self._cells.answers
         return np.where(answers == UNDECIDED, 0, np.array(bounds).take(answers, mode="clip")).astype(np.uint16)
 
@@ -147,3 +151,73 @@ def draw(sampler: FastSampler, count: int) -> Integers:
         batch = min(_BATCH, missing + missing // 16 + 64)  # a sixteenth more: a few proposals will not be kept
         filled += sampler.fill(draws[filled : filled + batch])
     return draws[:count]
+
+
+#: Draws that are made at once where few are asked for.
+_POOL = 1 << 12
+
+#: Up to this many draws are taken from the pool, more are made at once.
+_LARGEST_FROM_POOL = 1 << 10
+
+
+class Sampler:
+    """Independent draws from the integer distribution of a potential; safe with threads and across forks."""
+
+    def __init__(self, potential: Potential, source: ByteSource = system_entropy) -> None:
+        self._sampler = fast_sampler(potential, source)
+        self._pool: list[int] = []
+        self._generation = generation()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the tables and of a full pool."""
+        return self._sampler.nbytes + 40 * _POOL
+
+    def sample(self, size: int | tuple[int, ...] | None = None) -> int | Integers:
+        """`size` draws as int64, or one int where `size` is None."""
+        if size is None:
+            return self._next()
+        shape = tuple(_length(n) for n in size) if isinstance(size, tuple) else (_length(size),)
+        count = int(np.prod(shape, dtype=object))
+        if count <= _LARGEST_FROM_POOL:
+            return np.array([self._next() for _ in range(count)], dtype=np.int64).reshape(shape)
+        while True:
+            before = generation()
+            draws = draw(self._sampler, count)
+            if before == generation():
+                return draws.reshape(shape)
+
+    def _next(self) -> int:
+        while True:
+            now = generation()
+            if self._generation != now:
+                # In a forked child: what is in the pool, the parent hands out too. The pool first, then its mark, so
+                # that no thread of the child can take the old pool for the new one.
+                self._pool = []
+                self._generation = now
+            try:
+                # One step that no other thread and no signal handler can come between: nothing is handed out twice.
+                value = self._pool.pop()
+            except IndexError:
+                fresh: list[int] = draw(self._sampler, _POOL).tolist()
+                value = fresh.pop()
+                if generation() == now:
+                    self._pool.extend(fresh)
+            if generation() == now:  # else a fork came in between, and the parent has this value too
+                return value
+
+
+def _length(n: object) -> int:
+    try:
+        length = operator.index(n)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"size must be an integer ≥ 0 or a tuple of them, got {n!r}") from None
+    if length < 0:
+        raise ValueError(f"size must be an integer ≥ 0 or a tuple of them, got {n!r}")
+    return length
+
+
+@lru_cache(maxsize=32)
+def sampler_for(potential: Potential) -> Sampler:
+    """The sampler of a distribution. Equal distributions share one: its tables take a moment to certify."""
+    return Sampler(potential)

@@ -60,6 +60,10 @@ def message_naming(error: BaseException, name: str) -> str:
     return name + message.removeprefix(argument or "") if is_first else message
 
 
+#: The module whose frame stands around a method that people call.
+_AROUND_METHODS = "osgt.support.familiar"
+
+
 class OsgtWarning(UserWarning):
     """Something about a plan or a release that is worth knowing before it is relied on."""
 
@@ -69,28 +73,29 @@ def warn_caller(texts: Iterable[str], told: set[str]) -> None:
 
     Code of this package that calls the method tells it by itself.
     """
-    if _is_ours():
-        return
-    for text in texts:
+    level = _level_of_caller()
+    for text in texts if level else ():
         if text not in told:
-            warnings.warn(text, OsgtWarning, stacklevel=3)
+            warnings.warn(text, OsgtWarning, stacklevel=level)
             told.add(text)
 
 
 def warn_caller_after_charge(texts: Iterable[str]) -> None:
     """Warn the caller where a budget is spent: no filter may turn it into an error, by which a table would be lost."""
-    if _is_ours():
-        return
-    for text in texts:
+    level = _level_of_caller()
+    for text in texts if level else ():
         try:
-            warnings.warn(text, OsgtWarning, stacklevel=3)
+            warnings.warn(text, OsgtWarning, stacklevel=level)
         except OsgtWarning:
             sys.stderr.write(f"OsgtWarning: {text}\n")
 
 
-def _is_ours() -> bool:
-    module: str = sys._getframe(3).f_globals.get("__name__", "")
-    return module.partition(".")[0] == "osgt"
+def _level_of_caller() -> int:
+    """The level of the stack, as seen from the function that calls this, of the caller; 0 if it is this package."""
+    level = 3
+    while (module := sys._getframe(level).f_globals.get("__name__", "")) == _AROUND_METHODS:
+        level += 1
+    return 0 if module.partition(".")[0] == "osgt" else level
 
 
 def missing(what: str, package: str, extra: str) -> ImportError:

@@ -7,12 +7,14 @@ from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
+#: For figures that are promised: never rounded down.
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 #: Enough digits for the largest and the finest number that a table can hold.
 _EXACT = Context(prec=400)
 
-_MONTHS = [
+#: What people call the months of a year.
+MONTHS = [
     "January",
     "February",
     "March",
@@ -59,7 +61,7 @@ def with_interval(value: Any, low: Any, high: Any) -> Shown:
     ways = ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
     texts = [rounded(number, place, way) if _is_number(number) else _NONE for number, way in ways]
     if value is None:
-        texts[0] = _UNCOUNTED if _NONE in texts[1:] else "too small to tell"
+        texts[0] = _UNCOUNTED if _NONE in texts[1:] else "not enough data"
     return Shown(*texts)
 
 
@@ -81,15 +83,35 @@ def rounded(number: Any, place: int | None, way: str = ROUND_HALF_EVEN) -> str:
     return f"{exact + 0 if exact == 0 else exact:,f}".removeprefix("-" if exact == 0 else "\0")
 
 
-def half_width(number: float) -> str:
-    """A half-width, with three digits at most, never rounded down."""
-    text = rounded(float(number), None if number == 0 else math.floor(math.log10(number)) - 2, ROUND_CEILING)
+def half_width(number: float, *, whole: bool = False) -> str:
+    """A half-width, with three digits at most, never rounded down; that of counts is a whole number."""
+    place = None if number == 0 else math.floor(math.log10(number)) - 2
+    text = rounded(float(number), max(place, 0) if whole and place is not None else place, ROUND_CEILING)
     return f"±{text.rstrip('0').rstrip('.') if '.' in text else text}"
 
 
 def percent(share: float) -> str:
     """A share in percent, as people write it."""
     return f"{100 * share:.10g} %"
+
+
+def in_digits(number: float, digits: int) -> str:
+    """A number with so many digits, and commas; never as a power of ten."""
+    return rounded(float(number), None if number == 0 else math.floor(math.log10(abs(number))) + 1 - digits)
+
+
+def percentiles(level: float, ranks: float, size: int) -> str:
+    """The percentiles that a quantile of so many values is between, if its rank is off by so much at most."""
+    low, high = 100 * (level - ranks / size), 100 * (level + ranks / size)
+    if low <= 0 and high >= 100:
+        return f"not enough data with {counted(size, 'value')}"
+    first, last = max(math.floor(low), 0), min(math.ceil(high), 100)
+    return f"between the {_ordinal(first)} and {_ordinal(last)} percentile of {counted(size, 'value')}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def misses(confidence: float) -> str:
@@ -136,12 +158,12 @@ def rounded_up(value: float) -> str:
 
 def day(time: datetime) -> str:
     """A date as people write it: "16 November 2026"."""
-    return f"{time.day} {_MONTHS[time.month - 1]} {time.year}"
+    return f"{time.day} {MONTHS[time.month - 1]} {time.year}"
 
 
-def with_article(noun: str) -> str:
+def with_article(noun: object) -> str:
     """A noun after its article: "a person", "an aircraft"; before a u it is mostly "a", as in "a user"."""
-    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
+    return f"{'an' if str(noun)[:1].lower() in tuple('aeio') else 'a'} {noun}"
 
 
 def listed(texts: Sequence[str]) -> str:

@@ -1,8 +1,10 @@
-"""Text from elsewhere, as a terminal or a page may show it, and the names that were probably meant."""
+"""Text from elsewhere, safe for a terminal or a page; names that were probably meant; values that show themselves."""
 
 import unicodedata
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 #: The beginning of text that a spreadsheet may take for a formula: =, +, - or @, after blanks and in the wide forms of
 #: East Asian text too; a tab or the end of a line; and the apostrophe that CSV puts before these, so that the way back
@@ -29,7 +31,7 @@ def shortened(text: object, length: int) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-#: What aggregates are called elsewhere, and here.
+#: What aggregates and options are called elsewhere, and here.
 OTHER_NAMES = {
     "average": "mean",
     "avg": "mean",
@@ -39,6 +41,25 @@ OTHER_NAMES = {
     "stddev": "variance",
     "percentile": "quantile",
     "share": "proportion",
+    "group_by": "by",
+    "groupby": "by",
+    "where_sql": "where",
+    "filter": "where",
+    "condition": "where",
+    "privacy_unit": "unit",
+    "id": "unit",
+    "user": "unit",
+    "people": "units",
+    "eps": "epsilon",
+    "output": "out",
+    "save": "out",
+    "html": "report",
+    "rollup": "totals",
+    "sep": "delimiter",
+    "separator": "delimiter",
+    "dtype": "type",
+    "database": "url",
+    "db": "url",
 }
 
 #: Most names that a message lists.
@@ -79,13 +100,50 @@ def _plain(name: str) -> str:
     return name.casefold().strip(" -").replace(" ", "_").replace("-", "_")
 
 
+def columns_wide(text: str) -> int:
+    """The number of columns that a text takes in a terminal: wide characters take two, marks on others none."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+
+
 def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
     """Rows of a table in lines, its columns below each other: so many to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if i < left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    widths = [max(map(columns_wide, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        blanks = [" " * (width - columns_wide(text)) for text, width in zip(row, widths, strict=True)]
+        cells = [
+            text + blank if i < left else blank + text for i, (text, blank) in enumerate(zip(row, blanks, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+class Displayed:
+    """A value that has a card in notebooks."""
+
+    def _repr_html_(self) -> str | None:
+        """Make the card for notebooks; None without Jinja2."""
+        try:
+            html: str = views().card(self).html()
+        except ImportError:
+            return None
+        return html
+
+
+class DisplayedInText(Displayed):
+    """A value that has a card in notebooks, a line and a text."""
+
+    def __repr__(self) -> str:
+        line: str = views().line(self)
+        return line
+
+    def __str__(self) -> str:
+        text: str = views().text(self)
+        return text
+
+
+def views() -> Any:
+    """The package with the view of every kind of value."""
+    return import_module("osgt.render")

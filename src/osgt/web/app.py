@@ -17,16 +17,26 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from osgt.query.file.model import query_file_of
+from osgt.query.file.model import DataFile
+from osgt.query.file.reading import is_data_file, query_file_of, read_data_file
 from osgt.query.file.text import python_code
 from osgt.support.errors import argument_of
 from osgt.support.files import words_of
 from osgt.support.servers import names_server
 from osgt.web import jobs, pages, publishing
 from osgt.web.cache import Opened
-from osgt.web.checking import ERRORS, SERVERS, Checked, check, sentence
-from osgt.web.entries import Entries, Problems, number
-from osgt.web.form import fields_of, normalised, plain_of, without_leftovers
+from osgt.web.checking import ERRORS, SERVERS, Checked, Wanted, check, sentence
+from osgt.web.entries import Entries, number
+from osgt.web.form import (
+    data_file_text,
+    fields_of,
+    normalised,
+    plain_of,
+    query_text,
+    with_defaults,
+    without_leftovers,
+    without_passwords,
+)
 from osgt.web.gate import GONE, Gate, check_descriptors
 from osgt.web.jobs import Job, Jobs, StoppedError
 
@@ -37,7 +47,7 @@ _APART = (
 )
 
 #: What a page has beside the query file, and does not come back to.
-_PASSING = ("once", "page", "do", "query", "publish", "preview.confirm")
+_PASSING = ("once", "page", "do", "query", "charge", "preview.confirm")
 
 
 #: Pages whose entries are kept.
@@ -63,7 +73,7 @@ class Web:
 
     def __init__(self, port: int, start: dict[str, Any], new_link: Callable[[str], None] = lambda path: None) -> None:
         self.opened, self.jobs = Opened(), Jobs()
-        self._start = fields_of(start)
+        self._start = fields_of(with_defaults(start))
         # Kept here and not by the browser: a URL may have a password in it, and browsers write what they keep to disk.
         self._turn = threading.Lock()
         self._entered: OrderedDict[str, Entries] = OrderedDict()
@@ -75,6 +85,7 @@ class Web:
             Route("/jobs/{key}/files/{number:int}", self.file),
             Route("/ledger", self.ledger, methods=["POST"]),
             Route("/query.toml", self.query_file, methods=["POST"]),
+            Route("/data.toml", self.data_file, methods=["POST"]),
             Route("/release.py", self.program, methods=["POST"]),
             Route("/help", lambda request: HTMLResponse(pages.help_page(self.gate.root))),
             Route("/style.css", lambda request: Response(pages.style(), media_type="text/css")),
@@ -102,6 +113,8 @@ class Web:
         action = entries.one("do")
         if action == "load":
             return self._loaded(entries)
+        if is_data_file(entries.one("data.source")):
+            return self._with_data_file(entries)
         if action == "connect":
             data = plain_of(normalised(entries))[0].get("data", {})
             for location in filter(None, map(data.get, SERVERS)):
@@ -142,19 +155,14 @@ class Web:
         if self.jobs.has_begun(key):
             return self._to_job(key)  # the same page was sent twice
         found = _patiently(request, lambda: self._checked(entries))
-        if not entries.one("publish.confirm"):
-            found.problems.setdefault("publish.confirm", "Tick this to publish: it cannot be taken back.")
-        elif found.epsilon is not None and number(entries, "budget.epsilon", {}) != found.epsilon:
-            words = f"This error needs ε = {found.epsilon:.15g}: look at what it is charged, and tick this again."
-            found.problems.setdefault("publish.confirm", words)
-        for name in ("out", "report"):
-            if not entries.one(f"output.{name}"):
-                found.problems.setdefault(f"output.{name}", "Give the name of a file.")
+        if found.plan is not None and entries.one("charge") != found.charge:
+            words = f"This would charge {found.charge}, which the page has not shown before. If that is right, publish."
+            found.problems.setdefault("publish", words)
         if not (found.is_ready and key):
             return self._page(entries, found, notice="Not published, and nothing was charged.", notice_is_bad=True)
         try:
             check_descriptors()
-            ready = publishing.prepare(found.file)
+            ready = publishing.prepare(publishing.with_files(found.file))
         except ERRORS as error:
             return self._refused(entries, found, error)
         begun = Job(key, publishing.title(ready), entries.without(*_PASSING))
@@ -206,25 +214,27 @@ class Web:
     def query_file(self, request: Request) -> Response:
         """The entries as a query file."""
         plain = _patiently(request, lambda: self._checked(_entries(request))).plain
-        return _download("query.toml", pages.query_text(plain)[0])
+        return _download("query.toml", query_text(plain)[0])
+
+    @_answered
+    def data_file(self, request: Request) -> Response:
+        """The entries about the data as a data file."""
+        plain = _patiently(request, lambda: self._checked(_entries(request))).plain
+        return _download("data.toml", data_file_text(plain))
 
     @_answered
     def program(self, request: Request) -> Response:
         """The entries as a program."""
         plain = _patiently(request, lambda: self._checked(_entries(request))).plain
-        return _download("release.py", python_code(pages.without_passwords(plain)))
+        return _download("release.py", python_code(without_passwords(plain)))
 
     def _checked(self, entries: Entries) -> Checked:
         plain, problems = plain_of(normalised(entries))
-        wanted = entries.one("budget.by") == "interval"
-
-        def accepted(problems: Problems) -> tuple[float | None, str | None, float | None]:
-            last = number(entries, "budget.epsilon", {})
-            return number(entries, "budget.interval", problems), entries.raw("budget.column") or None, last
-
-        if wanted:
-            plain.get("budget", {}).pop("epsilon", None)
-        return check(plain, problems, self.opened, accepted if wanted else None)
+        wanted = None
+        if entries.one("budget.by") == "interval":
+            interval = number(entries, "budget.interval", problems)
+            wanted = Wanted(interval, entries.raw("budget.column") or None)
+        return check(plain, problems, self.opened, wanted)
 
     def _planner(self, entries: Entries) -> Response:
         return self._page(entries, self._checked(entries))
@@ -248,20 +258,30 @@ class Web:
 
     def _loaded(self, entries: Entries) -> Response:
         """The page for a query file in place of all entries; if it is not one, the page as it was."""
+        text = entries.raw("query")
         try:
-            plain = tomllib.loads(entries.raw("query"))
-            file = query_file_of(plain) if plain else None
+            if not text.strip():
+                raise ValueError("choose a file, or paste its text here")
+            file = query_file_of(tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
             found = self._checked(entries)
             found.problems["query"] = f"This is not a query file: {error}"
-            return self._page(entries, found, opened="load")
-        if file is None:
-            found = self._checked(entries)
-            found.problems["query"] = "Choose a file, or paste its text here."
-            return self._page(entries, found, opened="load")
-        loaded = fields_of(file.given()).updated({"page": [entries.one("page")]})
+            return self._page(entries, found, opened="file")
+        return self._begun_with(file, entries, "The query file is loaded.")
+
+    def _with_data_file(self, entries: Entries) -> Response:
+        """The page for the data file that is named as the data; if it is not one, the page as it was."""
+        try:
+            file = read_data_file(entries.one("data.source"))
+        except ERRORS as error:
+            found = Checked({}, {"data.source": sentence(words_of(error), "file")}, ["the data: a file or a database"])
+            return self._page(entries, found)
+        return self._begun_with(file, entries, "The data file is loaded.")
+
+    def _begun_with(self, file: DataFile, entries: Entries, notice: str) -> Response:
+        loaded = fields_of(with_defaults(file.given())).updated({"page": [entries.one("page")]})
         self._remember(loaded)
-        return self._page(loaded, self._checked(loaded), notice="The query file is loaded.")
+        return self._page(loaded, self._checked(loaded), notice=notice, opened="table")
 
     def _previewed(self, entries: Entries, request: Request) -> Response:
         """The page with exact figures, if somebody has said that they may see them."""

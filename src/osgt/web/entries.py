@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.aggregates import AGGREGATES
 from osgt.query.file.types import plain_type
 
 #: What is wrong, by the name of the field.
@@ -113,7 +113,7 @@ def number(entries: Entries, name: str, problems: Problems) -> int | float | Non
 
 
 #: How arguments are entered.
-Widget = Literal["column", "bounds", "total", "numbers", "whole", "number", "choice", "text"]
+Widget = Literal["column", "bounds", "total", "several", "numbers", "whole", "number", "choice", "text"]
 
 #: Arguments that most people leave alone.
 _RARE = ("name", "weight", "bins", "missing")
@@ -144,8 +144,10 @@ class Argument:
                     problems.setdefault(f"{place}.{'low' if ends[0] is None else 'high'}", "Give both bounds.")
                 return None
             return ends
-        if self.widget == "numbers":
-            return _numbers(entries, place, problems)
+        if self.widget in ("numbers", "several"):
+            found = _numbers(entries, place, problems)
+            is_number = self.widget == "several" and found is not None and len(found) == 1
+            return found[0] if is_number else found  # type: ignore[index]
         if self.widget == "total":  # one number, or two with a blank between them
             return (_numbers if " " in entries.one(place) else number)(entries, place, problems)
         if self.widget == "column":
@@ -158,7 +160,7 @@ class Argument:
         place = f"{prefix}.{self.name}"
         if self.widget == "bounds":
             return {f"{place}.{end}": [as_text(each)] for end, each in zip(("low", "high"), value, strict=True)}
-        if self.widget in ("numbers", "total"):
+        if self.widget in ("numbers", "total", "several"):
             listed = value if isinstance(value, Sequence) else [value]
             return {place: [", ".join(as_text(each) for each in listed)]}
         return {place: [as_text(value)]}
@@ -209,6 +211,8 @@ def _argument(name: str, field: FieldInfo) -> Argument:
         widget = name  # type: ignore[assignment]
     elif name == "max_total":
         widget = "total"
+    elif name in ("edges", "levels"):  # several numbers, or one
+        widget = "several"
     elif get_origin(kind) is Literal:
         widget, choices = "choice", tuple(get_args(kind))
     elif get_origin(kind) is list:

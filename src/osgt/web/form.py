@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-from osgt.query.file.model import QueryFile
+from osgt.data.noun import Noun
+from osgt.query.file.model import DataFile, QueryFile, TextsTable
 from osgt.query.file.text import query_file_text
-from osgt.query.file.types import plain_type
+from osgt.query.file.types import as_list, plain_type
+from osgt.support.servers import holds_secret, shown
 from osgt.web.entries import Entries, Problems, as_text, number, read_aggregate, text, whole, written_aggregate
 
 #: The field that holds what others do not.
@@ -42,8 +44,14 @@ TOTALS = {"rollup": "rollup", "cube": "cube", "all": [[]]}
 #: The choice that stands for what a file has said and the page has no fields for.
 LOADED = "loaded"
 
-#: How a data set is protected, on the page: by the column that names people, or row by row.
-BY_COLUMN, BY_ROW = "column", "row"
+#: Public keys that are said in a word: all values that are known, or none.
+_WORDS_FOR_KEYS = ("all", "none")
+
+#: The choices of who is protected: every row by itself, or each person named in a column.
+BY_ROW, BY_COLUMN = "row", "column:"
+
+#: The budget and the number that a page begins with.
+_BUDGET, _NUMBERS = {"epsilon": 1, "delta": 1e-8}, [{"kind": "count"}]
 
 
 def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
@@ -53,7 +61,7 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
     for key, field in (("public_keys", "keys.kind"), ("totals", "totals")):
         if entries.one(field) != LOADED:
             plain.get("groups", {}).pop(key, None)
-    loaded = _listed(plain.get("data", {}).get("where"))
+    loaded = as_list(plain.get("data", {}).get("where"))
     for part, names in TEXTS.items():
         _add(plain, part, {name: text(entries, f"{part}.{name}", problems) for name in names})
     read = {int: whole, float: number}
@@ -65,6 +73,8 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
     _add(plain, "report", {key: entries.below(f"report.{key}") or None for key in ("labels", "units")})
     rows = [read_aggregate(entries, f"aggregates.{row}", problems) for row in entries.rows("aggregates")]
     aggregates = [aggregate for aggregate in rows if aggregate is not None]
+    for name in plain.get("data", {}).get("types", {}):  # which is said in one place
+        plain.get("columns", {}).get(name, {}).pop("type", None)
     return plain | ({"aggregates": aggregates} if aggregates else {}), problems
 
 
@@ -72,6 +82,7 @@ def _read_data(entries: Entries, loaded: list[str], problems: Problems) -> dict[
     """The keys of [data] that are more than a text; `loaded` are conditions of a file that have no field."""
     return {
         "privacy_unit": _unit(entries),
+        "noun": _noun(entries),
         "types": {name: kind for name, kind in entries.below("data.types").items() if kind != "string"} or None,
         "derive": _derived(entries, problems) or None,
         "where": [*loaded, *_lines(entries.raw("data.where"))] or None,
@@ -96,7 +107,7 @@ def _read_output(entries: Entries) -> dict[str, Any]:
 def without_leftovers(entries: Entries) -> Entries:
     """Drop fields that the page had for an earlier choice, and has no more for this one."""
     left = [] if entries.all("groups.by") else ["groups.max_groups", "keys", "totals"]
-    if entries.one("unit.kind") == BY_ROW:
+    if entries.one("unit") == BY_ROW:
         left += ["data.units", *(f"groups.{name}" for name in NUMBERS["groups"])]
     return entries.without(*left)
 
@@ -118,6 +129,12 @@ def _is_entered(entries: Entries, row: str) -> bool:
     """Whether a row holds something: of an aggregate its kind, of a derived column its name or expression."""
     names = ("kind",) if row.startswith("aggregates") else ("name", "sql")
     return any(entries.one(f"{row}.{name}") for name in names)
+
+
+def with_defaults(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the budget and the number that a page begins with, where a file says nothing about them."""
+    begun = {**plain, "budget": {**_BUDGET, **plain.get("budget", {})}}
+    return begun if plain.get("aggregates") or plain.get("table") else {**begun, "aggregates": _NUMBERS}
 
 
 def fields_of(plain: Mapping[str, Any]) -> Entries:
@@ -148,10 +165,12 @@ def fields_of(plain: Mapping[str, Any]) -> Entries:
 def _data_fields(data: dict[str, Any]) -> dict[str, list[str]]:
     """The fields of [data] that are more than a text; what has no field stays."""
     fields = _unit_fields(data.pop("privacy_unit", None))
+    if (noun := as_list(data.pop("noun", None))) and not any("," in word for word in noun):
+        fields["data.noun"] = [", ".join(noun)]
     fields |= {f"data.types.{name}": [kind] for name, kind in (data.pop("types", None) or {}).items()}
     for row, (name, sql) in enumerate((data.pop("derive", None) or {}).items()):
         fields |= {f"derive.{row}.name": [name], f"derive.{row}.sql": [sql]}
-    conditions = _listed(data.get("where"))
+    conditions = as_list(data.get("where"))
     if all(len(condition.splitlines()) == 1 for condition in conditions):
         data.pop("where", None)
         fields["data.where"] = ["\n".join(conditions)]
@@ -160,7 +179,7 @@ def _data_fields(data: dict[str, Any]) -> dict[str, list[str]]:
 
 def _groups_fields(groups: dict[str, Any]) -> dict[str, list[str]]:
     """The fields of [groups] that are more than a number; what has no field stays."""
-    by = _listed(groups.pop("by", None))
+    by = as_list(groups.pop("by", None))
     fields = {"groups.by": by}
     if groups.get("public_keys") is not None:
         found = _key_fields(groups["public_keys"], by)
@@ -173,6 +192,47 @@ def _groups_fields(groups: dict[str, Any]) -> dict[str, list[str]]:
         if name != LOADED:
             del groups["totals"]
     return fields
+
+
+def step_words(plain: Mapping[str, Any]) -> dict[str, str]:
+    """The choices of each step, in a line."""
+    data, groups = plain.get("data", {}), plain.get("groups", {})
+    aggregates = plain.get("aggregates", [])
+    unit, by = data.get("privacy_unit", ()), groups.get("by")
+    given = data.get("noun")
+    noun = unit if unit == "row" else (Noun.of(given) if given else Noun.from_columns(unit)).one if unit else ""
+    named = [shown(data.get("source", "")), f"protects each {noun}" if noun else ""]
+    numbers = [each["kind"] + (f" of {each['column']}" if each.get("column") else "") for each in aggregates]
+    limits = [f"{name} = {value}" for name, value in groups.items() if name.startswith("max_")]
+    limits += [f"of {each.get('column')}" for each in aggregates if each.keys() & {"bounds", "max_total"}]
+    return {
+        "data": ", ".join(filter(None, [*named, data.get("dataset", "")])),
+        "table": ", ".join(numbers) + (f" by {', '.join(by)}" if by else ""),
+        "limits": ", ".join(limits) or "chosen by the release",
+        "report": plain.get("report", {}).get("title", ""),
+    }
+
+
+def data_file_text(plain: Mapping[str, Any]) -> str:
+    """The data file: what the entries say about the data, and nothing of the table."""
+    known = {part: plain[part] for part in DataFile.model_fields if part in plain}
+    texts = {key: text for key, text in plain.get("report", {}).items() if key in TextsTable.model_fields}
+    return query_text(known | ({"report": texts} if texts else {}))[0]
+
+
+def query_text(plain: Mapping[str, Any]) -> tuple[str, bool]:
+    """The query file, with paths as seen from the folder of the server; whether a password was left out of it."""
+    safe = without_passwords(plain)
+    return query_file_text(safe, Path.cwd()), safe != plain
+
+
+def without_passwords(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the URLs in the values of a query file by those that may be shown."""
+    data = dict(plain.get("data", {}))
+    for key in ("source", "ledger"):
+        if holds_secret(data.get(key, "")):
+            data[key] = shown(data[key])
+    return {**plain, "data": data} if "data" in plain else dict(plain)
 
 
 def _add(plain: dict[str, Any], part: str, values: Mapping[str, Any]) -> None:
@@ -190,19 +250,22 @@ def _rest(entries: Entries) -> dict[str, Any]:
 
 
 def _unit(entries: Entries) -> str | list[str] | None:
-    kind = entries.one("unit.kind")
-    if kind == BY_ROW:
+    chosen = entries.all("unit")
+    if BY_ROW in chosen:
         return "row"
-    columns = entries.all("data.privacy_unit")
-    return columns if kind == BY_COLUMN and columns else None
+    return [choice.removeprefix(BY_COLUMN) for choice in chosen if choice.startswith(BY_COLUMN)] or None
+
+
+def _noun(entries: Entries) -> str | list[str] | None:
+    """The noun of the unit; singular and plural have a comma between them."""
+    words = [word.strip() for word in entries.one("data.noun").split(",")]
+    return words if len(words) > 1 else words[0] or None
 
 
 def _unit_fields(unit: str | list[str] | None) -> dict[str, list[str]]:
     if unit is None:
         return {}
-    if unit == "row":
-        return {"unit.kind": [BY_ROW]}
-    return {"unit.kind": [BY_COLUMN], "data.privacy_unit": _listed(unit)}
+    return {"unit": [BY_ROW] if unit == "row" else [BY_COLUMN + column for column in as_list(unit)]}
 
 
 def _derived(entries: Entries, problems: Problems) -> dict[str, str]:
@@ -226,8 +289,8 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
         if not found:
             problems["keys.file"] = "Give the path of a CSV or Parquet file with the groups."
         return found or None
-    if kind == "all":
-        return "all"
+    if kind in _WORDS_FOR_KEYS:
+        return kind
     if kind != "lists" or not by:
         return None
     return {name: _values(entries, name, problems) for name in by}
@@ -280,7 +343,7 @@ _KEY_WORDS = {int: "a whole number", datetime.date.fromisoformat: "a date, as 20
 def _key_fields(keys: Any, by: list[str]) -> dict[str, list[str]] | None:
     """The fields of public keys, if they are of a form that the page has; None if they are not."""
     if isinstance(keys, str):
-        return {"keys.kind": ["all"]} if keys == "all" else {"keys.kind": ["file"], "keys.file": [keys]}
+        return {"keys.kind": [keys]} if keys in _WORDS_FOR_KEYS else {"keys.kind": ["file"], "keys.file": [keys]}
     if isinstance(keys, list) and len(by) == 1:
         keys = {by[0]: keys}
     if not (isinstance(keys, dict) and set(keys) == set(by)):
@@ -305,7 +368,3 @@ def _key_kind(value: Any) -> str | None:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _listed(texts: str | list[str] | None) -> list[str]:
-    return [texts] if isinstance(texts, str) else list(texts or [])

@@ -3,35 +3,31 @@
 import hashlib
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from osgt.api.preview import WARNING, Preview
+from osgt.api.limits import WARNING, Preview
 from osgt.data.engines import engine_names
+from osgt.data.office_files import SHEETS, STATISTICS
 from osgt.facts.ledger_wording import budget, left, proved, room, used
 from osgt.facts.statement import promise_to
-from osgt.plan.plan import AnyPlan
-from osgt.query.aggregates import AGGREGATES
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
+from osgt.query.file.aggregates import AGGREGATES
 from osgt.query.file.model import QueryFile
-from osgt.query.file.text import python_code, query_file_text
+from osgt.query.file.text import python_code
 from osgt.render.cards import Card
-from osgt.render.pictures import Dots, Point, dots
 from osgt.render.rendering import environment
 from osgt.render.table_cards import plan_card, preview_card, release_card
-from osgt.support.numbers import counted, percent, with_interval
-from osgt.support.servers import holds_secret, shown
+from osgt.support.numbers import counted
 from osgt.web.checking import Checked
 from osgt.web.entries import Argument, Entries, arguments_of
-from osgt.web.form import LOADED, fields_of, typed_value
+from osgt.web.form import BY_COLUMN, BY_ROW, LOADED, fields_of, query_text, step_words, without_passwords
 from osgt.web.jobs import Job
-from osgt.web.publishing import Result
+from osgt.web.publishing import Result, default_files
 
 if TYPE_CHECKING:
-    from osgt.api.preview import PublicationPreview
+    from osgt.api.limits import PublicationPreview
     from osgt.api.release import AnyRelease
     from osgt.ledger import Spending
 
@@ -42,39 +38,8 @@ EPSILONS = [
     for step in ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 ] + [10.0]
 
-#: The sizes of the groups in the picture of a made-up table, as parts of the largest.
-_PARTS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
-
 #: Values of a key that are shown.
 _SHOWN = 12
-
-#: The largest of them, if nothing is said.
-LARGEST = 1_000
-
-
-def made_up(plan: AnyPlan, largest: int) -> Dots | None:
-    """A table that was made up, with the noise intervals that a real one would have.
-
-    None if it cannot be drawn, as where limits are open: how wide intervals are depends on them.
-    """
-    table = next(iter(plan.tables.values()))
-    if table.open_limits:
-        return None
-    column = next(
-        (each for each in table.columns if each.kind.startswith("count") and each.half_width is not None), None
-    )
-    if column is None or column.half_width is None:
-        return None
-    half, points = column.half_width, []
-    for part in _PARTS:
-        size = max(round(largest * part), 1)
-        low, high = size - half, size + half
-        words = f"a group of {size:,}"
-        if table.threshold is not None and size < table.threshold:
-            words += " (mostly not published)"
-        points.append(Point(words, size, low, high, with_interval(float(size), low, high)))
-    caption = f"A made-up table at this budget: {column.name}, with {percent(plan.confidence)} noise intervals"
-    return dots(caption, [("", points)])
 
 
 def ledger_facts(spending: "Spending") -> list[tuple[str, str]]:
@@ -88,17 +53,30 @@ def ledger_facts(spending: "Spending") -> list[tuple[str, str]]:
     ]
 
 
-def group_words(keys: Any) -> tuple[dict[str, str], str]:
+@dataclass(frozen=True)
+class Chips:
+    """The values of a key: how many there are, the first of them, and how many more."""
+
+    number: str
+    shown: list[str]
+    more: str
+
+
+def group_chips(keys: Any) -> tuple[dict[str, Chips], str]:
     """The values that were given for each key, and how many groups they make, in words."""
     lists = {name: list(dict.fromkeys(values)) for name, values in keys.items()} if isinstance(keys, dict) else {}
     what = "group" if len(lists) == 1 else "value"
-    words = {}
-    for name, values in lists.items():
-        shown = ", ".join(typed_value(str(value)) for value in values[:_SHOWN])
-        more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
-        words[name] = f"{counted(len(values), what)}: {shown}{more}" if values else ""
+    chips = {
+        name: Chips(
+            counted(len(values), what),
+            [str(value) for value in values[:_SHOWN]],
+            f"and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else "",
+        )
+        for name, values in lists.items()
+        if values
+    }
     total = math.prod(map(len, lists.values()))
-    return words, f"{counted(total, 'group')} in all" if len(lists) > 1 and total else ""
+    return chips, f"{counted(total, 'group')} in all" if len(lists) > 1 and total else ""
 
 
 def preview_cards(found: "Preview | PublicationPreview") -> list[Card]:
@@ -127,15 +105,25 @@ def column_choices(query: Any) -> list[str]:
 
 
 #: Endings of files that may be data or keys, for the list below the field.
-_DATA = (".parquet", ".csv", ".tsv", ".db")
+_DATA = (".parquet", ".csv", ".tsv", ".db", ".toml", *SHEETS, *STATISTICS)
 
 #: Files of the folder that the list has at most.
 _MOST_FILES = 200
 
-_TYPES = ("string", "int64", "float64", "boolean", "date", "timestamp")
+#: Keys of [data] in the fold about how it is read.
+_READING = ("table", "delimiter", "quote", "encoding", "decimal", "date_format", "engine", "master", "neighbours")
 
+_TYPES = [
+    ("", "text"),
+    ("float64", "decimal numbers"),
+    ("int64", "whole numbers"),
+    ("boolean", "true or false"),
+    ("date", "dates"),
+    ("timestamp", "dates with times"),
+]
+
+_BY_SIZE = "those with enough people in them"
 _KEYS = [
-    ("", "those with enough people in them"),
     ("lists", "these: I give their values"),
     ("file", "these: a file has them"),
     ("all", "all labels of derived columns"),
@@ -175,11 +163,12 @@ class Row:
 
 
 def planner(entries: Entries, found: Checked, **more: Any) -> str:
-    """The page with all four steps."""
+    """The page: its steps, and the plan beside them."""
     shown = {"notice": "", "notice_is_bad": False, "opened": "", "preview_cards": [], **more}
     shown |= {"ids": Ids, "meaning": _meaning, "entries": entries, "problems": found.problems}
-    for step in (_data_step, _table_step, _budget_step, _publish_step):
-        shown |= step(entries, found)
+    shown |= {"steps": step_words(found.plain), "present": shown["opened"] or _present(found)}
+    for part in (_data_step, _table_step, _plan_part):
+        shown |= part(entries, found)
     return _rendered("planner.html", **shown)
 
 
@@ -190,42 +179,90 @@ def _meaning(name: str) -> str:
     return str(table.meaning(key))
 
 
+def _present(found: Checked) -> str:
+    """The step to be open: the first with a problem, or that is not complete."""
+    for place in found.problems:
+        name = place.split(".")
+        if name[0] in ("unit", "data") and place not in ("data.where", "data.units"):
+            return "data"
+        if place == "data.units" or name[-1].startswith("max_"):
+            return "limits"
+        if name[0] == "report":
+            return "report"
+    return "data" if found.dataset is None or found.plain["data"].get("privacy_unit") is None else "table"
+
+
 def _data_step(entries: Entries, found: Checked) -> dict[str, Any]:
+    columns = [(f"{BY_COLUMN}{name}", name) for name in found.columns]
     return {
         "files": data_files(),
-        "schema": list(found.columns.items()),
         "columns": [(name, name) for name in found.columns],
-        "number_columns": [(name, f"{name} ({dtype})") for name, dtype in found.columns.items()],
-        "declarable": found.dataset is not None and found.dataset.types_can_be_declared,
-        "type_choices": [("" if name == "string" else name, "text" if name == "string" else name) for name in _TYPES],
+        "units": [*columns, (BY_ROW, "every row by itself (one row for each person)")],
+        "by_row": entries.one("unit") == BY_ROW,
+        "reading": any(entries.one(f"data.{name}") or f"data.{name}" in found.problems for name in _READING),
         "engines": [("", "the usual one"), *((name, name) for name in engine_names())],
         "servers": found.servers,
         "datasets": [(name, name) for name in found.datasets],
         "ledger_facts": [] if found.spending is None else ledger_facts(found.spending),
-        "unit_name": None if found.dataset is None else found.dataset.privacy_unit,
     }
 
 
 def _table_step(entries: Entries, found: Checked) -> dict[str, Any]:
-    key_words, groups_in_all = group_words(found.plain.get("groups", {}).get("public_keys"))
+    known = _known_groups(entries, found)
+    chips, groups_in_all = group_chips(known or found.plain.get("groups", {}).get("public_keys"))
+    kind = entries.one("keys.kind")
+    usual = (
+        [("", "all values that are publicly known"), ("none", _BY_SIZE)]
+        if known or kind == "none"
+        else [("", _BY_SIZE)]
+    )
     # Also labels and units of names that nothing has: they can be seen and removed here.
     labelled = [*_published(found), *entries.below("report.labels"), *entries.below("report.units")]
     return {
         "several_tables": [str(table.get("name")) for table in found.plain.get("table", [])],
-        "keys_choices": _with_loaded(_KEYS, entries.one("keys.kind")),
+        "keys_choices": _with_loaded([*(usual if known or kind == "none" else [("", _BY_SIZE)]), *_KEYS], kind),
         "totals_choices": _with_loaded(_TOTALS, entries.one("totals")),
-        "key_words": key_words,
+        "chips": chips,
         "groups_in_all": groups_in_all,
         "key_kinds": {name: _key_kind(dtype) for name, dtype in found.columns.items()},
         "aggregates": _rows(entries),
         "kinds": [(name, name.replace("_", " ")) for name in AGGREGATES],
+        "types": _types(found),
+        "type_choices": _TYPES,
         "derived": [f"derive.{row}" for row in range(len(entries.rows("derive")) + 1)],
         "published": list(dict.fromkeys(labelled)),
-        "has_words": any(name.startswith("report.") for name in entries.fields if entries.one(name)),
     }
 
 
-def _budget_step(entries: Entries, found: Checked) -> dict[str, Any]:
+def _known_groups(entries: Entries, found: Checked) -> dict[str, list[Any]]:
+    """The public values of the keys, where they are known and nothing else was chosen; none otherwise."""
+    public = getattr(getattr(found.query, "groups", None), "public", None)
+    if entries.one("keys.kind") or public is None:
+        return {}
+    return {name: public[name].unique().to_pylist() for name in public.column_names}
+
+
+def _types(found: Checked) -> list[tuple[str, str]]:
+    """The columns of a text file that are used or declared, with their types; "" for text."""
+    data = found.plain.get("data", {})
+    columns = found.plain.get("columns", {})
+    declared = {name: column["type"] for name, column in columns.items() if column.get("type")} | data.get("types", {})
+    if found.dataset is not None and not found.dataset.types_can_be_declared:
+        return []
+    asked = [
+        *found.plain.get("groups", {}).get("by", []),
+        *(each.get("column") for each in found.plain.get("aggregates", [])),
+    ]
+    where = data.get("where", [])
+    conditions = [each.get("condition", "") for each in found.plain.get("aggregates", [])]
+    texts = "\n".join([*data.get("derive", {}).values(), *([where] if isinstance(where, str) else where), *conditions])
+    asked += [name for name in found.columns if name in texts]
+    names = [name for name in asked if name in found.columns and name not in data.get("derive", {})]
+    return [(name, declared.get(name, "")) for name in dict.fromkeys([*names, *data.get("types", {})])]
+
+
+def _plan_part(entries: Entries, found: Checked) -> dict[str, Any]:
+    text, hides = query_text(found.plain)
     return {
         "epsilons": [f"{epsilon:g}" for epsilon in EPSILONS],
         "slider": _slider(entries.one("budget.epsilon")),
@@ -235,28 +272,11 @@ def _budget_step(entries: Entries, found: Checked) -> dict[str, Any]:
         "needed": found.needed,
         "other_problems": list(dict.fromkeys(found.problems.values())),
         "chosen_epsilon": None if found.epsilon is None else f"{found.epsilon:.15g}",
-        **_plan_values(entries, found),
-    }
-
-
-def _plan_values(entries: Entries, found: Checked) -> dict[str, Any]:
-    plan = found.plan
-    if plan is None:
-        return {"plan": None, "picture": None, "plan_epsilon": None, "plan_delta": None, "promise": ""}
-    return {
-        "plan": plan_card(plan),
-        "picture": made_up(plan, _largest(entries)),
-        "plan_epsilon": f"{plan.epsilon:.15g}",
-        "plan_delta": f"{plan.delta:.15g}",
-        "promise": "" if found.dataset is None else promise_to(found.dataset, plan),
-    }
-
-
-def _publish_step(entries: Entries, found: Checked) -> dict[str, Any]:
-    text, hides = query_text(found.plain)
-    return {
+        "plan": None if found.plan is None else replace(plan_card(found.plan), title="", line=""),
+        "charge": found.charge,
+        "promise": "" if found.plan is None or found.dataset is None else promise_to(found.dataset, found.plan),
         "refused": found.refused,
-        "charged_to": _charged_to(found.plain.get("data", {})),
+        "default_files": default_files(found.plain.get("data", {}).get("source", "")),
         "query_text": text,
         "hides_password": hides,
         "python": python_code(without_passwords(found.plain)),
@@ -313,21 +333,6 @@ def script() -> str:
     return resources.files("osgt.web").joinpath("script.js").read_text(encoding="utf-8")
 
 
-def query_text(plain: Mapping[str, Any]) -> tuple[str, bool]:
-    """The query file, with paths as seen from the folder of the server; whether a password was left out of it."""
-    safe = without_passwords(plain)
-    return query_file_text(safe, Path.cwd()), safe != plain
-
-
-def without_passwords(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the URLs in the values of a query file by those that may be shown."""
-    data = dict(plain.get("data", {}))
-    for key in ("source", "ledger"):
-        if holds_secret(data.get(key, "")):
-            data[key] = shown(data[key])
-    return {**plain, "data": data} if "data" in plain else dict(plain)
-
-
 def data_files() -> list[str]:
     """The names of files in the server's folder that may be data."""
     try:
@@ -356,10 +361,10 @@ def _rows(entries: Entries) -> list[Row]:
 
 
 def _published(found: Checked) -> list[str]:
-    """The names that may have labels: of those who are protected, of keys and of columns."""
-    if found.query is None or found.dataset is None:
+    """The names that may have labels: of keys and of columns."""
+    if found.query is None:
         return []
-    names = [found.dataset.privacy_unit]
+    names: list[str] = []
     for query in found.query.tables.values():
         names += [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
     return list(dict.fromkeys(names))
@@ -381,14 +386,3 @@ def _slider(epsilon: str) -> int:
     except ValueError:
         return len(EPSILONS) // 2
     return min(range(len(EPSILONS)), key=lambda i: abs(EPSILONS[i] - value))
-
-
-def _largest(entries: Entries) -> int:
-    text = entries.one("made_up.largest")
-    return min(max(int(text), 1), 10**9) if text.isdecimal() and len(text) < 12 else LARGEST
-
-
-def _charged_to(data: Mapping[str, Any]) -> str:
-    if data.get("ledger") is None:
-        return "no ledger: nobody keeps account of it"
-    return f"{data.get('dataset')!r} in {shown(data['ledger'])}"

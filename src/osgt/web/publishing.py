@@ -1,5 +1,8 @@
 """From complete entries to a release: all that can be refused is refused before anything is charged."""
 
+import itertools
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,9 +11,11 @@ from osgt.api.publish import UnwrittenError, close_data
 from osgt.api.query_file import Request, build_query, files_used, fill_limits, release_targets
 from osgt.ledger.errors import LostAnswerError
 from osgt.query.file.model import QueryFile
+from osgt.query.file.reading import with_parts
 from osgt.release.limits import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.files import Target, words_of
+from osgt.support.servers import names_server
 from osgt.web.checking import ERRORS
 from osgt.web.jobs import Job
 
@@ -40,6 +45,20 @@ def title(request: Request) -> str:
     data, budget = request.query.dataset, request.file.budget
     to = "no ledger" if data.ledger is None else f"{data.dataset!r} in {data.ledger.name}"
     return f"ε = {budget.epsilon:.15g}, δ = {budget.delta:.15g}, charged to {to}"
+
+
+def default_files(source: str) -> tuple[str, str]:
+    """The names of the table and the report, if none are given: after the data, and not those of files that exist."""
+    stem = "table" if names_server(source) else re.sub(r"\W+", "-", Path(source).stem).strip("-") or "table"
+    tries = (f"{stem}-published{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    name = next(name for name in tries if not any(map(os.path.lexists, (f"{name}.csv", f"{name}.html"))))
+    return f"{name}.csv", f"{name}.html"
+
+
+def with_files(file: QueryFile) -> QueryFile:
+    """Make a copy that has names for the table and the report."""
+    usual = dict(zip(("out", "report"), default_files(file.data.source), strict=True))
+    return with_parts(file, {"output": {**usual, **file.output.given()}}, [])
 
 
 def prepare(file: QueryFile) -> Request:

@@ -52,13 +52,14 @@ async function run() {
   busy = false;
 }
 
-// All of the page: where the fields themselves have changed. The field that had the focus keeps it.
+// All of the page: where the fields themselves have changed. Folds and the focus stay, unless the server opens a step.
 function replaced(page) {
   const focus = document.activeElement && document.activeElement.id;
-  const open = new Set([...document.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+  const folds = new Map([...document.querySelectorAll("details")].map((each) => [each.id, each.open]));
   main().replaceWith(page.getElementById("main"));
-  for (const each of document.querySelectorAll("details > summary")) {
-    if (open.has(each.textContent)) each.parentElement.open = true;
+  if (document.getElementById("planner").dataset.opened) return;
+  for (const each of document.querySelectorAll("details")) {
+    if (folds.has(each.id)) each.open = folds.get(each.id);
   }
   const field = focus && document.getElementById(focus);
   if (field) field.focus({ preventScroll: true });

@@ -106,6 +106,19 @@ class Engine(ABC):
     def opened(self, source: Any, options: Options) -> Source:
         """The table that a source stands for. Raises `refused` where it is none for this engine."""
 
+    def beside(self, connection: Any, source: Any, options: Options) -> Source:
+        """A further source on a connection, to be joined: a table of its database, or what can be read there."""
+        if source is None:
+            with self.turn(connection):
+                return Source(self.named(connection, options.table))
+        result = Source(source) if isinstance(source, Table) else self.opened(source, options)
+        if result.table.connection is not connection:
+            raise ArgumentError(
+                "source: both tables must be in one database or session; name the other one with table alone",
+                argument="source",
+            )
+        return result
+
     def refused(self, source: Any) -> Exception:
         """The error for a source that this engine does not open."""
         return not_a_source(source, f"{self.takes} for engine {self.name}")

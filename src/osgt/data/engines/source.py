@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from osgt.data.office_files import is_office, is_spreadsheet
 from osgt.data.sql import Table
 from osgt.data.text_files import DELIMITERS, CleanFiles
 from osgt.data.types import TEXT, Type, Writing
@@ -80,8 +81,6 @@ def not_a_source(source: Any, takes: str) -> Exception:
         if "://" not in name and os.path.isdir(name):
             inside = shown(os.path.join(name, "*.parquet"))
             return ValueError(f"source: {shown(name)!r} is a folder; name the files in it, as in {inside!r}")
-        if name.lower().endswith((".xlsx", ".xls", ".ods")):
-            return ValueError(f"source: {shown(name)!r} is a spreadsheet; save it as CSV first")
         return ValueError(f"source must be {takes}; got {shown(name)!r}")
     return TypeError(f"source must be {takes}; got {type(source).__name__}")
 
@@ -136,10 +135,11 @@ def suffix_of(name: str) -> str:
 
 
 def check_file(name: str, options: Options) -> list[Path]:
-    """The Parquet or CSV files that a path or a glob names, in the order of their names. There is at least one."""
-    if options.table is not None:
+    """The files of rows that a path or a glob names, in the order of their names. There is at least one."""
+    if options.table is not None and not is_spreadsheet(name):
         raise ArgumentError(
-            f"table is for databases, got table={options.table!r} with the file {shown(name)!r}", argument="table"
+            f"table is for databases and spreadsheets, got table={options.table!r} with the file {shown(name)!r}",
+            argument="table",
         )
     paths = _files(name)
     if not paths:
@@ -148,8 +148,8 @@ def check_file(name: str, options: Options) -> list[Path]:
 
 
 def is_rows(name: str) -> bool:
-    """Whether this is the name of a Parquet or CSV file."""
-    return suffix_of(name) in (*PARQUET, *DELIMITERS)
+    """Whether this is the name of a file of rows: Parquet, CSV, a spreadsheet or that of a statistics program."""
+    return suffix_of(name) in (*PARQUET, *DELIMITERS) or is_office(name)
 
 
 def _files(name: str) -> list[Path]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from osgt.data.expressions.grammar import Grammar
-from osgt.data.expressions.tokens import Lexicon, by_name
-from osgt.data.expressions.tree import (
+from osgt.data.expressions.syntax import (
     Between,
     Binary,
     Call,
@@ -17,6 +16,7 @@ from osgt.data.expressions.tree import (
     Extract,
     In,
     Is,
+    Lexicon,
     Like,
     Limited,
     Node,
@@ -25,6 +25,7 @@ from osgt.data.expressions.tree import (
     Typed,
     Unary,
     Word,
+    by_name,
 )
 from osgt.data.types import ColumnType
 

@@ -1,4 +1,8 @@
-"""Expressions and conditions: computed from a row alone, checked, and written anew for the engine."""
+"""Expressions and conditions: computed from a row alone, checked, and written anew for the engine.
+
+The parts of a condition must fit together by their types: what an engine would convert row by row is refused.
+Such a conversion fails for some values and not for others. Whether a release succeeds must not depend on one row.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,17 +10,229 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from osgt.data.expressions.checks import check_calls, check_types, nodes_of
 from osgt.data.expressions.dialect import Dialect
 from osgt.data.expressions.grammar import parse
-from osgt.data.expressions.growth import limit_texts
-from osgt.data.expressions.own import Formula, expand, values_of
-from osgt.data.expressions.tokens import tokens
-from osgt.data.expressions.tree import Column, Node, Word, rebuild
+from osgt.data.expressions.growth import limit_texts, whole_number
+from osgt.data.expressions.own import Formula, expand, labels_of, values_of
+from osgt.data.expressions.syntax import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Extract,
+    In,
+    Is,
+    Like,
+    Node,
+    Text,
+    Typed,
+    Unary,
+    Word,
+    rebuild,
+    tokens,
+)
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 from osgt.support.text import names_in_words, unknown
+
+#: What the letters in a dialect's list of functions ask of an argument. Behind ? it may be left out, * repeats it.
+ARGUMENTS = {
+    "t": "text",
+    "n": "a number",
+    "d": "a date or time",
+    "s": "a time",
+    "b": "true or false",
+    "a": "a plain value",
+    "=": "of the kind of the others",
+    "N": "a whole number from 0 to 1000, written out",
+    "Z": "a whole number from 1 to 1000, written out",
+    "W": "a whole number, written out",
+    "P": "a regular expression, written out",
+    "T": "text, written out",
+    "F": "the name of a part of a date, written out",
+}
+_KINDS = {"t": ("text",), "n": ("integer", "decimal", "float"), "d": ("date", "timestamp"), "s": ("timestamp",)}
+_LARGEST = 1000
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """The node and all its parts, the innermost first."""
+    for part in node.parts:
+        yield from nodes_of(part)
+    yield node
+
+
+def check_calls(root: Node, dialect: Dialect) -> None:
+    """Raise unless all functions are known to look at one row alone, and have the arguments that they need."""
+    for node in nodes_of(root):
+        if isinstance(node, Call):
+            if node.name not in dialect.functions:
+                raise ValueError(
+                    f"the function {node.name!r} is not known to look at one row alone on {dialect.engine}; "
+                    "compute it before the rows are handed over"
+                )
+            _letters(node, dialect)
+        elif isinstance(node, Extract):
+            _check_field(node.field, dialect)
+        elif isinstance(node, Like):
+            _check_like(node, dialect)
+
+
+def check_types(root: Node, dialect: Dialect) -> None:
+    """Raise unless every part has operands of kinds that go together."""
+    for node in nodes_of(root):
+        _check(node, dialect)
+
+
+def _check_plain(node: Node, dialect: Dialect) -> None:
+    """Raise if a value of which nothing is known is used for more than IS NULL."""
+    for part in () if isinstance(node, Is) else node.parts:
+        if dialect.kind(part) == "other":
+            name = dialect.types[part].name.lower()
+            raise TypeError(f"values of type {name} can only be tested with IS NULL; use a view that casts them")
+
+
+def _check(node: Node, dialect: Dialect) -> None:
+    _check_plain(node, dialect)
+    if isinstance(node, Binary | Unary):
+        _check_operator(node, dialect)
+    elif isinstance(node, Like):
+        _one_of(node.operator, node.value, ("text",), dialect)
+    elif isinstance(node, In | Between):
+        _alike(node.parts, dialect)
+    elif isinstance(node, Is) and node.what in ("TRUE", "FALSE", "UNKNOWN"):
+        _booleans("IS", (node.value,), dialect)
+    elif isinstance(node, Case):
+        _booleans("WHEN", tuple(test for test, _ in node.branches), dialect)
+        _alike((*(value for _, value in node.branches), node.otherwise), dialect)
+    elif isinstance(node, Extract):
+        _one_of("EXTRACT", node.value, _KINDS["d"], dialect)
+    elif isinstance(node, Call):
+        _check_arguments(node, dialect)
+
+
+def _check_operator(node: Binary | Unary, dialect: Dialect) -> None:
+    """Raise unless an operator has operands of the kinds that it needs."""
+    if node.operator in ("NOT", "AND", "OR"):
+        _booleans(node.operator, node.parts, dialect)
+    elif isinstance(node, Unary):
+        _one_of(node.operator, node.value, _KINDS["n"], dialect)
+    elif node.operator in ("RLIKE", *dialect.grammar.matches):
+        _one_of(node.operator, node.left, ("text",), dialect)
+        if not isinstance(node.right, Text):
+            raise ValueError("a regular expression must be written out")
+    elif node.operator in ("+", "-", "*", "/", "%", "//", "^"):
+        _check_arithmetic(node, dialect)
+    elif node.operator != "||":
+        _alike((node.left, node.right), dialect)
+
+
+def _check_arithmetic(node: Binary, dialect: Dialect) -> None:
+    """Raise unless arithmetic is about numbers, or about dates to which a length of time is added."""
+    if dialect.kind(node.left) not in _KINDS["d"]:
+        for part in (node.left, node.right):
+            _one_of(node.operator, part, _KINDS["n"], dialect)
+        return
+    if node.operator not in ("+", "-"):
+        raise TypeError(f"{node.operator} is for numbers")
+    time = isinstance(node.right, Typed) or (node.operator == "-" and dialect.kind(node.right) in _KINDS["d"])
+    if not time and not (dialect.kind(node.left) == "date" and whole_number(node.right) is not None):
+        raise TypeError("to a date, add INTERVAL '…' or a whole number of days, written out")
+
+
+def _booleans(what: str, parts: tuple[Node, ...], dialect: Dialect) -> None:
+    for part in parts:
+        _one_of(what, part, ("boolean",), dialect)
+
+
+def _one_of(what: str, node: Node, kinds: tuple[str, ...], dialect: Dialect) -> None:
+    if dialect.kind(node) not in (*kinds, "null"):
+        needed = "true or false" if kinds == ("boolean",) else " or ".join(kinds)
+        raise TypeError(
+            f"{what} needs {needed}, got {dialect.types[node].name.lower()}; compare it with something or cast it"
+        )
+
+
+def _alike(parts: tuple[Node, ...], dialect: Dialect) -> None:
+    """Raise unless the parts can be compared without converting text row by row. Strings fit to what is not text."""
+    families = {dialect.types[part].family for part in parts if not isinstance(part, Text)} - {"null"}
+    if len(families) > 1:
+        names = sorted({dialect.types[part].name.lower() for part in parts if dialect.kind(part) != "null"})
+        raise TypeError(f"{' and '.join(names)} cannot be compared; cast one of them")
+
+
+# Functions
+
+
+def _letters(node: Call, dialect: Dialect) -> str:
+    """The letter of each argument."""
+    spec = dialect.functions[node.name]
+    needed, _, optional = spec.rstrip("*").partition("?")
+    letters = needed + optional
+    given = len(node.arguments)
+    if spec.endswith("*") and given > len(letters):
+        letters += letters[-1] * (given - len(letters))
+    if not len(needed) <= given <= len(letters):
+        raise ValueError(f"the function {node.name!r} takes {_words(needed, optional)}, got {given} arguments")
+    for letter, argument in zip(letters, node.arguments, strict=False):
+        if not _is_written(letter, argument, dialect):
+            raise ValueError(f"the function {node.name!r} takes {_words(needed, optional)}")
+    return letters[:given]
+
+
+def _words(needed: str, optional: str) -> str:
+    words = [ARGUMENTS[letter] for letter in needed] + [f"perhaps {ARGUMENTS[letter]}" for letter in optional]
+    return "; ".join(words) or "nothing"
+
+
+def _is_written(letter: str, node: Node, dialect: Dialect) -> bool:
+    """Whether an argument that must be written out is."""
+    if letter == "F":
+        if isinstance(node, Text):
+            _check_field(node.value.upper(), dialect)
+        return isinstance(node, Text)
+    if letter in "PT":
+        return isinstance(node, Text)
+    if letter == "W":
+        return whole_number(node) is not None
+    if letter in "NZ":
+        number = whole_number(node)
+        return number is not None and (letter == "N" or number >= 1) and 0 <= number <= _LARGEST
+    return True
+
+
+def _check_arguments(node: Call, dialect: Dialect) -> None:
+    letters = _letters(node, dialect)
+    for letter, argument in zip(letters, node.arguments, strict=True):
+        if letter in _KINDS:
+            _one_of(node.name, argument, _KINDS[letter], dialect)
+        elif letter == "b":
+            _booleans(node.name, (argument,), dialect)
+    _alike(tuple(node.arguments[i] for i, letter in enumerate(letters) if letter == "="), dialect)
+
+
+def _check_field(field: str, dialect: Dialect) -> None:
+    if field not in dialect.fields:
+        raise ValueError(f"{field.lower()!r} is not a part of a date; use {', '.join(sorted(dialect.fields)).lower()}")
+
+
+def _check_like(node: Like, dialect: Dialect) -> None:
+    if node.escape is not None and len(node.escape) != 1:
+        raise ValueError("ESCAPE must be followed by one character")
+    escape = node.escape or dialect.like_escape
+    if escape is None:
+        return
+    at = 0
+    while at < len(node.pattern):
+        if node.pattern[at] == escape:
+            at += 1
+            following = node.pattern[at : at + 1]
+            if not following or (dialect.like_strict and following not in ("%", "_", escape)):
+                raise ValueError(f"in a pattern of LIKE {escape!r} must stand before %, _ or itself")
+        at += 1
+
 
 #: In what a dialect writes, the number of a column stands between null characters.
 _COLUMN = re.compile("\0(\\d+)\0")
@@ -35,7 +251,8 @@ _LONGEST = 200_000
 class Expression:
     """An expression: what the user wrote, for people, and what the engine runs, with its columns as numbers.
 
-    `values` are all that it can have, where that follows from how it is written, as the labels of bands.
+    `values` are all that it can have, where that follows from how it is written, as the labels of bands; `labels` are
+    what people call these, if not the same.
     """
 
     text: str
@@ -45,6 +262,7 @@ class Expression:
     type_name: str
     type: ColumnType
     values: tuple[str | int, ...] | None
+    labels: tuple[str, ...] | None = None
 
     def length(self, columns: Mapping[str, int]) -> int:
         """The length of its text if some columns are written out, which have these lengths, wherever they stand."""
@@ -63,6 +281,12 @@ def check_expression(table: Table, given: Any, what: str) -> Expression:
             f'it must be SQL in quotes, as in "days > 3", or made by cut, recode, year and the like; got an object of '
             f"type {type(given).__name__}"
         )
+
+
+def parse_expression(table: Table, text: str, what: str) -> Node:
+    """The tree of an expression, with the table's own names of columns. Types and functions are not checked."""
+    with name_errors(what), table.engine.turn(table.connection):
+        return _Checking(table).tree(text)
 
 
 @contextmanager
@@ -84,9 +308,12 @@ class _Checking:
 
     def text(self, text: str) -> Expression:
         """An expression in the engine's SQL."""
+        return self._check(self.tree(text), text)
+
+    def tree(self, text: str) -> Node:
+        """The tree of an expression in the engine's SQL."""
         self.dialect.check_text(text)
-        tree = parse(tokens(text, self.dialect.lexicon), self.dialect.grammar, self._column)
-        return self._check(tree, text)
+        return parse(tokens(text, self.dialect.lexicon), self.dialect.grammar, self._column)
 
     def formula(self, formula: Formula) -> Expression:
         """An expression that was put together in Python."""
@@ -99,7 +326,7 @@ class _Checking:
         return self._check(rebuild(formula.tree, known), self.dialect.shown(formula.tree))
 
     def _check(self, tree: Node, text: str) -> Expression:
-        values = values_of(tree)
+        values, labels = values_of(tree), labels_of(tree)
         limit_texts(tree, lambda node: "unknown")  # before the engine computes constants
         tree = expand(tree, self.dialect, lambda node: self._types(node, text)[node])
         check_calls(tree, self.dialect)
@@ -116,7 +343,7 @@ class _Checking:
             self._try_query(text, f"SELECT {', '.join(probes)}", run=True)
         columns, result = tuple(self.dialect.columns), types[tree]
         self._try_query(text, self._query(sql), run=False)
-        return Expression(text, sql, columns, result.kind, result.name.lower(), result, values)
+        return Expression(text, sql, columns, result.kind, result.name.lower(), result, values, labels)
 
     def _query(self, sql: str) -> str:
         """A query for values that are written for the table."""

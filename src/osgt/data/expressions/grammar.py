@@ -7,8 +7,7 @@ about the order of operators; where they do not (two comparisons in a row, LIKE 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from osgt.data.expressions.tokens import Token, by_name
-from osgt.data.expressions.tree import (
+from osgt.data.expressions.syntax import (
     Between,
     Binary,
     Call,
@@ -22,9 +21,11 @@ from osgt.data.expressions.tree import (
     Node,
     Number,
     Text,
+    Token,
     Typed,
     Unary,
     Word,
+    by_name,
 )
 
 
@@ -46,7 +47,8 @@ class Grammar:
 
 
 _NULL = Word("NULL")
-_RESERVED = frozenset(
+#: Words that are no names of columns unless they are in quotes.
+RESERVED = frozenset(
     by_name(
         {
             "reserved": "ALL AND ANY ARRAY AS BETWEEN BY CASE COLLATE DISTINCT ELSE END ESCAPE EXCEPT EXISTS FOR FROM "
@@ -273,7 +275,7 @@ class _Parser:
             return Typed(word, self.next().value)
         if word == "INTERVAL" and not called:
             return self.interval()
-        if word in _RESERVED:
+        if word in RESERVED:
             self.place -= 2 if called else 1
             raise self.unexpected()
         if not called:

@@ -16,8 +16,7 @@ sees the columns as they are. What reads a text in another way, as a regular exp
 
 from collections.abc import Callable
 
-from osgt.data.expressions.tokens import by_name
-from osgt.data.expressions.tree import (
+from osgt.data.expressions.syntax import (
     Between,
     Binary,
     Call,
@@ -31,6 +30,7 @@ from osgt.data.expressions.tree import (
     Number,
     Text,
     Unary,
+    by_name,
     change_parts,
 )
 

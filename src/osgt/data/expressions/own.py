@@ -14,8 +14,9 @@ from fractions import Fraction
 from itertools import count, pairwise
 from typing import Any
 
+from osgt.data.code_lists import LABELS
 from osgt.data.expressions.dialect import Dialect
-from osgt.data.expressions.tree import Binary, Call, Case, Cast, Extract, Is, Node, Number, Text, Unary, Word, rebuild
+from osgt.data.expressions.syntax import Binary, Call, Case, Cast, Extract, Is, Node, Number, Text, Unary, Word, rebuild
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError
 
@@ -72,6 +73,11 @@ def values_of(tree: Node) -> tuple[str | int, ...] | None:
         values = [constant(node) for node in (*(new for _, new in pairs), otherwise) if node != _NULL]
         return None if None in values else tuple(dict.fromkeys(value for value in values if value is not None))
     return tuple(_VALUES[tree.name]) if tree.name in _VALUES else None
+
+
+def labels_of(tree: Node) -> tuple[str, ...] | None:
+    """The names that people have for the values of a tree: those of months and weekdays."""
+    return LABELS.get(tree.name) if isinstance(tree, Call) else None
 
 
 def constant(node: Node) -> str | int | None:

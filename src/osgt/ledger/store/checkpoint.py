@@ -25,8 +25,9 @@ from typing import Any
 from osgt.ledger.store.chain import Head
 from osgt.ledger.store.database import turn
 from osgt.ledger.subject import Owners, Table
+from osgt.privacy.filters import parts
 from osgt.privacy.filters.budget import Budget
-from osgt.privacy.filters.union import FilterState
+from osgt.privacy.filters.parts import States
 
 #: Entries after which a checkpoint is written. Shorter chains are read from the first entry on.
 EVERY = 1000
@@ -52,7 +53,7 @@ class Checkpoint:
     sequence: int
     hash: str
     budget: Budget
-    state: FilterState | None  # None for a plan, of which no checkpoint is kept
+    state: States | None  # None for a plan, of which no checkpoint is kept
     owners: Owners
     releases: int
     changes: int
@@ -90,7 +91,7 @@ class Checkpoint:
             int(plain["sequence"]),
             str(plain["hash"]),
             budget,
-            FilterState.from_dict(plain["state"], budget.shares),
+            parts.read(plain["state"], budget.partition, budget.shares),
             Owners(owners["unit"], owners["neighbours"], tables, *map(bool, owners["flags"])),
             int(plain["releases"]),
             int(plain["changes"]),

@@ -6,14 +6,15 @@ are allowed, but said in so many words.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from osgt.noise.arguments import real_number
 from osgt.privacy.filters.costs import best_order
+from osgt.privacy.filters.partition import Partition
 from osgt.privacy.profile import float_below
 from osgt.support.errors import ArgumentError
+from osgt.support.numeric import real_number
 
 #: Share of δ that is set aside for the choice of groups, unless said otherwise.
 SELECTION_SHARE = 0.2
@@ -122,13 +123,17 @@ COMPOSITIONS = ("adaptive", "planned")
 
 @dataclass(frozen=True)
 class Budget:
-    """(ε, δ), the composition, and for the adaptive one how δ is divided: fixed when the data set is opened."""
+    """(ε, δ), the composition, and for the adaptive one how δ is divided: fixed when the data set is opened.
+
+    So is the partition of the people, if releases about disjoint parts are charged as the largest of them.
+    """
 
     epsilon: float
     delta: float
     composition: str
     selection_share: float | None
     shares: Shares | None
+    partition: Partition | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -138,13 +143,17 @@ class Budget:
             "composition": self.composition,
             "selection_share": self.selection_share,
             "shares": None if self.shares is None else self.shares.to_dict(),
+            **({} if self.partition is None else {"partition": self.partition.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Budget":
         """The budget that `to_dict` wrote, or a ValueError if it is none."""
         try:
-            made = new_budget(plain["epsilon"], plain["delta"], plain["composition"], plain["selection_share"])
+            given = plain.get("partition")
+            partition = None if given is None else Partition.from_dict(given)
+            figures = (plain["epsilon"], plain["delta"], plain["composition"], plain["selection_share"])
+            made = new_budget(*figures, partition=partition)
             shares = None if plain["shares"] is None else Shares.from_dict(plain["shares"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a stored budget: {error!r}") from None
@@ -152,11 +161,16 @@ class Budget:
             raise ValueError("the shares of δ do not suit the composition")
         if shares is not None and (shares.epsilon, shares.delta) != (made.epsilon, made.delta):
             raise ValueError("the shares of δ are those of another budget")
-        return cls(made.epsilon, made.delta, made.composition, made.selection_share, shares)
+        return replace(made, shares=shares)
 
 
 def new_budget(
-    epsilon: object, delta: object, composition: str = "adaptive", selection_share: float | None = None
+    epsilon: object,
+    delta: object,
+    composition: str = "adaptive",
+    selection_share: float | None = None,
+    *,
+    partition: Partition | None = None,
 ) -> Budget:
     """The budget with these figures, or an error that says what is wrong with them."""
     loss, chance = real_number("epsilon", epsilon, positive=True), real_number("delta", delta, positive=False)
@@ -176,8 +190,10 @@ def new_budget(
                 'selection_share is for composition="adaptive": planned releases share δ as they come',
                 argument="selection_share",
             )
+        if partition is not None:
+            raise ArgumentError('parts are for composition="adaptive"', argument="parts")
         return Budget(loss, chance, composition, None, None)
     share = (
         SELECTION_SHARE if selection_share is None else real_number("selection_share", selection_share, positive=False)
     )
-    return Budget(loss, chance, composition, share, shares_for(loss, chance, share))
+    return Budget(loss, chance, composition, share, shares_for(loss, chance, share), partition)

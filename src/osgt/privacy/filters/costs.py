@@ -30,8 +30,7 @@ from osgt.privacy.estimate import epsilon_roughly
 from osgt.privacy.grid import UNIT, GridLoss, coarsen, split
 from osgt.privacy.pair import POSITION_ERROR, Pair, pair_of
 from osgt.privacy.renyi import gaussian_divergence, log_delta, log_moment
-from osgt.support.arrays import Floats
-from osgt.support.search import grow
+from osgt.support.numeric import Floats, grow
 
 #: Steps of the grid in the standard deviation of the loss of the release, and of one coordinate.
 _STEPS = 32.0

@@ -23,13 +23,13 @@ import numpy as np
 import scipy
 
 from osgt.noise import OSGT
-from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine, single
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine
 from osgt.privacy.composed import TINY, Composed
 from osgt.privacy.filters.budget import Budget
 from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.grid import UNIT, compose
 from osgt.privacy.moments import Cumulant
-from osgt.privacy.pair import Pair, pair_of
+from osgt.privacy.pair import Pair, pair_delta, pair_of
 from osgt.privacy.profile import float_above
 
 #: Steps of the grid in the standard deviation of a loss that just meets the budget.
@@ -65,7 +65,7 @@ def grid_for(epsilon: float, delta: float) -> LossGrid:
     """The grid for a budget with δ > 0: as if the budget were met by very many small releases."""
 
     def excess(log_mu: float) -> float:
-        reached = float(single.delta(pair_of(OSGT.gaussian(1.0), math.exp(log_mu)), np.asarray(epsilon)))
+        reached = float(pair_delta(pair_of(OSGT.gaussian(1.0), math.exp(log_mu)), np.asarray(epsilon)))
         return math.log(max(reached, TINY)) - math.log(delta)
 
     # δ of a unit Gaussian moved by μ: next to nothing where μ is far below ε, next to 1 where μ² is far above it.

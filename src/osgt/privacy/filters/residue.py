@@ -38,9 +38,9 @@ from osgt.noise.osgt import mills_ratio
 from osgt.privacy import NoisyPart
 from osgt.privacy.filters.costs import ReleaseLoss, loss_of
 from osgt.privacy.renyi import is_gaussian
-from osgt.support.arrays import Floats
-from osgt.support.search import root_within
+from osgt.support.numeric import Floats, root_within
 
+#: Gauss-Legendre with seven nodes.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)
 
 #: From this μ on R(y) - R(y + μ) is taken as it stands.

@@ -25,12 +25,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from osgt.noise.arguments import real_number
 from osgt.privacy import Charge
 from osgt.privacy.filters import costs, residue
 from osgt.privacy.filters.budget import Shares
 from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.profile import float_above
+from osgt.support.numeric import real_number
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class FilterState:
         selection = self.selection + Fraction(charge.selection_delta)
         if selection > Fraction(self.shares.selection):
             return None
-        moved = _add(self, charge)
+        moved = add(self, charge)
         return moved if alive(moved) else None
 
     def without_charge(self, charge: Charge, before: "FilterState | None") -> "FilterState":
@@ -182,7 +182,7 @@ def add_all(shares: Shares, charges: Iterable[Charge]) -> FilterState:
     """The state after all these charges, whether or not they would have been allowed (for a budget that is changed)."""
     state = FilterState.start(shares)
     for charge in charges:
-        state = _add(state, charge)
+        state = add(state, charge)
     return state
 
 
@@ -263,7 +263,7 @@ def _renyi_limit(shares: Shares) -> float:
     return costs.renyi_limit(shares.epsilon, shares.renyi, shares.order)
 
 
-def _add(state: FilterState, charge: Charge) -> FilterState:
+def add(state: FilterState, charge: Charge) -> FilterState:
     """The state with one more charge, whether or not a filter is alive then."""
     parts, shares = charge.profile.parts, state.shares
     mu = None if state.mu is None else residue.after(state.mu, parts, shares.epsilon, shares.gaussian)

@@ -1,21 +1,21 @@
-"""Aggregates: one module for each. This list is what queries, plans, previews, query files and commands go by."""
+"""Aggregates: one module for each, with the method of a query that asks for it.
+
+How query files and the command line ask for them is in `query/file/aggregates.py`, under the same names.
+"""
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from osgt.query.aggregates.base import Aggregate, Column, Limits, Noisy
-from osgt.query.aggregates.count import COUNT, COUNT_UNITS, CountMethod, CountUnitsMethod
-from osgt.query.aggregates.histogram import HISTOGRAM, HistogramMethod
-from osgt.query.aggregates.kinds import Kind
-from osgt.query.aggregates.mean import MEAN, MeanMethod
-from osgt.query.aggregates.proportion import PROPORTION, ProportionMethod
-from osgt.query.aggregates.quantile import MEDIAN, QUANTILE, MedianMethod, QuantileMethod
-from osgt.query.aggregates.sum import SUM, SumMethod
-from osgt.query.aggregates.variance import VARIANCE, VarianceMethod
-
-#: The aggregates that there are, by name.
-AGGREGATES: dict[str, Kind] = {}
+from osgt.query.aggregates.count import CountMethod, CountUnitsMethod
+from osgt.query.aggregates.histogram import HistogramMethod
+from osgt.query.aggregates.mean import MeanMethod
+from osgt.query.aggregates.proportion import ProportionMethod
+from osgt.query.aggregates.quantile import MedianMethod, QuantileMethod
+from osgt.query.aggregates.sum import SumMethod
+from osgt.query.aggregates.variance import VarianceMethod
+from osgt.support.familiar import guided
 
 
 class Methods(
@@ -46,32 +46,36 @@ class OfAllRows:
     proportion: Callable[..., Any]
 
 
-def _of_all_rows(kind: Kind) -> Callable[..., Any]:
+def _of_all_rows(ask: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a data set that asks for an aggregate of all rows."""
 
     def method(self: Any, *arguments: Any, max_rows: int | None = None, **named: Any) -> Any:
-        return kind.method(self.group_by(max_rows=max_rows), *arguments, **named)
+        return ask(self.group_by(max_rows=max_rows), *arguments, **named)
 
-    asked = inspect.signature(kind.method)
+    asked = inspect.signature(ask)
     limit = inspect.Parameter("max_rows", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
     method.__signature__ = asked.replace(  # type: ignore[attr-defined]
         parameters=[*asked.parameters.values(), limit], return_annotation="Query"
     )
-    method.__name__ = kind.name
-    method.__doc__ = f"{inspect.getdoc(kind.method)}\n\nAll rows are one group: `group_by(max_rows=…)`."
+    method.__name__ = ask.__name__
+    method.__doc__ = f"{inspect.getdoc(ask)}\n\nAll rows are one group: `group_by(max_rows=…)`."
     return method
 
 
-def register(kind: Kind) -> None:
-    """Make an aggregate known to queries, query files and commands."""
-    if kind.name in AGGREGATES:
-        raise ValueError(f"there is an aggregate {kind.name!r} already")
-    AGGREGATES[kind.name] = kind
-    setattr(Methods, kind.name, kind.method)
-    setattr(OfAllRows, kind.name, _of_all_rows(kind))
+def add_method(ask: Callable[..., Any]) -> None:
+    """Give queries, and data sets, a method that asks for an aggregate."""
+    method = guided(ask)
+    setattr(Methods, ask.__name__, method)
+    setattr(OfAllRows, ask.__name__, _of_all_rows(method))
 
 
-for _kind in (COUNT, COUNT_UNITS, SUM, MEAN, VARIANCE, HISTOGRAM, QUANTILE, MEDIAN, PROPORTION):
-    register(_kind)
+def method_names() -> list[str]:
+    """The names of the methods that ask for aggregates."""
+    return [name for name in vars(Methods) if not name.startswith("_")]
 
-__all__ = ["AGGREGATES", "Aggregate", "Column", "Kind", "Limits", "Methods", "Noisy", "OfAllRows", "register"]
+
+for _base in Methods.__bases__:
+    for _ask in [member for name, member in vars(_base).items() if not name.startswith("_")]:
+        add_method(_ask)
+
+__all__ = ["Aggregate", "Column", "Limits", "Methods", "Noisy", "OfAllRows", "add_method", "method_names"]

@@ -1,10 +1,15 @@
-"""The base of all aggregates: the whole numbers they need, their columns, the noise, and what their bounds cut off."""
+"""The base of all aggregates: the whole numbers they need, their columns, the noise, and what their bounds cut off.
 
-from collections.abc import Mapping, Sequence
+A query may have limits that are not given. Only limits whose choice leaves the noise in steps as it is can be chosen
+within a release: of rows, of totals and of values. How many groups a unit counts in decides about the noise: without a
+limit, units count in all public groups.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +17,15 @@ from numpy.typing import NDArray
 
 from osgt.data.rows import PrivateRows
 from osgt.data.types import ColumnType
-from osgt.estimation.intervals import Numbers, Quotient
-from osgt.estimation.rounding import with_sum_kept
+from osgt.estimation.intervals import Numbers, Quotient, std_of_interval
+from osgt.estimation.totals import with_sum_kept
 from osgt.noise.many import NoiseSum
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree
 from osgt.query.values import ValueGrid
+from osgt.support.errors import ArgumentTypeError
+from osgt.support.numeric import Floats, real_number
 
 #: Sizes of a group for which intervals of means and variances are told.
 _SIZES = (100, 1_000, 10_000)
@@ -92,6 +99,13 @@ class Column:
     step: Fraction = Fraction(1)
     by_size: Mapping[int, float] | None = None
     ranks: float | None = None
+    #: Which quantile it is.
+    level: float | None = None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it holds whole numbers of rows or units."""
+        return self.kind in ("count", "count_units", "histogram")
 
     @property
     def std(self) -> float | None:
@@ -196,9 +210,17 @@ class Aggregate:
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
         """Compute its columns: for each name the value and both ends of the noise interval.
 
-        A value is null where the interval is all that the bounds allow: the group is too small to tell.
+        A value is null where the interval is all that the bounds allow: the group does not have enough data.
         """
         raise NotImplementedError
+
+    def stds(self, noisy: Noisy, columns: Mapping[str, pa.Array]) -> dict[str, Floats | float]:
+        """Compute the standard deviation of the noise of each of its columns: here, from their intervals."""
+        result: dict[str, Floats | float] = {}
+        for name in self.names:
+            value, low, high = (as_floats(columns[name + end]) for end in ("", "_low", "_high"))
+            result[name] = std_of_interval(value, low, high, noisy.confidence)
+        return result
 
     def counted(self, groups: Groups) -> str | None:
         """The things that it counts and that limits can cut off: "rows" or "units"; None if it is not such a count."""
@@ -274,6 +296,9 @@ class PlainNumbers(Aggregate):
                 columns[name + suffix] = in_units(steps, self.grid)
         return columns
 
+    def stds(self, noisy: Noisy, columns: Mapping[str, pa.Array]) -> dict[str, Floats | float]:
+        return dict.fromkeys(self.names, noisy.noise(self.measure).std() * float(self.grid.step))
+
     def counted(self, groups: Groups) -> str | None:
         if self.measure.per_unit:
             return "units"
@@ -286,15 +311,18 @@ class PlainNumbers(Aggregate):
         """
         result = []
         for name in self.names:
-            value, low, high = (
-                table[name + end].cast(pa.float64(), safe=False).to_numpy() for end in ("", "_low", "_high")
-            )
+            value, low, high = (as_floats(table[name + end]) for end in ("", "_low", "_high"))
             result.append(((low <= 0) & (high >= 0) & (low < high)) | (2 * (value - low) > np.abs(value)))
         return np.asarray(np.all(result, axis=0))
 
     def plan_columns(self, noisy: Noisy) -> list[Column]:
         noise = noisy.noise(self.measure)
         return [Column(name, self.kind, noisy.confidence, noise, self.grid.step) for name in self.names]
+
+
+def as_floats(column: pa.Array | pa.ChunkedArray) -> Floats:
+    """The numbers of a column as floats; NaN where there is none."""
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def in_units(steps: NDArray[np.int64], grid: ValueGrid) -> pa.Array:
@@ -340,3 +368,122 @@ class QuerySpec:
     def with_aggregate(self, aggregate: Aggregate) -> Self:
         """Make a copy of the query with one more aggregate."""
         raise NotImplementedError
+
+
+def check_name(name: object, usual: str) -> str:
+    """The name of a column in the release: the usual one if none is given."""
+    if name is not None and not (isinstance(name, str) and name):
+        raise ArgumentTypeError(f"name must be the name of a column, got {name!r}", argument="name")
+    return usual if name is None else name
+
+
+def check_weight(weight: object) -> float:
+    """The weight of an aggregate."""
+    return real_number("weight", weight, positive=True)
+
+
+#: Ranges below this are taken as bounds: the private choice of bounds has no steps within them.
+_NARROWEST = 0.02
+
+
+def bounds_within_range(query: QuerySpec, column: object, bounds: Any, *, choose: bool = True) -> tuple[Any, bool]:
+    """The bounds of a column, and whether they are open, to be chosen privately within the range that is known of it.
+
+    The range itself where nothing is chosen: it is not wanted, every row is a unit, or the range is too narrow.
+    """
+    if bounds is not None or not isinstance(column, str):
+        return bounds, False
+    known = query.dataset.known_column(column).range
+    is_narrow = known is not None and known[1] - known[0] < _NARROWEST
+    if choose and not query.groups.each_row and not is_narrow:
+        return None, True
+    return known, False
+
+
+Q = TypeVar("Q", bound=QuerySpec)
+
+#: A limit: a number, or two where it is bounds.
+Limit = Fraction | tuple[Fraction, Fraction]
+
+#: What stands for limits that are still open. The noise in steps is the same for every limit on rows; that of groups
+#: which a unit counts in is made for so many, and none beyond it may be chosen.
+ANY_LIMIT = 16
+
+
+@dataclass(frozen=True)
+class OpenLimit:
+    """A limit that is to be chosen: the argument that it is of, and the column if it is about values.
+
+    `range` are the least and the largest plausible value of the column, if they are known.
+    """
+
+    argument: str
+    column: str | None = None
+    range: tuple[Fraction, Fraction] | None = field(default=None, compare=False)
+
+    @property
+    def low(self) -> Fraction:
+        """The lower end of bounds that are not around a centre: that of the range, or 0."""
+        return self.range[0] if self.range is not None and self.argument == "bounds" else Fraction(0)
+
+    @property
+    def centre(self) -> Fraction:
+        """The centre of bounds around one: that of the range, or 0."""
+        return sum(self.range, Fraction(0)) / 2 if self.range is not None and self.argument == "bounds" else Fraction(0)
+
+    @property
+    def words(self) -> str:
+        """The limit in words: "max_rows", "max_total of cost"."""
+        return self.argument if self.column is None else f"{self.argument} of {self.column}"
+
+
+def open_limits(query: QuerySpec) -> tuple[OpenLimit, ...]:
+    """The limits that are not given and that something in the query needs."""
+    groups = query.groups
+    measures = [measure for aggregate in query.aggregates for measure in aggregate.measures]
+    result = []
+    # Groups that are chosen by their size are chosen by rows, unless units are limited in groups.
+    chosen_by_rows = not groups.shows_all and groups.max_groups is None
+    counts_rows = any(groups.is_weighted(measure) and measure.own_limit is None for measure in measures)
+    if not groups.limits_rows and (counts_rows or chosen_by_rows):
+        result.append(OpenLimit("max_rows"))
+    for aggregate in query.aggregates:
+        if aggregate.open_limit is not None:
+            column = str(aggregate.arguments()["column"])
+            result.append(OpenLimit(aggregate.open_limit, column, _range(query, column)))
+    return tuple(dict.fromkeys(result))
+
+
+def _range(query: QuerySpec, column: str) -> tuple[Fraction, Fraction] | None:
+    """The range of a column as exact numbers."""
+    known = query.dataset.known_column(column).range
+    return None if known is None else (Fraction(str(known[0])), Fraction(str(known[1])))
+
+
+def counts_units(aggregates: Iterable[Aggregate]) -> bool:
+    """Whether any of some aggregates counts units."""
+    return any(measure.per_unit for aggregate in aggregates for measure in aggregate.measures)
+
+
+def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
+    """Give a query the limits that were chosen for it."""
+    of_groups: dict[str, Any] = {
+        limit.argument: int(size)
+        for limit, size in limits.items()
+        if isinstance(size, Fraction) and limit.column is None and getattr(query.groups, limit.argument) is None
+    }
+
+    def closed(aggregate: Aggregate) -> Aggregate:
+        if aggregate.open_limit is None:
+            return aggregate
+        column = str(aggregate.arguments()["column"])
+        limit = limits[OpenLimit(aggregate.open_limit, column)]
+        return aggregate.with_limit(limit, query.dataset.number_type_of(column))
+
+    return replace(query, groups=replace(query.groups, **of_groups), aggregates=tuple(map(closed, query.aggregates)))
+
+
+def with_any_limits(query: Q) -> Q:
+    """Give a query some limits on rows and groups where they are open: its plan in steps serves all candidates."""
+    limits: dict[str, Any] = {each.argument: ANY_LIMIT for each in open_limits(query) if each.column is None}
+    return replace(query, groups=replace(query.groups, **limits)) if limits else query

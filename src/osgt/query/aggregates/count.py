@@ -1,10 +1,9 @@
 """The number of rows, and that of privacy units."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
-from osgt.query.aggregates.base import PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import Arguments, Kind, check_name, check_weight
+from osgt.query.aggregates.base import PlainNumbers, QuerySpec, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import Rows, Units
 
@@ -26,15 +25,6 @@ class CountMethod(QuerySpec):
         )
 
 
-class CountArguments(Arguments):
-    """The number of rows."""
-
-    kind: Literal["count"]
-
-
-COUNT = Kind(CountMethod.count, CountArguments)
-
-
 @dataclass(frozen=True)
 class CountUnits(PlainNumbers):
     """The number of privacy units: each counts once in a group."""
@@ -51,12 +41,3 @@ class CountUnitsMethod(QuerySpec):
     def count_units(self, *, name: str = "count_units", weight: float = 1) -> Self:
         """The number of privacy units."""
         return self.with_aggregate(CountUnits(check_name(name, "count_units"), check_weight(weight), Units()))
-
-
-class CountUnitsArguments(Arguments):
-    """The number of privacy units."""
-
-    kind: Literal["count_units"]
-
-
-COUNT_UNITS = Kind(CountUnitsMethod.count_units, CountUnitsArguments)

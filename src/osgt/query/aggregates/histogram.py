@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from numbers import Real
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field
 
-from osgt.query.aggregates.base import Limits, PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import Arguments, ColumnName, Kind, Option, check_name, check_weight, number
-from osgt.query.file.types import PlainNumber, Words
+from osgt.query.aggregates.base import Limits, PlainNumbers, QuerySpec, check_name, check_weight
 from osgt.query.measures import Bins
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+
+#: The most bins of equal width.
+_MOST_BINS = 1_000
 
 
 @dataclass(frozen=True)
@@ -42,27 +43,37 @@ class Histogram(PlainNumbers):
 class HistogramMethod(QuerySpec):
     """`query.histogram(…)`."""
 
-    def histogram(self, column: str, edges: Sequence[float], *, name: str | None = None, weight: float = 1) -> Self:
+    def histogram(
+        self, column: str, edges: Sequence[float] | int, *, name: str | None = None, weight: float = 1
+    ) -> Self:
         """The number of rows between each two neighbouring edges: columns `fare_0_to_10`, `fare_10_to_20`, …
 
-        A bin holds its lower edge, the last one both. Values outside the edges and missing ones are in no bin. All
-        bins of a group together cost as much as one count.
+        A number in place of edges: so many bins of equal width in the range of the column, if that is known. A bin
+        holds its lower edge, the last one both. Values outside the edges and missing ones are in no bin. All bins of a
+        group together cost as much as one count.
         """
         dtype = self.dataset.number_type_of(column)
         if not dtype.is_number:
             raise ArgumentTypeError(f"column {column!r} must hold numbers, got {dtype}", argument="column")
-        bins = Bins(column, _check_edges(column, edges))
+        bins = Bins(column, _check_edges(column, _equal_edges(self, column, edges)))
         return self.with_aggregate(Histogram(check_name(name, column), check_weight(weight), bins))
 
 
-class HistogramArguments(Arguments):
-    """The number of rows between each two neighbouring edges."""
-
-    kind: Literal["histogram"]
-    column: ColumnName
-    edges: Annotated[list[PlainNumber], Words("a list of ascending numbers")] = Field(
-        min_length=2, description="A bin lies between each two of them; each holds its lower edge, the last one both."
-    )
+def _equal_edges(query: QuerySpec, column: str, edges: Any) -> Any:
+    """Edges of bins of equal width, if their number is given."""
+    if isinstance(edges, bool) or not isinstance(edges, int):
+        return edges
+    known = query.dataset.known_column(column).range
+    if known is None:
+        raise ArgumentTypeError(
+            f"edges of {column!r} must be a list of ascending numbers, got {edges!r}: a number of bins is for columns "
+            "whose range is known",
+            argument="edges",
+        )
+    if not 1 <= edges <= _MOST_BINS:
+        raise ArgumentError(f"edges of {column!r} must be from 1 to {_MOST_BINS:,} bins, got {edges}", argument="edges")
+    low, high = (Fraction(str(end)) for end in known)
+    return [float(low + (high - low) * i / edges) for i in range(edges + 1)]
 
 
 def _check_edges(column: str, edges: object) -> tuple[float, ...]:
@@ -80,11 +91,3 @@ def _check_edges(column: str, edges: object) -> tuple[float, ...]:
             f"edges of {column!r} must be at least two finite, ascending numbers, got {edges!r}", argument="edges"
         )
     return tuple(int(edge) if edge.is_integer() and abs(edge) < 2**53 else float(edge) for edge in values)
-
-
-def _column_and_edges(text: str) -> dict[str, Any]:
-    column, *edges = text.split(":")
-    return {"column": column, "edges": [number(edge) for edge in edges]}
-
-
-HISTOGRAM = Kind(HistogramMethod.histogram, HistogramArguments, Option("COLUMN:EDGE:EDGE:…", _column_and_edges))

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from osgt.data.types import ColumnType
 from osgt.estimation.intervals import ratio_interval
-from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
-from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
+from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec, bounds_within_range, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import CentredSum, Measure, Rows, Values
 from osgt.query.values import ValueGrid, grid_of, grid_to_be_chosen
@@ -74,29 +72,18 @@ class MeanMethod(QuerySpec):
         name: str | None = None,
         weight: float = 1,
     ) -> Self:
-        """The mean of a column, each value clipped to `bounds`, which are chosen privately if they are not given.
+        """The mean of a column, each value clipped to `bounds`.
+
+        Bounds that are not given are chosen privately, within the range of the column if that is known.
 
         Missing values are left out (`missing="skip"`), for which the values are counted with noise of their own, or
         count as the middle of the bounds (`missing="centre"`), for which the count of rows serves.
         """
         if missing not in ("skip", "centre"):
             raise ArgumentError(f'missing must be "skip" or "centre", got {missing!r}', argument="missing")
-        dtype, is_open = self.dataset.number_type_of(column), bounds is None and not self.groups.each_row
+        dtype = self.dataset.number_type_of(column)
+        bounds, is_open = bounds_within_range(self, column, bounds)
         grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, centred=True)
         count = Values(column) if missing == "skip" else self.groups.canonical(Rows())
         mean = Mean(check_name(name, f"{column}_mean"), check_weight(weight), column, grid, count, is_open)
         return self.with_aggregate(mean)
-
-
-class MeanArguments(BoundedArguments):
-    """The mean of a column; values beyond the bounds count as the nearer bound."""
-
-    kind: Literal["mean"]
-    missing: Literal["skip", "centre"] = Field(
-        default="skip",
-        description='What becomes of missing values: left out ("skip"), or counted as the middle of the bounds '
-        '("centre"), for which no count of the values is needed.',
-    )
-
-
-MEAN = Kind(MeanMethod.mean, MeanArguments, BOUNDED)

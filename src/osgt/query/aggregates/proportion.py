@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from osgt.data.expressions.expression import Expression, check_condition, holds
 from osgt.data.sql import Table, Value
 from osgt.estimation.intervals import ratio_interval
-from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
-from osgt.query.aggregates.kinds import Arguments, Kind, Option, check_name, check_weight
-from osgt.query.file.types import Text
+from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure, Place, Rows
 
@@ -83,20 +80,3 @@ class ProportionMethod(QuerySpec):
         balance = Balance(check_condition(self.dataset.table, condition, "condition"))
         rows = self.groups.canonical(Rows())
         return self.with_aggregate(Proportion(check_name(name, "proportion"), check_weight(weight), balance, rows))
-
-
-class ProportionArguments(Arguments):
-    """The share of the rows for which a condition holds."""
-
-    kind: Literal["proportion"]
-    condition: Text = Field(description="SQL of the engine as after WHERE; it looks at one row alone.")
-
-
-def _parse(text: str) -> dict[str, Any]:
-    name, separator, condition = text.partition("=")
-    if not (name.strip() and separator and condition.strip()):
-        raise ValueError("a name, = and a condition")
-    return {"name": name.strip(), "condition": condition.strip()}
-
-
-PROPORTION = Kind(ProportionMethod.proportion, ProportionArguments, Option("NAME=CONDITION", _parse))

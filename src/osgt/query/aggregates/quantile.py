@@ -4,39 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pydantic import Field
 
-from osgt.noise.arguments import confidence_level, count
-from osgt.query.aggregates.base import Aggregate, Column, Error, Noisy, QuerySpec, in_units
-from osgt.query.aggregates.kinds import (
-    Arguments,
-    Bounds,
-    ColumnName,
-    Kind,
-    Option,
+from osgt.query.aggregates.base import (
+    Aggregate,
+    Column,
+    Error,
+    Noisy,
+    QuerySpec,
+    bounds_within_range,
     check_name,
     check_weight,
-    column_and_bounds,
-    number,
+    in_units,
 )
-from osgt.query.file.types import PlainNumber, Words
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
 from osgt.query.quantiles import Leaves, least_rank_error
 from osgt.query.values import ValueGrid, grid_of
 from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import confidence_level, count
 
 #: The number of bins if none is given, and the most there may be: engines limit how many numbers a query asks for.
 BINS, MOST_BINS = 256, 1024
-
-Bins = Annotated[
-    int,
-    Field(description=f"How many bins the bounds are divided into, at most: from 2 to {MOST_BINS:,}. More are finer."),
-]
 
 
 @dataclass(frozen=True)
@@ -47,6 +38,8 @@ class Quantile(Aggregate):
 
     levels: tuple[float, ...]
     leaves: Leaves
+    #: Whether the one share that is asked for has a name of its own, to which nothing is added.
+    is_named: bool = False
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -54,7 +47,7 @@ class Quantile(Aggregate):
 
     @property
     def names(self) -> list[str]:
-        return [f"{self.name}_q{_percent(level)}" for level in self.levels]
+        return [self.name if self.is_named else f"{self.name}_q{_percent(level)}" for level in self.levels]
 
     @property
     def clipping(self) -> tuple[str, ValueGrid]:
@@ -66,6 +59,8 @@ class Quantile(Aggregate):
         return (Error({self.leaves: 1.0}, unit, self.weight),)
 
     def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
         columns: dict[str, pa.Array] = {}
         grid = self.leaves.grid
         result = noisy.trees[self.leaves].quantiles(self.levels, noisy.confidence)
@@ -81,12 +76,13 @@ class Quantile(Aggregate):
     def plan_columns(self, noisy: Noisy) -> list[Column]:
         tree = noisy.trees[self.leaves]
         return [
-            Column(name, self.kind, noisy.confidence, ranks=tree.rank_error(level, noisy.confidence))
+            Column(name, self.kind, noisy.confidence, ranks=tree.rank_error(level, noisy.confidence), level=level)
             for name, level in zip(self.names, self.levels, strict=True)
         ]
 
     def arguments(self) -> dict[str, Any]:
-        return super().arguments() | {"bins": self.leaves.most, "levels": list(self.levels)}
+        levels = self.levels[0] if self.is_named else list(self.levels)
+        return super().arguments() | {"bins": self.leaves.most, "levels": levels}
 
 
 class QuantileMethod(QuerySpec):
@@ -104,24 +100,16 @@ class QuantileMethod(QuerySpec):
     ) -> Self:
         """Quantiles of a column, each value clipped to `bounds`; missing values are left out.
 
-        `levels` are shares between 0 and 1: `[0.25, 0.5, 0.75]` gives the columns `…_q25`, `…_q50` and `…_q75`. The
-        bounds are divided into at most `bins` equally wide bins, and an interval consists of whole bins. All quantiles
-        of a column with the same bounds and bins are read from the same noisy numbers.
+        `levels` are shares between 0 and 1: `[0.25, 0.5, 0.75]` gives the columns `…_q25`, `…_q50` and `…_q75`; a
+        single number with a `name` gives a column of that name. The bounds (the range of the column if they are not
+        given, and that is known) are divided into at most `bins` equally wide bins, and an interval consists of whole
+        bins. All quantiles of a column with the same bounds and bins are read from the same noisy numbers.
         """
         leaves = leaves_of(self, column, bounds, bins)
-        return self.with_aggregate(Quantile(check_name(name, column), check_weight(weight), _levels(levels), leaves))
-
-
-class QuantileArguments(Arguments):
-    """Quantiles of a column; values beyond the bounds count as the nearer bound."""
-
-    kind: Literal["quantile"]
-    column: ColumnName
-    levels: Annotated[list[PlainNumber], Words("a list of numbers between 0 and 1")] = Field(
-        min_length=1, description="Which quantiles: 0.5 is the median. The columns are named after them, as in …_q50."
-    )
-    bounds: Bounds
-    bins: Bins = BINS
+        shares, is_named = _levels(levels), name is not None and isinstance(levels, Real | Decimal)
+        return self.with_aggregate(
+            Quantile(check_name(name, column), check_weight(weight), shares, leaves, is_named=is_named)
+        )
 
 
 def leaves_of(query: QuerySpec, column: str, bounds: object, bins: object) -> Leaves:
@@ -132,6 +120,7 @@ def leaves_of(query: QuerySpec, column: str, bounds: object, bins: object) -> Le
     most = count("bins", bins)
     if not 2 <= most <= MOST_BINS:
         raise ArgumentError(f"bins must be between 2 and {MOST_BINS:,}, got {bins!r}", argument="bins")
+    bounds, _ = bounds_within_range(query, column, bounds, choose=False)
     grid = grid_of(column, dtype, bounds, centred=dtype.kind == "float")
     if grid.width < 2:
         raise ArgumentError(
@@ -156,21 +145,6 @@ def _levels(levels: object) -> tuple[float, ...]:
 def _percent(level: float) -> str:
     """A share as it stands in the name of a column: 50, 99_9."""
     return f"{100 * level:.10g}".replace(".", "_").replace("e-", "e_")
-
-
-def _parse_quantile(text: str) -> dict[str, Any]:
-    column, *rest = text.rsplit(":", 3)
-    if not column or len(rest) != 3:
-        raise ValueError("a column, two numbers, and shares between commas")
-    low, high, levels = rest
-    return {
-        "column": column,
-        "bounds": [number(low), number(high)],
-        "levels": [number(level) for level in levels.split(",")],
-    }
-
-
-QUANTILE = Kind(QuantileMethod.quantile, QuantileArguments, Option("COLUMN:LOW:HIGH:LEVEL,LEVEL,…", _parse_quantile))
 
 
 @dataclass(frozen=True)
@@ -205,22 +179,3 @@ class MedianMethod(QuerySpec):
         """
         leaves = leaves_of(self, column, bounds, bins)
         return self.with_aggregate(Median(check_name(name, f"{column}_median"), check_weight(weight), (0.5,), leaves))
-
-
-class MedianArguments(Arguments):
-    """The median of a column; values beyond the bounds count as the nearer bound."""
-
-    kind: Literal["median"]
-    column: ColumnName
-    bounds: Bounds
-    bins: Bins = BINS
-
-
-def _parse_median(text: str) -> dict[str, Any]:
-    result = column_and_bounds(text)
-    if "bounds" not in result:
-        raise ValueError("a column and two numbers")
-    return result
-
-
-MEDIAN = Kind(MedianMethod.median, MedianArguments, Option("COLUMN:LOW:HIGH", _parse_median))

@@ -2,23 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
-
-from pydantic import Field
+from typing import Any, Self
 
 from osgt.data.types import ColumnType
-from osgt.query.aggregates.base import PlainNumbers, QuerySpec
-from osgt.query.aggregates.kinds import (
-    BoundedArguments,
-    Bounds,
-    Kind,
-    Option,
-    check_name,
-    check_weight,
-    column_and_bounds,
-    number,
-)
-from osgt.query.file.types import PlainNumber, Words
+from osgt.query.aggregates.base import PlainNumbers, QuerySpec, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import ClippedSum, LimitedSum
 from osgt.query.values import ValueGrid, check_total, grid_of, grid_to_be_chosen
@@ -92,28 +79,3 @@ class SumMethod(QuerySpec):
         else:
             measure = LimitedSum(column, grid_of(column, dtype, check_total(column, max_total)))
         return self.with_aggregate(Sum(check_name(name, f"{column}_sum"), check_weight(weight), measure, is_open))
-
-
-class SumArguments(BoundedArguments):
-    """The sum of a column."""
-
-    kind: Literal["sum"]
-    bounds: Bounds | None = Field(
-        default=None, description="The least and the largest value that a row may count as, in place of max_total."
-    )
-    max_total: Annotated[PlainNumber | list[PlainNumber], Words("a number, or 0 and a number")] | None = Field(
-        default=None,
-        description="The most that one unit adds in all: of one with more, each row counts less. As [0, total] values "
-        "below 0 count as 0. Chosen privately if neither this nor bounds are given.",
-    )
-
-
-def _parse_sum(text: str) -> dict[str, Any]:
-    """COLUMN alone, COLUMN:TOTAL or COLUMN:LOW:HIGH, where the name of the column may have colons in the last form."""
-    column, *limits = text.rsplit(":", 2)
-    if column and len(limits) == 1:
-        return {"column": column, "max_total": number(limits[0])}
-    return column_and_bounds(text)
-
-
-SUM = Kind(SumMethod.sum, SumArguments, Option("COLUMN[:TOTAL/:LOW:HIGH]", _parse_sum))

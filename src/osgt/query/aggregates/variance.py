@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from osgt.data.types import ColumnType
 from osgt.estimation.intervals import variance_interval
-from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec
-from osgt.query.aggregates.kinds import BOUNDED, BoundedArguments, Kind, check_name, check_weight
+from osgt.query.aggregates.base import Aggregate, Error, Noisy, QuerySpec, bounds_within_range, check_name, check_weight
 from osgt.query.groups import Groups
 from osgt.query.measures import CentredSum, Measure, Squares, Values
 from osgt.query.values import ValueGrid, grid_of, grid_to_be_chosen
@@ -70,18 +69,10 @@ class VarianceMethod(QuerySpec):
     ) -> Self:
         """The variance of a column, each value clipped to `bounds`; missing values are left out.
 
-        Bounds that are not given are chosen privately.
+        Bounds that are not given are chosen privately, within the range of the column if that is known.
         """
-        dtype, is_open = self.dataset.number_type_of(column), bounds is None and not self.groups.each_row
+        dtype = self.dataset.number_type_of(column)
+        bounds, is_open = bounds_within_range(self, column, bounds)
         grid = grid_to_be_chosen(column, dtype) if is_open else grid_of(column, dtype, bounds, squares=True)
         variance = Variance(check_name(name, f"{column}_variance"), check_weight(weight), column, grid, is_open)
         return self.with_aggregate(variance)
-
-
-class VarianceArguments(BoundedArguments):
-    """The variance of a column; values beyond the bounds count as the nearer bound."""
-
-    kind: Literal["variance"]
-
-
-VARIANCE = Kind(VarianceMethod.variance, VarianceArguments, BOUNDED)

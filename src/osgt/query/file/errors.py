@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from osgt.query.aggregates import AGGREGATES
+from osgt.query.file.aggregates import AGGREGATES
 from osgt.query.file.types import Words
 from osgt.support.text import names_in_words, nearest, shortened
 
@@ -33,8 +33,10 @@ def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> st
         return _in_one_of_several(error, model, plain["table"][place[1]], place[1] + 1)
     if place[0] == "aggregates" and len(place) > 1:
         return _in_aggregate(error, plain["aggregates"][place[1]], place[1] + 1)
+    if place[0] == "columns" and len(place) > 1:
+        return _in_column(error, model, plain["columns"][place[1]], place[1])
     if len(place) == 1:
-        return _in_table(error, model, plain, place[0], "the query file", "[{}]")
+        return _in_table(error, model, plain, place[0], str(getattr(model, "named", "the query file")), "[{}]")
     table: Any = model.model_fields[place[0]].annotation
     return _in_table(error, table, plain[place[0]], place[1], f"[{place[0]}]", f"{place[0]}.{{}}")
 
@@ -51,6 +53,15 @@ def _in_one_of_several(error: Any, model: type[BaseModel], given: Any, number: i
         key = inside["loc"][0]
         return _in_table(inside, table, given, key, where, "{} of " + where.replace("{", "{{").replace("}", "}}"))
     return f"{where}: {_problem(inside, table, given)}"
+
+
+def _in_column(error: Any, model: type[BaseModel], given: Any, name: str) -> str:
+    """A wrong key of what is known of a column."""
+    if not isinstance(given, Mapping):
+        return f"columns.{name} must be a table, under [columns.{name}]"
+    table = get_args(model.model_fields["columns"].annotation)[1]
+    braced = name.replace("{", "{{").replace("}", "}}")
+    return _in_table(error, table, given, error["loc"][2], f"[columns.{name}]", f"columns.{braced}.{{}}")
 
 
 def _in_aggregate(error: Any, given: Any, number: int) -> str:

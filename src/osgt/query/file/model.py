@@ -4,6 +4,7 @@
 [data]
 source = "flights.csv"
 privacy_unit = "tailnum"
+noun = ["aircraft", "aircraft"]
 units = 4000                # about how many there are
 where = "origin = 'JFK' AND length <> 'far'"
 
@@ -62,26 +63,20 @@ kind = "count"
 ```
 """
 
-import operator
 import os
-import re
-import tomllib
-from collections.abc import Mapping
-from functools import cache, reduce
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import ConfigDict, Field, create_model
 
+from osgt.data.code_lists import CODE_LISTS
 from osgt.data.engines import engine_named
-from osgt.data.unit import Neighbours
-from osgt.noise.error import objective_of
-from osgt.query.about import ReportTexts
-from osgt.query.aggregates import AGGREGATES, Kind
-from osgt.query.aggregates.kinds import Arguments
-from osgt.query.file.errors import in_words
+from osgt.data.neighbours import Neighbours
+from osgt.query.file.aggregates import Arguments
 from osgt.query.file.types import FileTable, Panel, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
-from osgt.support.errors import ArgumentError, about
+
+if TYPE_CHECKING:
+    from osgt.query.about import ReportTexts
 
 
 class DataTable(FileTable):
@@ -89,19 +84,38 @@ class DataTable(FileTable):
 
     panel: ClassVar[str] = "Data"
 
+    #: Either a data file, or source and unit.
+    model_config = ConfigDict(
+        json_schema_extra=lambda schema: schema.update(
+            oneOf=[{"required": ["file"]}, {"required": schema.pop("required")}]
+        )
+    )
+
+    file: Text | None = Field(
+        default=None,
+        exclude=True,  # a file that is written out says everything itself
+        description="A data file (TOML) that says everything about the data, in place of source and privacy_unit.\n"
+        "Other keys take the place of what it says there; conditions in where are added to its own.",
+    )
     source: Text = Field(
-        description="A Parquet, CSV or database file, a glob of files, the URL of a database, or a table of the engine."
+        description="A Parquet, CSV, Excel, SPSS, Stata, SAS or database file, a glob of files, the URL of a database, "
+        "or a table of the engine."
     )
     privacy_unit: Texts = Field(
         description="The column that names the person (or other unit) to protect.\n"
         'A list of columns that do together, or "row" where every row is a unit of its own.'
+    )
+    noun: Texts | None = Field(
+        default=None,
+        description='What one of them is called, as in "patient"; without it, the name of the column without "_id" and '
+        'the like.\nA list of the singular and the plural where the plural is irregular: `["aircraft", "aircraft"]`.',
     )
     units: WholeNumber | None = Field(
         default=None,
         description="About how many of them there are, if that is public: it says how much of ε the private choice of "
         "limits takes. Counted with noise first, for a part of ε, if limits are to be chosen and this is left out.",
     )
-    table: Text | None = Field(default=None, description="The table of a database.")
+    table: Text | None = Field(default=None, description="The table of a database, or the sheet of a spreadsheet.")
     engine: Text | None = Field(
         default=None, description="The engine that runs the query, if not the usual one for such a source."
     )
@@ -186,8 +200,9 @@ class GroupsTable(FileTable):
     ) = Field(
         default=None,
         description='The groups to publish, whatever the data hold: a CSV or Parquet file that lists them, or "all" '
-        "for all labels of a derived column. If nothing is said, groups are published that are large enough.\n"
-        "Also a list of keys, or a list for each column (all combinations).",
+        "for all public values of the columns, which is usual where these are known. If they are not, or with "
+        '"none", groups are published that are large enough.\n'
+        "Also a list of keys, or for each column a list or a text with commas (all combinations).",
     )
     totals: (
         Annotated[
@@ -222,7 +237,9 @@ class OutputTable(FileTable):
     panel: ClassVar[str] = "Output"
 
     out: Text | None = Field(
-        default=None, description="The file for the table: .parquet, .csv (with its description beside it) or .xlsx."
+        default=None,
+        description="The file for the table: .parquet, .csv (with its description beside it) or .xlsx, which holds "
+        "several tables too.",
     )
     report: Text | None = Field(default=None, description="The file for the report, a page for people: .html.")
     confidence: PlainNumber = Field(
@@ -230,7 +247,7 @@ class OutputTable(FileTable):
     )
     objective: Text = Field(
         default="interval",
-        description="What is made small: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
+        description="Optimise for: interval (the half-widths that are shown), variance, mean_abs, quantile:P (of "
         "the error) or max:N (the largest error of N).",
     )
     nonnegative: YesNo = Field(
@@ -240,6 +257,17 @@ class OutputTable(FileTable):
     intervals: Literal["truth", "noise"] = Field(
         default="truth",
         description="What intervals allow for: noise and what the limits cut off (truth), or the noise alone (noise).",
+    )
+    marks: Annotated[bool | list[PlainNumber], Words("true or false, or two numbers, as in [0.166, 0.333]")] = Field(
+        default=False,
+        description="Put a quality mark beside each number, by the standard deviation of its noise over the number: "
+        "good up to 16.6 %, use with caution up to 33.3 %, too uncertain above.\n"
+        "Two ascending shares are other thresholds: `[0.1, 0.25]`.",
+    )
+    corrects: Annotated[WholeNumber | None, Panel("Budget")] = Field(
+        default=None,
+        description="The entry in the ledger of the release that this one corrects. It stays charged: statement and "
+        "ledger name both.",
     )
     measure_left_out: YesNo = Field(
         default=True,
@@ -251,7 +279,7 @@ _Names = Annotated[dict[str, str], Words("a table of names and texts")]
 _Values = Annotated[dict[str, dict[str, str]], Words("a table for each key, of values and their labels")]
 
 
-class ReportTable(FileTable):
+class TextsTable(FileTable):
     """What the page for people says beside the numbers."""
 
     title: Annotated[Text | None, Panel("Output")] = Field(
@@ -265,9 +293,18 @@ class ReportTable(FileTable):
     period: Text | None = Field(default=None, description='The time that the data are about, as "2013".')
     source: Text | None = Field(default=None, description="Where the data come from, in words or as a web address.")
     licence: Text | None = Field(default=None, description="What may be done with the table.")
+
+    def texts(self) -> "ReportTexts":
+        """The arguments of `Release.report`."""
+        texts: ReportTexts = self.model_dump(exclude_unset=True)  # type: ignore[assignment]
+        return texts
+
+
+class ReportTable(TextsTable):
+    """What the page for people says beside the numbers."""
+
     labels: _Names | None = Field(
-        default=None,
-        description="What people call keys and columns of the release, by their names; the privacy unit too.",
+        default=None, description="What people call keys and columns of the release, by their names."
     )
     units: _Names | None = Field(
         default=None, description='What keys and columns of the release are measured in, as "minutes".'
@@ -278,11 +315,6 @@ class ReportTable(FileTable):
         description='What people call single values of a key, in a table for each key: `EWR = "Newark"` under '
         "`[report.values.origin]`. CSV and Parquet files keep the values themselves.",
     )
-
-    def texts(self) -> ReportTexts:
-        """The arguments of `Release.report`."""
-        texts: ReportTexts = self.model_dump(exclude_unset=True)  # type: ignore[assignment]
-        return texts
 
 
 class OneOfSeveral(FileTable):
@@ -295,23 +327,116 @@ class OneOfSeveral(FileTable):
     where: Texts | None = Field(
         default=None, description="Conditions in SQL for this table, beside those of [data]: only rows that meet all."
     )
-    groups: GroupsTable = Field(default=GroupsTable(), description="As [groups], under [table.groups].")
+    groups: GroupsTable = Field(default_factory=GroupsTable, description="As [groups], under [table.groups].")
     aggregates: list[Arguments] = Field(default=[], description="As [[aggregates]], under [[table.aggregates]].")
 
 
-class QueryFile(FileTable):
-    """A release in TOML: the data, the groups, what is asked about them, the budget and the files to write."""
+class ColumnTable(FileTable):
+    """What is publicly known of a column. Nothing of it is ever taken from the data."""
+
+    type: Text | None = Field(
+        default=None,
+        description="The type of a column of text, as in [data.types]: int64, float64, decimal(p, s), boolean, date, "
+        "timestamp or string.",
+    )
+    values: (
+        Annotated[
+            str | list[Any] | dict[str, str],
+            Words("a list, a table of codes and labels, the path of a CSV file or the name of a list"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The values that it can have: the public keys of tables by this column. A CSV file has a first "
+        f"line `code` or `code,label`. Lists with a name are {', '.join(CODE_LISTS)}.",
+    )
+    range: Annotated[list[PlainNumber], Words("two numbers, as in [0, 100]")] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="The least and the largest plausible value: bounds of means and variances are chosen within it, "
+        "and quantiles and histograms reach from one to the other.",
+    )
+    label: Text | None = Field(default=None, description="What people call the column.")
+    unit: Text | None = Field(default=None, description='What it is measured in, as "CHF".')
+
+
+class DataFile(FileTable):
+    """What is known about the data, in TOML: where they are and whom they are about, columns, budget, publisher."""
+
+    #: What messages call it.
+    named: ClassVar[str] = "the data file"
 
     data: DataTable
-    groups: GroupsTable = GroupsTable()
+    columns: dict[str, ColumnTable] = Field(
+        default={}, description="What is publicly known of columns, under [columns.NAME]."
+    )
+    budget: BudgetTable = Field(default_factory=BudgetTable)
+    report: TextsTable = Field(default_factory=TextsTable)
+
+    def beside(self, folder: Path) -> Self:
+        """Make a copy whose relative paths are taken from a folder."""
+        data = self.data
+        # A source may also be the name of a table that the engine knows.
+        is_path = data.engine is None or engine_named(data.engine).is_path(data.source)
+        return self.model_copy(
+            update={
+                "data": _beside(folder, data, ("file", "source", "ledger") if is_path else ("file", "ledger")),
+                "columns": {name: _beside(folder, column, ("values",)) for name, column in self.columns.items()},
+            }
+        )
+
+
+#: `from` is a word of Python, and so no name in a class.
+_FROM: dict[str, Any] = {
+    "from": (Text | None, Field(default=None, description='The first period: "2027-01", "2027-Q1" or "2027".'))
+}
+_From = create_model("_From", __base__=FileTable, **_FROM)
+
+
+class SeriesTable(_From):  # type: ignore[misc, valid-type]
+    """A table that is published again for each period, by `osgt publish`: one plan, one charge."""
+
+    until: Text | None = Field(default=None, description="The last period, written like the first.")
+    period: Literal["day", "week", "month", "quarter", "year"] = Field(
+        default="month", description="How long a period is."
+    )
+    column: Text | None = Field(
+        default=None, description="The column with the date or time that puts a row in a period."
+    )
+    max_periods: WholeNumber = Field(
+        default=1,
+        description="The most periods in which one unit counts, the first ones in which it has rows; so many "
+        "instalments are charged.",
+    )
+    remember: YesNo = Field(
+        default=True,
+        description="Remember by salted hashes who was counted, so that rows that come late or change let nobody in "
+        "again.",
+    )
+    store: Text | None = Field(
+        default=None,
+        description="The private folder for what is remembered and for instalments that are being made; beside the "
+        "ledger if it is a file and nothing is said.",
+    )
+
+
+class QueryFile(DataFile):
+    """A release in TOML: the data, the groups, what is asked about them, the budget and the files to write."""
+
+    named: ClassVar[str] = "the query file"
+
+    groups: GroupsTable = Field(default_factory=GroupsTable)
     aggregates: list[Arguments] = Field(default=[], description="What is asked about each group; see the kinds below.")
     table: list[OneOfSeveral] = Field(default=[], description="Several tables in place of one.")
-    budget: BudgetTable = BudgetTable()
-    output: OutputTable = OutputTable()
-    report: ReportTable = ReportTable()
+    output: OutputTable = Field(default_factory=OutputTable)
+    series: SeriesTable = Field(default_factory=SeriesTable)
+    report: ReportTable = Field(default_factory=ReportTable)
 
     def plan_options(self) -> dict[str, Any]:
         """The arguments of `plan` and `release`, beside the budget."""
+        from osgt.noise.error import objective_of  # noqa: PLC0415 - numpy takes a while
+
         output = self.output
         return {
             "confidence": output.confidence,
@@ -319,83 +444,27 @@ class QueryFile(FileTable):
             "measure_left_out": output.measure_left_out,
         }
 
-    def with_parts(self, parts: Mapping[str, Mapping[str, Any]], aggregates: list[dict[str, Any]]) -> "QueryFile":
-        """Make a copy with other values of some keys, by part, and with other aggregates if there are any."""
-        values: dict[str, Any] = {part: getattr(self, part) for part in self.model_fields_set}
-        values |= {part: getattr(self, part).model_copy(update=keys) for part, keys in parts.items()}
-        return query_file_of(values | ({"aggregates": aggregates} if aggregates else {}))
-
-    def beside(self, folder: Path) -> "QueryFile":
+    def beside(self, folder: Path) -> Self:
         """Make a copy whose relative paths are taken from a folder."""
-        data, output = self.data, self.output
-        # A source may also be the name of a table that the engine knows.
-        is_path = data.engine is None or engine_named(data.engine).is_path(data.source)
-        return self.model_copy(
-            update={
-                "data": _beside(folder, data, ("source", "ledger") if is_path else ("ledger",)),
-                "groups": _beside(folder, self.groups, ("public_keys",)),
-                "table": [
-                    table.model_copy(update={"groups": _beside(folder, table.groups, ("public_keys",))})
-                    for table in self.table
-                ],
-                "output": _beside(folder, output, ("out", "report")),
-            }
+        return (
+            super()
+            .beside(folder)
+            .model_copy(
+                update={
+                    "groups": _beside(folder, self.groups, ("public_keys",)),
+                    "table": [
+                        table.model_copy(update={"groups": _beside(folder, table.groups, ("public_keys",))})
+                        for table in self.table
+                    ],
+                    "output": _beside(folder, self.output, ("out", "report")),
+                    "series": _beside(folder, self.series, ("store",)),
+                }
+            )
         )
 
 
-def query_file_model() -> type[QueryFile]:
-    """The model of a query file with all aggregates that there are."""
-    return _model(tuple(AGGREGATES.values()))
-
-
-@cache
-def _model(kinds: tuple[Kind, ...]) -> type[QueryFile]:
-    each: Any = Annotated[reduce(operator.or_, (kind.arguments for kind in kinds)), Field(discriminator="kind")]
-
-    def with_kinds(model: type[FileTable], **more: Any) -> Any:
-        described = model.model_fields["aggregates"].description
-        aggregates: Any = (list[each], Field(default=[], description=described))
-        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, aggregates=aggregates, **more)
-
-    several = QueryFile.model_fields["table"].description
-    tables: Any = (list[with_kinds(OneOfSeveral)], Field(default=[], description=several))  # type: ignore[misc]
-    made: type[QueryFile] = with_kinds(QueryFile, table=tables)
-    return made
-
-
-def query_file_of(plain: Mapping[str, Any]) -> QueryFile:
-    """The query file that plain values describe, or a ValueError that names each key that is wrong."""
-    model = query_file_model()
-    try:
-        return model.model_validate(plain)
-    except ValidationError as error:
-        raise ValueError(in_words(error, model, plain)) from None
-
-
-def read_query_file(path: str | Path) -> QueryFile:
-    """The query file at a path. Relative paths in it are relative to its folder."""
-    path = Path(path)
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise about("query", FileNotFoundError(f"query: there is no file {str(path)!r}")) from None
-    except IsADirectoryError:
-        words = f"query: {str(path)!r} is a folder; give the name of a file"
-        raise about("query", IsADirectoryError(words)) from None
-    except UnicodeDecodeError:
-        raise ArgumentError(f"query: {str(path)!r} is not TOML: it is not text in UTF-8", argument="query") from None
-    except tomllib.TOMLDecodeError as error:
-        # The parser names a table by a tuple of Python.
-        words = re.sub(r"\('([^)]*)',?\)", lambda names: "[" + names[1].replace("', '", ".") + "]", str(error))
-        raise ArgumentError(f"query: {str(path)!r} is not TOML: {words}", argument="query") from None
-    except RecursionError:
-        raise ArgumentError(
-            f"query: {str(path)!r} has lists or tables too deep inside each other", argument="query"
-        ) from None
-    try:
-        return query_file_of(plain).beside(path.parent)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+#: Words that are no paths, by key.
+_WORDS = {"public_keys": ("all", "none"), "values": CODE_LISTS}
 
 
 def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
@@ -403,6 +472,6 @@ def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
     paths = {}
     for name in names:
         value = getattr(part, name)
-        if isinstance(value, str) and "://" not in value and (name, value) != ("public_keys", "all"):
+        if isinstance(value, str) and "://" not in value and value not in _WORDS.get(name, ()):
             paths[name] = os.path.normpath(folder / value)
     return part.model_copy(update=paths)

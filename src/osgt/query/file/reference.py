@@ -7,16 +7,17 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from osgt.query.aggregates import AGGREGATES, Kind
-from osgt.query.aggregates.kinds import Arguments
+from osgt.query.file.aggregates import AGGREGATES, Arguments, Kind
 from osgt.query.file.errors import value_in_words
-from osgt.query.file.model import OneOfSeveral, QueryFile, query_file_model
+from osgt.query.file.model import ColumnTable, DataFile, OneOfSeveral, QueryFile
+from osgt.query.file.reading import query_file_model
+from osgt.support.text import names_in_words
 
 
 class _WithoutNull(GenerateJsonSchema):
@@ -40,11 +41,29 @@ class _WithoutNull(GenerateJsonSchema):
 
 def query_file_schema() -> dict[str, Any]:
     """The schema, for all aggregates that there are."""
-    schema = query_file_model().model_json_schema(schema_generator=_WithoutNull)
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema, "title": "A query file of osgt"}
+    return _schema(query_file_model(), "query-file", "A query file of osgt")
+
+
+def data_file_schema() -> dict[str, Any]:
+    """The schema of data files."""
+    return _schema(DataFile, "data-file", "A data file of osgt")
+
+
+#: The version of the formats of query and data files, in the names of their schemas.
+_FORMAT = "1"
+
+
+def _schema(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
+    schema = model.model_json_schema(schema_generator=_WithoutNull)
+    draft = "http://json-schema.org/draft-07/schema#"
+    return {"$schema": draft, "$id": f"urn:osgt:{name}:{_FORMAT}", **schema, "title": title}
 
 
 PAGE, SCHEMA = "query-file.md", "query.schema.json"
+DATA_PAGE, DATA_SCHEMA = "data-file.md", "data.schema.json"
+
+#: The parts of a query file, in the order in which people think of them.
+_ORDER = ("data", "columns", "groups", "aggregates", "table", "budget", "output", "series", "report")
 
 _INTRODUCTION = """# Query files
 
@@ -78,8 +97,11 @@ This version's is [here](query.schema.json) as well.
 def reference() -> str:
     """The page in Markdown."""
     parts = [_INTRODUCTION]
-    for name, field in QueryFile.model_fields.items():
-        if name == "table":
+    for name in sorted(QueryFile.model_fields, key=_ORDER.index):
+        field = QueryFile.model_fields[name]
+        if name == "columns":
+            parts.append(_columns_in_short())
+        elif name == "table":
             parts.append(f"## `[[table]]`\n\n{inspect.getdoc(OneOfSeveral)}\n\n{_TABLES}\n\n{_keys(OneOfSeveral)}")
         elif name != "aggregates":
             table: Any = field.annotation
@@ -89,6 +111,33 @@ def reference() -> str:
             parts += [_kind(kind) for kind in AGGREGATES.values()]
     return "\n".join(parts)
 
+
+def data_reference() -> str:
+    """The page about data files in Markdown."""
+    parts = [_DATA_INTRODUCTION]
+    for name, field in DataFile.model_fields.items():
+        table: Any = get_args(field.annotation)[1] if name == "columns" else field.annotation
+        title = "columns.NAME" if name == "columns" else name
+        keys = _keys(table, leave_out={"file"})
+        parts.append(f"## `[{title}]`\n\n{inspect.getdoc(table)}\n\n{keys}")
+    return "\n".join(parts)
+
+
+def _columns_in_short() -> str:
+    keys = names_in_words(list(ColumnTable.model_fields))
+    return (
+        f"## `[columns.NAME]`\n\n{inspect.getdoc(ColumnTable)} The keys are {keys}, as in [data files](data-file.md).\n"
+    )
+
+
+_DATA_INTRODUCTION = """# Data files
+
+<!-- Made by `python -m osgt.query.file.reference docs/reference`, from the code: change it there. -->
+
+A data file says once what is known about the data, in [TOML](https://toml.io). Commands take it in place of the data,
+query files name it as `file` in `[data]`, and Python reads it with `Dataset.from_file`. Relative paths are relative to
+the file. `osgt schema --data` prints a JSON Schema for editors; this version's is [here](data.schema.json).
+"""
 
 _TABLES = """Such tables take the place of `[groups]` and `[[aggregates]]`. `out` in `[output]` then has `{table}` where
 the name of each table goes, as in `"tables/{table}.csv"`, or is a folder. `[report.labels]` may have titles of tables.
@@ -151,5 +200,6 @@ def _default(field: FieldInfo) -> str:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     (folder / PAGE).write_text(reference(), encoding="utf-8")
-    text = json.dumps(query_file_schema(), indent=2, ensure_ascii=False) + "\n"
-    (folder / SCHEMA).write_text(text, encoding="utf-8")
+    (folder / DATA_PAGE).write_text(data_reference(), encoding="utf-8")
+    for name, schema in ((SCHEMA, query_file_schema()), (DATA_SCHEMA, data_file_schema())):
+        (folder / name).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -14,12 +14,13 @@ _PATHS = {"data": ("source", "ledger"), "groups": ("public_keys",), "output": ("
 
 
 #: The parts that come first, in this order.
-_FIRST = ("data", "groups", "aggregates", "table", "budget")
+_FIRST = ("data", "columns", "groups", "aggregates", "table", "budget", "output")
 
 
 def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
     """The text of a query file that is to stand in a folder: paths are written relative to it."""
     lines: list[str] = []
+    plain = relative_paths(plain, folder)
     for part in dict.fromkeys([*(part for part in _FIRST if part in plain), *plain]):
         values = plain[part]
         if part == "aggregates":
@@ -27,16 +28,33 @@ def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
                 lines += _table("[[aggregates]]", aggregate)
         elif part == "table":
             for table in values:
-                lines += _one_of_several(table, folder)
+                lines += _one_of_several(table)
         elif values:
-            lines += _part(part, _beside(part, values, folder))
+            lines += _part(part, values)
     return "\n".join(lines).strip() + "\n"
 
 
-def _one_of_several(table: Mapping[str, Any], folder: str | Path) -> list[str]:
+def relative_paths(plain: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+    """A query file or data file in plain values, with paths relative to a folder."""
+    result = dict(plain)
+    for part in (*_PATHS, "columns", "table"):
+        values = plain.get(part)
+        if part == "columns" and values:
+            result[part] = {name: _beside(part, column, folder) for name, column in values.items()}
+        elif part == "table" and values:
+            result[part] = [
+                {**table, "groups": _beside("groups", table["groups"], folder)} if table.get("groups") else table
+                for table in values
+            ]
+        elif values:
+            result[part] = _beside(part, values, folder)
+    return result
+
+
+def _one_of_several(table: Mapping[str, Any]) -> list[str]:
     lines = _table("[[table]]", {key: value for key, value in table.items() if key not in ("groups", "aggregates")})
     if table.get("groups"):
-        lines += _part("table.groups", _beside("groups", table["groups"], folder))
+        lines += _part("table.groups", table["groups"])
     for aggregate in table.get("aggregates", ()):
         lines += _table("[[table.aggregates]]", aggregate)
     return lines
@@ -45,7 +63,7 @@ def _one_of_several(table: Mapping[str, Any], folder: str | Path) -> list[str]:
 def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
     """The part with the paths of files that are there, or are to be written, taken from the folder."""
     found = dict(values)
-    for key in _PATHS.get(part, ()):
+    for key in _PATHS.get(part, ("values",)):
         value = found.get(key)
         if isinstance(value, str) and "://" not in value and _is_path(part, key, value, values.get("engine")):
             found[key] = os.path.relpath(value, os.fspath(folder))
@@ -56,7 +74,7 @@ def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:
     """Whether it is the path of a file, rather than the name of a table or "all"."""
     if key == "source" and engine in engine_names():
         return engine_named(str(engine)).is_path(value)
-    return part == "output" or key == "ledger" or bool(os.path.splitext(value)[1])
+    return part == "output" or key in ("source", "ledger") or bool(os.path.splitext(value)[1])
 
 
 def _part(part: str, values: Mapping[str, Any]) -> list[str]:
@@ -92,7 +110,7 @@ def _value(value: Any) -> str:
 
 
 #: Keys of [data] that are no arguments of `Dataset`, or come first.
-_APART = ("source", "privacy_unit", "derive", "where")
+_APART = ("file", "source", "privacy_unit", "derive", "where")
 
 #: Where a call is broken into lines.
 _WIDTH = 88

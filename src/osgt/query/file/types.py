@@ -41,6 +41,13 @@ def plain_type(annotation: Any) -> Any:
     return float if kinds == {int, float} else list if kinds == {str, list[str]} else Any
 
 
+def as_list(texts: Any) -> list[Any]:
+    """List the texts of a key that may hold one, several or none."""
+    if texts is None:
+        return []
+    return list(texts) if isinstance(texts, list | tuple) else [texts]
+
+
 class FileTable(BaseModel):
     """A table of keys in a query file. Which values make sense is checked where they are used.
 
@@ -51,7 +58,7 @@ class FileTable(BaseModel):
     #: The panel of its keys among the options of the command line; None if they are none.
     panel: ClassVar[str | None] = None
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     def given(self) -> dict[str, Any]:
         """List the keys that the file gives, in plain values; what it leaves out is not there."""

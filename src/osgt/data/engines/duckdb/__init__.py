@@ -21,8 +21,8 @@ from osgt.data.engines.source import PARQUET, Options, Source, check_file, is_ro
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
 from osgt.sampling.entropy import token
-from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError, about
+from osgt.support.numeric import DECIMAL_DIGITS
 from osgt.support.servers import shown
 
 #: Connections that are not a caller's.
@@ -49,12 +49,12 @@ class DuckDB(Engine):
     title = "DuckDB"
     ibis_name = "duckdb"
     takes = (
-        "a path or glob of Parquet or CSV files, a DuckDB file or connection with table=, or a pandas, polars or "
-        "pyarrow frame"
+        "a path or glob of Parquet, CSV, Excel, SPSS, Stata or SAS files, a DuckDB file or connection with table=, or "
+        "a pandas, polars or pyarrow frame"
     )
     dialect = DuckDBWhere
     computes_once = True
-    oldest = MappingProxyType({"DuckDB": "1.5"})
+    oldest = MappingProxyType({"DuckDB": "1.5.2"})
 
     def connect(self, path: str | None = None) -> Any:
         """A new connection: to a file, from which it only reads, or to a database in memory."""
@@ -80,7 +80,18 @@ class DuckDB(Engine):
             return frame_as_view(self, self.connect(), source, options.types)
         raise self.refused(source)
 
-    def _open_named(self, name: str, options: Options) -> Source:
+    def beside(self, connection: Any, source: Any, options: Options) -> Source:
+        if connection not in _OWN or self.files(connection) or source is None or isinstance(source, Table):
+            return super().beside(connection, source, options)
+        if is_frame(source):
+            return frame_as_view(self, connection, source, options.types)
+        if isinstance(source, str | os.PathLike) and suffix_of(os.fspath(source)) not in _DATABASES:
+            return self._open_named(os.fspath(source), options, connection)
+        raise ArgumentError(
+            "source: files are joined to files and frames to frames, got another source", argument="source"
+        )
+
+    def _open_named(self, name: str, options: Options, connection: Any = None) -> Source:
         if not self.is_path(name):
             raise self.refused(name)
         if suffix_of(name) in _DATABASES:
@@ -91,8 +102,8 @@ class DuckDB(Engine):
             raise self.refused(name)
         paths = check_file(name, options)
         if suffix_of(name) in PARQUET:
-            return Source(parquet_as_view(self, self.connect(), name))
-        return text_files_as_view(self, self.connect(), paths, suffix_of(name), options)
+            return Source(parquet_as_view(self, connection or self.connect(), name))
+        return text_files_as_view(self, connection or self.connect(), paths, suffix_of(name), options)
 
     def _table_in_file(self, path: str, table: str | None) -> Table:
         connection = self.connect(path)
@@ -221,6 +232,8 @@ class DuckDB(Engine):
     # Queries
 
     def replaced(self, connection: Any, names: list[str]) -> list[str]:
+        if connection in _OWN and not self.files(connection):
+            return []  # in a database in memory of our own nobody has put any
         # Macros among the built-in functions use others, so no name of theirs may be taken.
         functions = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE"
         if not connection.execute(f"{functions} NOT internal").fetchall():

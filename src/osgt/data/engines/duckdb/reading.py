@@ -43,8 +43,9 @@ def frame_as_view(engine: Any, connection: Any, frame: Any, types: Any) -> Sourc
             raise ArgumentError(
                 f"types: column {name!r} has the type {dtype} of its own; types are declared for text", argument="types"
             )
-    connection.register("osgt_frame", table)
-    view = partial(_view, engine, connection, "osgt_frame")
+    name = f"osgt_frame_{token(8)}"  # there may be several on a connection
+    connection.register(name, table)
+    view = partial(_view, engine, connection, name)
     return source_of_texts(table.column_names, declared, _value, view, has_fields=False, mixed=mixed)
 
 
@@ -55,7 +56,7 @@ def text_files_as_view(engine: Any, connection: Any, paths: Sequence[Path], suff
     names = header_of(paths, form)
     check_names(names)
     declared = parse_types(options.types, names, writing)
-    clean = CleanFiles(paths, form.encoding)
+    clean = CleanFiles(paths, form)
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     files = ", ".join(_text(str(path)) for path in clean.paths)
     how = {

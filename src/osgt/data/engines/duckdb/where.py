@@ -5,8 +5,21 @@ from typing import ClassVar
 
 from osgt.data.expressions.dialect import FIELDS, Dialect
 from osgt.data.expressions.grammar import Grammar
-from osgt.data.expressions.tokens import Lexicon, by_name, standard_string
-from osgt.data.expressions.tree import Between, Binary, Call, Case, Cast, Extract, In, Node, Text, Unary
+from osgt.data.expressions.syntax import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Extract,
+    In,
+    Lexicon,
+    Node,
+    Text,
+    Unary,
+    by_name,
+    standard_string,
+)
 
 _COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">="})
 _MATCHES = frozenset({"~", "!~"})

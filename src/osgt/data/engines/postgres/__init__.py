@@ -21,8 +21,8 @@ from osgt.data.engines.source import Options, Source
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType
 from osgt.sampling.entropy import token
-from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import missing
+from osgt.support.numeric import DECIMAL_DIGITS
 from osgt.support.servers import auth_options, shown, wrong_method
 
 #: Rows that are fetched at a time.

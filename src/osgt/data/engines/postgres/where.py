@@ -10,12 +10,10 @@ import re
 from decimal import Decimal
 from typing import ClassVar
 
-from osgt.data.engines.postgres.floats import DOUBLE, SINGLE, answers, exponential_answers, specials
-from osgt.data.engines.postgres.types import KINDS
+from osgt.data.engines.postgres.types import DOUBLE, KINDS, SINGLE, answers, exponential_answers, specials
 from osgt.data.expressions.dialect import FIELDS, Dialect
 from osgt.data.expressions.grammar import Grammar
-from osgt.data.expressions.tokens import Lexicon, by_name, standard_string
-from osgt.data.expressions.tree import (
+from osgt.data.expressions.syntax import (
     Between,
     Binary,
     Call,
@@ -23,12 +21,15 @@ from osgt.data.expressions.tree import (
     Cast,
     Extract,
     In,
+    Lexicon,
     Like,
     Node,
     Number,
     Text,
     Typed,
     Unary,
+    by_name,
+    standard_string,
 )
 
 #: By what a user may write.

@@ -12,20 +12,22 @@ import pyarrow as pa
 
 from osgt.data.engines.engine import Engine, asking_for_nothing, decimal, digits_of, least_beyond
 from osgt.data.engines.source import PARQUET, Options, Source, check_file, check_names, is_rows, suffix_of
-from osgt.data.engines.spark.reading import text_files_as_view
-from osgt.data.engines.spark.sessions import (
+from osgt.data.engines.spark import connect
+from osgt.data.engines.spark.reading import (
     check_session,
+    connect_address,
     in_one_piece,
     running_session,
     session_for_files,
     table_of_frame,
+    text_files_as_view,
 )
-from osgt.data.engines.spark.strings import string_literal
-from osgt.data.engines.spark.where import SparkWhere
+from osgt.data.engines.spark.where import SparkWhere, string_literal
+from osgt.data.office_files import is_office
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
-from osgt.support.arrays import DECIMAL_DIGITS
 from osgt.support.errors import ArgumentError
+from osgt.support.numeric import DECIMAL_DIGITS
 from osgt.support.servers import shown
 
 #: Where Spark's own functions are.
@@ -40,7 +42,7 @@ class Spark(Engine):
     ibis_name = "pyspark"
     takes = (
         'a Spark DataFrame, a Spark session with table=, or with engine="spark" the name of a table or a path of '
-        "Parquet or CSV files"
+        "files: Parquet, CSV, Excel, SPSS, Stata or SAS"
     )
     dialect = SparkWhere
     runs_several = True
@@ -68,13 +70,23 @@ class Spark(Engine):
     def _open_named(self, name: str, options: Options) -> Source:
         if options.table is None and not suffix_of(name):
             return Source(self._table_called(name, options.master))
-        if not is_rows(name):
+        if not is_rows(name) or ("://" in name and is_office(name)):
             raise self.refused(name)
+        if (address := connect_address(options.master)) is not None:
+            return self._open_connected(name, address, options)
         paths = check_file(name, options) if "://" not in name else []
         session = session_for_files(options.master)
         if suffix_of(name) in PARQUET:
             return Source(table_of_frame(self, session.read.parquet(name)))
         return text_files_as_view(self, session, name, paths, suffix_of(name), options)
+
+    def _open_connected(self, name: str, address: str, options: Options) -> Source:
+        """Open files that a server of Spark Connect sees, wherever they are."""
+        if options.table is not None or suffix_of(name) not in PARQUET:
+            raise ArgumentError(f"source: {connect.REFUSED}", argument="source")
+        frame = connect.frame_of_files(address, name)
+        check_names(frame.columns)
+        return Source(table_of_frame(self, frame))
 
     def _table_called(self, name: str, master: str | None) -> Table:
         session = running_session(master)
@@ -88,7 +100,7 @@ class Spark(Engine):
         return super().is_path(source) and bool(Path(source).suffix)
 
     def close(self, connection: Any) -> None:
-        """Sessions are shared with whoever else uses Spark in this process."""
+        """Sessions are shared with whoever else uses Spark in this process, or the server ends them."""
 
     def versions(self, connection: Any) -> dict[str, str]:
         import pyspark  # noqa: PLC0415 - an extra
@@ -195,11 +207,14 @@ class Spark(Engine):
 
     def rehearse(self, connection: Any, sql: str, schema: pa.Schema) -> None:
         check_session(connection)
+        if connect.is_connected(connection):
+            connect.settled_files(connection)
         # A job on no rows: the source is not read.
         connection.sql(asking_for_nothing(sql)).toArrow().cast(schema)
 
     def fetch(self, connection: Any, sql: str, schema: pa.Schema) -> pa.Table:
-        return in_one_piece(connection, lambda: connection.sql(sql).toArrow()).cast(schema)
+        run = connect.with_same_files if connect.is_connected(connection) else in_one_piece
+        return run(connection, lambda: connection.sql(sql).toArrow()).cast(schema)
 
 
 # Types

@@ -1,0 +1,336 @@
+"""A series: a table that is published again for each period, from one plan and one charge.
+
+An instalment is about the rows of its period, of units for which that is among the first `max_periods` periods in which
+they have rows (`osgt.data.parts`). So one unit is in at most `max_periods` instalments, and the charge is that of so
+many (docs/series.md has the proof). The steps of an instalment, each durable before the next:
+
+the ledger hands it out → units are counted and remembered → it is measured, and its files are made in a private folder
+→ they are said to be made → they are copied to their places → the ledger is told.
+
+Before the files are made nobody has seen a number; after it they are never made again.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from osgt.api.charge import file_hash, title_of
+from osgt.api.counted import Memory
+from osgt.api.dataset import Dataset
+from osgt.api.periods import periods_between
+from osgt.api.publication import Publication
+from osgt.api.publish import make_release
+from osgt.api.query import Query
+from osgt.api.query_file import build_query, files_used, presentation_of, release_targets
+from osgt.api.release import checked_texts, fill
+from osgt.data.parts import Part, parts_of, units_of
+from osgt.data.reading import compile_query, fetch
+from osgt.ledger.custody import INSTALMENT
+from osgt.plan.plan import AnyPlan
+from osgt.privacy import Charge
+from osgt.privacy.filters.partition import Partition
+from osgt.query.file.model import QueryFile
+from osgt.release.measuring import NothingReleasedError
+from osgt.support.errors import ArgumentError, OsgtError
+from osgt.support.files import Target, written, written_together
+
+#: The mark that stands for the period in the names of files.
+PERIOD = "{period}"
+
+#: Parts of a query file that decide what a series is; others say where things are, or how they are called.
+_OWN = ("data", "groups", "aggregates", "table", "budget", "series")
+_PLACES = {"source", "ledger", "dataset", "store", "noun", "units"}
+
+
+class OtherNoiseError(OsgtError, ValueError):
+    """The plan of a series is not the one that was charged."""
+
+
+@dataclass(frozen=True)
+class Instalment:
+    """An instalment of a series as it is now: its files, and whether this run has published it."""
+
+    period: str
+    due: date
+    status: str  # "published now", "published before" or "not due"
+    files: tuple[Path, ...] = ()
+
+
+@dataclass
+class _Handed:
+    """An instalment in place of a ledger: its charge was made with the series."""
+
+    name: str
+    sequence: str
+    digest: str = ""
+
+    def reserve(self, *_: Any, **__: Any) -> "_Handed":
+        return self
+
+    def check(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def reading(self) -> None:
+        pass
+
+    def settle(self, digest: str, **_: Any) -> None:
+        self.digest = digest
+
+
+@dataclass(frozen=True)
+class Series:
+    """The series of a query file, with the ledger that it is charged to."""
+
+    file: QueryFile
+    ledger: Any
+    periods: Mapping[str, tuple[date, date]]
+    memory: Memory
+
+    @classmethod
+    def of(cls, file: QueryFile, ledger: Any) -> "Series":
+        """The series of a query file, checked as far as that needs no data."""
+        keys = file.series.given()
+        for key in ("from", "until", "column"):
+            if keys.get(key) is None:
+                raise ArgumentError(f"{key} must be given in [series]", argument=key)
+        if file.series.max_periods < 1:
+            most = file.series.max_periods
+            raise ArgumentError(f"max_periods must be at least 1, got {most}", argument="max_periods")
+        if ledger is None or file.data.dataset is None:
+            raise ArgumentError("ledger must be given for a series, which is charged once", argument="ledger")
+        out = file.output
+        for key, path in (("out", out.out), ("report", out.report)):
+            if path is not None and PERIOD not in path:
+                raise ArgumentError(
+                    f"{key} must have {PERIOD} where the period goes, as in 'births-{PERIOD}.csv', got {path!r}",
+                    argument=key,
+                )
+        if out.out is None and out.report is None:
+            raise ArgumentError(
+                f"out must be given: the files of a series, as in 'births-{PERIOD}.csv'", argument="out"
+            )
+        periods = periods_between(file.series.period, keys["from"], keys["until"])
+        made = cls(file, ledger, periods, Memory(Path()))
+        return replace(made, memory=Memory(made._folder()))
+
+    def _folder(self) -> Path:
+        """The private folder of this series."""
+        store = self.file.series.store
+        if store is None:
+            if "://" in self.ledger.name:
+                raise ArgumentError(
+                    "store must be given in [series], the private folder for who was counted: the ledger is on a "
+                    "server",
+                    argument="store",
+                )
+            store = f"{self.ledger.name}.series"
+        return Path(store) / self.name
+
+    @property
+    def name(self) -> str:
+        """The name of the series in the ledger: a hash of all that decides what it is."""
+        plain = json.loads(json.dumps(self.file.given(), default=str))
+        own = {part: plain[part] for part in _OWN if plain.get(part)}
+        kept = {
+            part: {key: value for key, value in keys.items() if key not in _PLACES} if isinstance(keys, dict) else keys
+            for part, keys in own.items()
+        }
+        kept["plan"] = {name: str(value) for name, value in self.file.plan_options().items()}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
+
+    @property
+    def together(self) -> int:
+        """The number of instalments by which neighbours can differ."""
+        most, count = self.file.series.max_periods, len(self.periods)
+        relation = self.file.data.neighbours or "add_remove"
+        return Partition((("", ""),) * count, most, relation).together
+
+    def publish(self, today: date, *, only: str | None = None) -> Iterator[Instalment]:
+        """Publish the instalments that are due and not out, one after the other; `only` one of them."""
+        if only is not None and only not in self.periods:
+            raise ArgumentError(f"period must be one of {', '.join(self.periods)}, got {only!r}", argument="period")
+        with self.memory.held():
+            entry = self._charge()
+            for period, (_, end) in self.periods.items():
+                if only not in (None, period):
+                    continue
+                if today < end:
+                    yield Instalment(period, end, "not due")
+                else:
+                    yield self._publish(entry, period, end)
+            self._settle(entry)
+
+    def _settle(self, entry: int) -> None:
+        """Settle the charge of the series once all instalments are out."""
+        dataset = self.file.data.dataset
+        _, known, _ = self.ledger.instalments(dataset, self.name)
+        if all(period in known and known[period].status == "published" for period in self.periods):
+            self.ledger.settle(dataset, entry, output=f"{len(self.periods)} instalments, in the notes")
+
+    def _charge(self) -> int:
+        """Charge the series, unless it was charged before; the entry of the charge."""
+        query = self._query(next(iter(self.periods)), self.ledger)
+        try:
+            plan = self._plan(query)
+            charge = Charge.compose([plan.charge] * self.together)
+            entry, known, before = self.ledger.instalments(self.file.data.dataset, self.name)
+            if entry is not None:
+                if before != charge:
+                    raise OtherNoiseError(
+                        f"the noise of this series is planned otherwise than when entry {entry} was charged: publish "
+                        "its other instalments with the version of osgt that began it"
+                    )
+                self.memory.check(known)
+                return int(entry)
+            data = query.dataset
+            reservation = self.ledger.reserve(
+                data.dataset,
+                charge,
+                query=json.dumps(query.to_dict(), sort_keys=True, default=str),
+                title=f"{'; '.join(title_of(own) for own in query.tables.values())}, {len(self.periods)} instalments",
+                unit=data.privacy_unit,
+                neighbours=data.neighbours,
+                table=data.identity,
+                epsilon=plan.epsilon,
+                delta=plan.delta,
+                series={"name": self.name, "periods": list(self.periods), "together": self.together},
+            )
+            reservation.reading()
+            return int(reservation.sequence)
+        finally:
+            query.dataset.close()
+
+    def _publish(self, entry: int, period: str, end: date) -> Instalment:
+        """Publish an instalment, or go on with it where another run has stopped."""
+        secret = self.memory.secret(period)
+        status = self.ledger.hand_out(self.file.data.dataset, entry, period, secret)
+        if status == "published":
+            return Instalment(period, end, "published before")
+        made = self.memory.read_made(period)
+        if made is None:
+            made = self._make(entry, period)
+        files = []
+        for name, (place, digest) in made["files"].items():
+            _copy(self.memory.folder / period / name, Path(place), digest, self._apart())
+            files.append(Path(place))
+        told = {
+            "output": ", ".join(map(os.path.abspath, files)),
+            "statement_hash": made["statement_hash"],
+            "output_hashes": [digest for _, digest in made["files"].values()],
+            "mark": self.memory.mark(period),
+        }
+        self.ledger.record_published(self.file.data.dataset, entry, period, secret, told)
+        shutil.rmtree(self.memory.folder / period, ignore_errors=True)
+        return Instalment(period, end, "published now", tuple(files))
+
+    def _make(self, entry: int, period: str) -> dict[str, Any]:
+        """Measure an instalment, and make its files in the private folder."""
+        handed = _Handed(self.ledger.name, f"{entry}{INSTALMENT}{period}")
+        file = self._named(period)
+        targets = release_targets(file, lambda _, path, suffixes: Target(path, suffixes, apart=self._apart()))
+        query = self._query(period, handed)
+        try:
+            plan = self._plan(query)
+            query.check_release(plan)  # what is wrong is refused before a row is read
+            counting = self._count(query.dataset, period)
+            if counting is not None:
+                query = self._query(period, handed, counting, query.dataset)
+            release = make_release(query, plan, presentation_of(file))
+            about = checked_texts(query.tables, {"period": period, **file.report.texts()})
+            folder = self.memory.begin(period)
+            names = {key: Path(target.path).name for key, target in targets.items()}
+            own = {key: replace(targets[key], path=folder / name, apart=()) for key, name in names.items()}
+            with written_together(own) as places:
+                fill(release, own, places, about)
+            release.settle(place=period)
+            made = {
+                "files": {
+                    names[key]: (os.fspath(target.path), file_hash(own[key].path)) for key, target in targets.items()
+                },
+                "statement_hash": handed.digest,
+            }
+            self.memory.finish(period, made)
+            return made
+        finally:
+            query.dataset.close()
+
+    def _count(self, data: Any, period: str) -> Any:
+        """Remember who counts in a period: a table of the engine with those that may."""
+        if not self.file.series.remember:
+            self.memory.count(period, (), "not remembered", self.file.series.max_periods)
+            return None
+        try:
+            answer = fetch(compile_query(units_of(data.table, data.unit)))
+        except Exception as error:  # it may quote the data
+            raise NothingReleasedError(error, charged=True) from error
+        [column] = answer.columns
+        units = [unit if isinstance(unit, bytes) else str(unit).encode() for unit in column.to_pylist()]
+        kind = data.table.columns[data.unit.columns[0]].kind
+        allowed = self.memory.count(period, units, kind, self.file.series.max_periods)
+        kept = answer.filter(pa.array(allowed, pa.bool_()))
+        return data.engine.small_table(data.table.connection, kept.combine_chunks())
+
+    def _plan(self, query: Query | Publication) -> AnyPlan:
+        plan = query.plan(**self.file.budget.given(), **self.file.plan_options())
+        if plan.choice is not None:
+            # Whether it fails is seen, and after that it must not be tried again.
+            named = " and ".join(draw.limit.words for draw in plan.choice.draws)
+            raise ValueError(f"the limits of a series must be given, not chosen by each instalment: give {named}")
+        return plan
+
+    def _query(self, period: str, ledger: Any, counting: Any = None, opened: Any = None) -> Query | Publication:
+        """The query about the rows of a period; of those who count in it, where that is known."""
+
+        def restrict(data: Dataset) -> Dataset:
+            return data.restricted_to(replace(self._part(data, period), counting=counting))
+
+        return build_query(self.file, ledger, restrict, opened)
+
+    def _part(self, data: Dataset, period: str) -> Part:
+        """The part of the people who have rows in a period."""
+        column = self.file.series.column
+        kind = data.type_of("column", column).kind
+        if kind not in ("date", "timestamp"):
+            raise ArgumentError(f"column must be a date or a time, and {column!r} is {kind}", argument="column")
+        kinds = [data.table.columns[name].kind for name in data.unit.columns]
+        if self.file.series.remember and kinds not in (["text"], ["integer"]):
+            raise ArgumentError(
+                "remember must be false unless one column of text or whole numbers names the unit", argument="remember"
+            )
+        name = data.engine.quote(str(column))
+        conditions = {
+            each: f"{name} >= DATE '{start}' AND {name} < DATE '{end}'" for each, (start, end) in self.periods.items()
+        }
+        if len(conditions) == 1:
+            raise ArgumentError("until must be after from: a series has two periods or more", argument="until")
+        parts = parts_of(data.stored, conditions, self.file.series.max_periods)
+        [part] = [part for part in parts if part.name == period]
+        return replace(part, remembered=self.file.series.remember)
+
+    def _named(self, period: str) -> QueryFile:
+        """The query file with the files of an instalment."""
+        out = self.file.output
+        named = {
+            key: None if path is None else path.replace(PERIOD, period)
+            for key, path in (("out", out.out), ("report", out.report))
+        }
+        return self.file.model_copy(update={"output": out.model_copy(update=named)})
+
+    def _apart(self) -> tuple[str, ...]:
+        return (*files_used(self.file), os.fspath(self.memory.folder))
+
+
+def _copy(source: Path, place: Path, digest: str, apart: tuple[str, ...]) -> None:
+    """Put a file that is made in its place, unless it is there."""
+    if place.is_file() and file_hash(place) == digest:
+        return
+    with written(Target(place, apart=apart, name="out", option="move it away: nothing")) as new:
+        shutil.copyfile(source, new)

@@ -1,0 +1,379 @@
+"""Totals that add up: least squares over a tree or over the margins of a cube, and whole numbers rounded together.
+
+Some or all numbers are measured, each with independent noise. In a tree every node is the sum of its children. Two
+passes give the estimates with the least variance (Hay, Rastogi, Miklau and Suciu 2010, here for any fan-outs, variances
+and unmeasured nodes): from the leaves up each node is weighed against what its children say about it, and from the root
+down the difference is shared out among the children by their variances.
+
+A cube has numbers by every combination of some keys, and margins are sums over some of these. Along each key a number
+is split into the mean over its values and what differs from that. Any margin that has a key tells about its
+differences, and those margins tell about them independently of all other parts: each part is a mean of what the margins
+say, weighted by how exactly they say it. Putting the parts together again gives the estimates with the least variance,
+in a time that grows like the number of cells times that of keys.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from osgt.support.numeric import Floats, Integers
+
+#: Variances below count as this.
+_LEAST = 1e-250
+
+#: What is given for each level: nothing where the level is not measured.
+Levels = Sequence[ArrayLike | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Levels from the root down, or from several roots: how nodes hang together, and how exactly each is measured.
+
+    Parameters
+    ----------
+    parents
+        For each level but the first the place of each node's parent in the level above; any order will do.
+    variances
+        For each level the variance of the noise on each node, one number for all or one for each. None is for a level
+        that is not measured, infinity for a node that is not. A node without children must be measured.
+
+    Examples
+    --------
+    >>> tree = Tree([[0, 0, 0]], [1.0, 1.0])
+    >>> [level.ravel().tolist() for level in tree.estimates([[12.0], [3.0, 4.0, 1.0]])]
+    [[11.0], [4.0, 5.0, 2.0]]
+    >>> [level.tolist() for level in tree.variances_of_estimates]
+    [[0.75], [0.75, 0.75, 0.75]]
+    """
+
+    parents: Sequence[ArrayLike]
+    variances: Levels
+
+    def __post_init__(self) -> None:
+        if len(self.variances) != len(self.parents) + 1:
+            raise ValueError(
+                f"a tree of {len(self.variances)} levels has parents for all levels but the first, "
+                f"got {len(self.parents)}"
+            )
+        for level, noise in enumerate(self._noise):
+            if not np.all(noise >= 0):
+                raise ValueError("variances must be at least 0")
+            if np.any(np.isinf(noise) & (self._children[level] == 0)):
+                raise ValueError("a node without children must be measured")
+
+    @cached_property
+    def _up(self) -> list[NDArray[np.intp]]:
+        """Parents by level; none for the first level."""
+        return [np.zeros(0, np.intp), *(np.asarray(parents, dtype=np.intp) for parents in self.parents)]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of nodes in each level."""
+        below = [len(parents) for parents in self._up[1:]]
+        first = int(self._up[1].max(initial=0)) + 1 if below else 1
+        given = self.variances[0]
+        return [first if given is None or np.ndim(given) == 0 else len(np.asarray(given)), *below]
+
+    @cached_property
+    def _noise(self) -> list[Floats]:
+        given = (np.inf if noise is None else noise for noise in self.variances)
+        floats = [np.broadcast_to(np.asarray(v, dtype=np.float64), n) for v, n in zip(given, self.sizes, strict=True)]
+        # Without noise on both sides of a difference, too, there is something to share it out by.
+        return [np.where((noise >= 0) & (noise < _LEAST), _LEAST, noise) for noise in floats]
+
+    @cached_property
+    def _children(self) -> list[NDArray[np.intp]]:
+        """The number of children of each node."""
+        counted = [np.bincount(up, minlength=n) for up, n in zip(self._up[1:], self.sizes, strict=False)]
+        return [*counted, np.zeros(self.sizes[-1], np.intp)]
+
+    @cached_property
+    def _adding(self) -> "list[scipy.sparse.csr_matrix]":
+        """Matrices that add up the children of each node: from a level to the one above."""
+        result = []
+        for level, up in enumerate(self._up[1:]):
+            ones, places = np.ones(len(up)), np.arange(len(up))
+            result.append(scipy.sparse.csr_matrix((ones, (up, places)), shape=(self.sizes[level], len(up))))
+        return result
+
+    @cached_property
+    def _passes(self) -> tuple[list[Floats], list[Floats], list[Floats]]:
+        """The quantities that both passes need, by level.
+
+        The weight of a node's own number against the sum of its children; the variance of what node and descendants
+        together say; and the share of its parent's difference that a node takes.
+        """
+        weights, below = [np.ones(n) for n in self.sizes], [noise.copy() for noise in self._noise]
+        for level in range(len(self.sizes) - 2, -1, -1):
+            summed = self._adding[level] @ below[level + 1]
+            own = self._noise[level]
+            inner = self._children[level] > 0
+            weights[level] = np.where(inner, summed / (np.where(inner, own, 0.0) + np.where(inner, summed, 1.0)), 1.0)
+            below[level] = np.where(inner, (1.0 - weights[level]) * summed, own)
+        shares = [np.zeros(self.sizes[0])]
+        for level, up in enumerate(self._up[1:]):
+            shares.append(below[level + 1] / (self._adding[level] @ below[level + 1])[up])
+        return weights, below, shares
+
+    @cached_property
+    def variances_of_estimates(self) -> list[Floats]:
+        """The variance of each node's estimate, by level."""
+        _, below, shares = self._passes
+        result = [below[0]]
+        for level, up in enumerate(self._up[1:]):
+            summed = self._adding[level] @ below[level + 1]
+            result.append(below[level + 1] - shares[level + 1] ** 2 * (summed - result[level])[up])
+        return result
+
+    def estimates(self, values: Levels) -> list[Floats]:
+        """The estimates of least variance, level by level: an array of nodes and columns for each.
+
+        `values` are the measured numbers, nodes by columns or one for each node; None where a level is not measured.
+        A value that is not measured may be anything. Parents are the sums of their children, but for the rounding of
+        floats.
+        """
+        columns = next((np.shape(given)[1:] for given in values if given is not None), ())
+        weights, _, shares = self._passes
+        own = []
+        for given, noise in zip(values, self._noise, strict=True):
+            known = np.zeros((len(noise), *columns)) if given is None else np.asarray(given, dtype=np.float64)
+            own.append(np.where(np.isfinite(noise)[:, None], known.reshape(len(noise), -1), 0.0))
+        sums = []
+        for level in range(len(own) - 2, -1, -1):
+            sums.append(self._adding[level] @ own[level + 1])
+            weight = weights[level][:, None]
+            own[level] = weight * own[level] + (1.0 - weight) * sums[-1]
+        for level, (up, total) in enumerate(zip(self._up[1:], reversed(sums), strict=True)):
+            own[level + 1] = own[level + 1] + shares[level + 1][:, None] * (own[level] - total)[up]
+        return own
+
+    def weights(self, asked: Levels) -> list[Floats]:
+        """Compute the coefficients of the measured numbers in Σ asked·estimate: nodes by columns, by level.
+
+        `asked` has the coefficients of the estimates in the same form; None is for a level that is not asked for. A
+        number that is not measured has the coefficient 0. The variance is the sum of weight²·variance.
+        """
+        columns = next((np.shape(given)[1:] for given in asked if given is not None), ())
+        weights, _, shares = self._passes
+        upward = []
+        for given, n in zip(asked, self.sizes, strict=True):
+            known = np.zeros((n, *columns)) if given is None else np.asarray(given, dtype=np.float64)
+            upward.append(known.reshape(n, -1).copy())
+        taken = []
+        for level in range(len(upward) - 2, -1, -1):
+            taken.append(self._adding[level] @ (shares[level + 1][:, None] * upward[level + 1]))
+            upward[level] += taken[-1]
+        result = upward
+        for level, (up, shared) in enumerate(zip(self._up[1:], reversed(taken), strict=True)):
+            passed = (1.0 - weights[level])[:, None] * result[level]
+            result[level] = weights[level][:, None] * result[level]
+            result[level + 1] = result[level + 1] + (passed - shared)[up]
+        return result
+
+
+#: Keys by their place.
+Axes = frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Cube:
+    """Margins of a cube, and how exactly each is measured.
+
+    Parameters
+    ----------
+    shape
+        How many values each key has.
+    margins
+        The keys that each margin has, by their places; the cells themselves, which have all, among them.
+    variances
+        The variance of the noise on each number of a margin; None for one that is not measured. Cells are measured.
+
+    Examples
+    --------
+    >>> cube = Cube((3,), [(), (0,)], [1.0, 1.0])
+    >>> [numbers.ravel().tolist() for numbers in cube.estimates([[12.0], [3.0, 4.0, 1.0]])]
+    [[11.0], [4.0, 5.0, 2.0]]
+    """
+
+    shape: tuple[int, ...]
+    margins: Sequence[tuple[int, ...]]
+    variances: Sequence[float | None]
+
+    def __post_init__(self) -> None:
+        if self._cells not in self._axes or self.variances[self._axes.index(self._cells)] is None:
+            raise ValueError("the cells of a cube must be measured")
+        if not all(variance is None or variance > 0 for variance in self.variances):
+            raise ValueError("variances must be above 0")
+
+    @cached_property
+    def _axes(self) -> list[Axes]:
+        return [frozenset(margin) for margin in self.margins]
+
+    @property
+    def _cells(self) -> Axes:
+        return frozenset(range(len(self.shape)))
+
+    def _number(self, axes: Axes) -> int:
+        """Count the combinations of values that these keys have."""
+        return math.prod(self.shape[axis] for axis in axes)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The length of each margin: how many numbers it has."""
+        return [self._number(axes) for axes in self._axes]
+
+    @cached_property
+    def _variance(self) -> dict[Axes, float]:
+        """The variance of each part, before the mean over the other keys is taken away: 1/Σ what margins tell."""
+        told: dict[Axes, float] = {}
+        for part in _subsets(self._cells):
+            told[part] = 1.0 / math.fsum(1.0 / (v * self._number(axes - part)) for axes, v in self._margins_with(part))
+        return told
+
+    def _margins_with(self, part: Axes) -> Iterator[tuple[Axes, float]]:
+        """The measured margins that tell about a part."""
+        for axes, variance in zip(self._axes, self.variances, strict=True):
+            if variance is not None and part <= axes:
+                yield axes, variance
+
+    @cached_property
+    def variances_of_estimates(self) -> list[Floats]:
+        """The variance of each estimate, by margin."""
+        result = []
+        for axes, size in zip(self._axes, self.sizes, strict=True):
+            total = 0.0
+            for part in _subsets(axes):
+                differing = math.prod(1.0 - 1.0 / self.shape[axis] for axis in part)
+                total += self._variance[part] * differing / self._number(axes - part) ** 2
+            result.append(np.full(size, total))
+        return result
+
+    def estimates(self, values: Sequence[Floats | None]) -> list[Floats]:
+        """The estimates of least variance, margin by margin: arrays of numbers by columns; None is for no value."""
+        columns = next(np.asarray(given).reshape(len(given), -1).shape[1] for given in values if given is not None)
+        parts = np.zeros((*(n + 1 for n in self.shape), columns))
+        for given, axes, variance in zip(values, self._axes, self.variances, strict=True):
+            if given is None or variance is None:
+                continue
+            split = self._split(np.asarray(given, dtype=np.float64), axes, columns)
+            for part in _subsets(axes):
+                weight = self._variance[part] / (variance * self._number(axes - part))
+                parts[self._place(part)] += weight * split[self._place(part)]
+        return [self._joined(parts, axes) for axes in self._axes]
+
+    def weights(self, asked: Sequence[Floats | None]) -> list[Floats]:
+        """Compute the coefficients of the measured numbers in Σ asked·estimate: numbers by columns, by margin.
+
+        The covariances of the estimates are C, that of the measured numbers V, and the estimates C·V⁻¹·measured. So
+        the coefficients are V⁻¹·C·asked, and C·asked are the estimates from V·asked. What is asked of a margin is
+        asked of all its cells.
+        """
+        columns = next(np.asarray(given).reshape(len(given), -1).shape[1] for given in asked if given is not None)
+        of_cells = np.zeros((*self.shape, columns))
+        for given, axes in zip(asked, self._axes, strict=True):
+            if given is not None:
+                sizes = [n if axis in axes else 1 for axis, n in enumerate(self.shape)]
+                of_cells += np.asarray(given, dtype=np.float64).reshape(*sizes, columns)
+        cells = self._axes.index(self._cells)
+        noise = self.variances[cells]
+        assert noise is not None
+        values: list[Floats | None] = [None] * len(self._axes)
+        values[cells] = noise * of_cells.reshape(-1, columns)
+        result = self.estimates(values)
+        return [
+            np.zeros_like(each) if variance is None else each / variance
+            for each, variance in zip(result, self.variances, strict=True)
+        ]
+
+    def _split(self, values: Floats, axes: Axes, columns: int) -> Floats:
+        """Along each key the sum first, then what differs from the mean; keys that are summed over have one place."""
+        array = values.reshape(*(n if axis in axes else 1 for axis, n in enumerate(self.shape)), columns)
+        for axis in axes:
+            total = array.sum(axis=axis, keepdims=True)
+            array = np.concatenate([total, array - total / self.shape[axis]], axis=axis)
+        return array
+
+    def _joined(self, parts: Floats, axes: Axes) -> Floats:
+        """The numbers of a margin from their parts."""
+        array = parts[tuple(slice(None) if axis in axes else slice(0, 1) for axis in range(len(self.shape)))]
+        for axis in axes:
+            total, others = np.split(array, [1], axis=axis)
+            array = others + total / self.shape[axis]
+        return array.reshape(-1, parts.shape[-1])
+
+    def _place(self, part: Axes) -> tuple[slice, ...]:
+        """Locate the numbers of a part."""
+        return tuple(slice(1, None) if axis in part else slice(0, 1) for axis in range(len(self.shape)))
+
+
+def _subsets(axes: Axes) -> Iterator[Axes]:
+    for n in range(len(axes) + 1):
+        yield from map(frozenset, itertools.combinations(sorted(axes), n))
+
+
+def rounded_together(base: Integers, parts: Floats) -> Integers:
+    """Whole numbers near base + parts, column by column: every run of rows has a sum within one of the true one.
+
+    What is rounded is the running total; a number is the difference of two of these. So all numbers that are sums of
+    neighbouring rows are within one of what they were, and each row itself as well.
+    """
+    whole = np.floor(parts)
+    running = np.rint(np.cumsum(parts - whole, axis=0))
+    return np.asarray(base + (whole + np.diff(running, axis=0, prepend=0.0)).astype(np.int64))
+
+
+def with_sum_kept(numbers: Integers) -> Integers:
+    """The nearest whole numbers that are not negative and have the same sum; 0 each if that is negative."""
+    if not np.any(numbers < 0):
+        return numbers
+    return rounded_together(*nonnegative(numbers[:, None], np.zeros((len(numbers), 1)), []))[:, 0]
+
+
+def nonnegative(base: Integers, parts: Floats, levels: Sequence[NDArray[np.intp]]) -> tuple[Integers, Floats]:
+    """The nearest numbers that are not negative and keep the total, and those of nested levels.
+
+    From the coarsest level down: totals below zero become zero, and what a total is more or less than the sum of its
+    parts is taken from all of these alike, but from none more than it has. `levels` has the place of each group, from
+    the coarsest level on.
+    """
+    exact = base.astype(np.float64) + parts
+    columns = []
+    for column in exact.T:
+        totals = np.maximum(column.sum(keepdims=True), 0.0)
+        above = np.zeros(len(column), np.intp)
+        for places in [*levels, np.arange(len(column))]:
+            sums = np.asarray(np.bincount(places, column), dtype=np.float64)
+            parents = np.empty(len(sums), np.intp)
+            parents[places] = above
+            totals = _onto(sums, parents, totals)
+            above = places
+        columns.append(totals)
+    kept = np.stack(columns, axis=1)
+    whole = np.floor(kept)
+    return whole.astype(np.int64), kept - whole
+
+
+def _onto(values: Floats, parents: NDArray[np.intp], totals: Floats) -> Floats:
+    """The nearest numbers ≥ 0 whose sums over equal parents are the totals: max(value - c, 0), c for each parent."""
+    order = np.lexsort([-values, parents])
+    sorted_values, sorted_parents = values[order], parents[order]
+    starts = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
+    rank = np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values)))) + 1
+    running = np.cumsum(sorted_values)
+    before = np.where(starts > 0, running[starts - 1], 0.0)
+    running = running - np.repeat(before, np.diff(np.append(starts, len(values))))
+    levels = (running - totals[sorted_parents]) / rank
+    holds = sorted_values > levels
+    # The largest rank for which it holds gives c; the first always holds unless the total is zero.
+    last = np.zeros(len(totals), np.intp) - 1
+    np.maximum.at(last, sorted_parents[holds], np.flatnonzero(holds))
+    cut = np.where(last >= 0, levels[np.maximum(last, 0)], np.inf)
+    result = np.maximum(values - cut[parents], 0.0)
+    result[~np.isfinite(result)] = 0.0
+    return np.asarray(result)

@@ -1,0 +1,176 @@
+"""Query files and data files as they are read: TOML, checked, with relative paths taken from the folder of the file.
+
+A query file may name a data file, and then has what that says as well.
+"""
+
+import operator
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache, reduce
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, ValidationError, create_model
+
+from osgt.query.file.aggregates import AGGREGATES, Kind
+from osgt.query.file.errors import in_words
+from osgt.query.file.model import DataFile, OneOfSeveral, QueryFile
+from osgt.query.file.text import relative_paths
+from osgt.query.file.types import FileTable, as_list
+from osgt.support.errors import ArgumentError, about
+
+F = TypeVar("F", bound=FileTable)
+
+#: The ending of data files and query files.
+SUFFIX = ".toml"
+
+#: The parts that only query files have.
+_OF_QUERIES = tuple(name for name in QueryFile.model_fields if name not in DataFile.model_fields)
+
+#: Keys of [data] that say which data are meant: with a data file, it says them.
+_WHICH_DATA = ("source", "privacy_unit")
+
+
+def query_file_model() -> type[QueryFile]:
+    """The model of a query file with all aggregates that there are."""
+    return _model(tuple(AGGREGATES.values()))
+
+
+@cache
+def _model(kinds: tuple[Kind, ...]) -> type[QueryFile]:
+    each: Any = Annotated[reduce(operator.or_, (kind.arguments for kind in kinds)), Field(discriminator="kind")]
+
+    def with_kinds(model: type[FileTable], **more: Any) -> Any:
+        described = model.model_fields["aggregates"].description
+        aggregates: Any = (list[each], Field(default=[], description=described))
+        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, aggregates=aggregates, **more)
+
+    several = QueryFile.model_fields["table"].description
+    tables: Any = (list[with_kinds(OneOfSeveral)], Field(default=[], description=several))  # type: ignore[misc]
+    made: type[QueryFile] = with_kinds(QueryFile, table=tables)
+    return made
+
+
+def query_file_of(plain: Mapping[str, Any]) -> QueryFile:
+    """The query file that plain values describe, or a ValueError that names each key that is wrong."""
+    return _checked(query_file_model(), _with_data_file(plain, Path()))
+
+
+def data_file_of(plain: Mapping[str, Any]) -> DataFile:
+    """The data file that plain values describe, or a ValueError that names each key that is wrong."""
+    return _checked(DataFile, plain)
+
+
+def _checked(model: type[F], plain: Mapping[str, Any]) -> F:
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise ValueError(in_words(error, model, plain)) from None
+
+
+def with_parts(file: QueryFile, parts: Mapping[str, Mapping[str, Any]], aggregates: list[dict[str, Any]]) -> QueryFile:
+    """Make a copy with other values of some keys, by part, and with other aggregates if there are any."""
+    values: dict[str, Any] = {part: getattr(file, part) for part in file.model_fields_set}
+    values |= {part: getattr(file, part).model_copy(update=keys) for part, keys in parts.items()}
+    return _checked(query_file_model(), values | ({"aggregates": aggregates} if aggregates else {}))
+
+
+def read_query_file(path: str | Path) -> QueryFile:
+    """The query file at a path. Relative paths in it are relative to its folder."""
+    path = Path(path)
+    plain = _read_toml(path, "query")
+    try:
+        return _checked(query_file_model(), _with_data_file(plain, path.parent)).beside(path.parent)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_data_file(path: str | os.PathLike[str]) -> DataFile:
+    """The data file at a path. Relative paths in it are relative to its folder."""
+    path = Path(path)
+    plain = _read_toml(path, "file")
+    for part in _OF_QUERIES:
+        if part in plain:
+            raise ArgumentError(
+                f"file: {str(path)!r} is a query file, since it has {part}: give it as `--query {path}`; a data file "
+                "has [data], [columns], [budget] and [report]",
+                argument="file",
+            )
+    try:
+        if "file" in _table(plain, "data"):
+            raise ValueError("data.file is for query files; a data file has source and privacy_unit")
+        return _checked(DataFile, plain).beside(path.parent)
+    except ValueError as error:
+        raise ArgumentError(f"{path}: {error}", argument="file") from None
+
+
+def is_data_file(source: object) -> bool:
+    """Whether a source is the path of a data file, rather than of the data."""
+    return isinstance(source, str | os.PathLike) and os.fspath(source).lower().endswith(SUFFIX)
+
+
+def _with_data_file(plain: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """A query file with what its data file says, if it names one; paths are relative to the folder."""
+    own = _table(plain, "data")
+    if not isinstance(own.get("file"), str):
+        return plain
+    for key in _WHICH_DATA:
+        if key in own:
+            raise ValueError(f"data.{key} must be left out with data.file: the data file says it")
+    known = relative_paths(read_data_file(folder / own["file"]).given(), folder)
+    data = _table(known, "data")
+    both: dict[str, Any] = {
+        key: {**data.get(key, {}), **own[key]} for key in ("types", "derive") if isinstance(own.get(key), Mapping)
+    }
+    if "where" in own and "where" in data:
+        both["where"] = [*as_list(data["where"]), *as_list(own["where"])]
+    columns = _columns(known, plain)
+    return {
+        **plain,
+        "data": {**data, **own, **both},
+        **({"columns": columns} if columns else {}),
+        **{
+            part: {**_table(known, part), **_table(plain, part)}
+            for part in ("budget", "report")
+            if part in known and isinstance(plain.get(part, {}), Mapping)
+        },
+    }
+
+
+def _columns(known: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the facts about columns: those of the query file take the place of those of the data file."""
+    types = _table(_table(plain, "data"), "types")
+    columns: dict[str, Any] = {
+        name: {key: value for key, value in column.items() if key != "type" or name not in types}
+        for name, column in _table(known, "columns").items()
+    }
+    for name, column in _table(plain, "columns").items():
+        columns[name] = {**columns.get(name, {}), **column} if isinstance(column, Mapping) else column
+    return columns
+
+
+def _table(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of a file; nothing if it is none."""
+    part = plain.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _read_toml(path: Path, argument: str) -> dict[str, Any]:
+    """The contents of a file; errors begin with the argument that names it."""
+    named = f"{argument}: {str(path)!r}"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise about(argument, FileNotFoundError(f"{argument}: there is no file {str(path)!r}")) from None
+    except IsADirectoryError:
+        raise about(argument, IsADirectoryError(f"{named} is a folder; give the name of a file")) from None
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{named} is not TOML: it is not text in UTF-8", argument=argument) from None
+    except tomllib.TOMLDecodeError as error:
+        # The parser names a table by a tuple of Python.
+        words = re.sub(r"\('([^)]*)',?\)", lambda names: "[" + names[1].replace("', '", ".") + "]", str(error))
+        raise ArgumentError(f"{named} is not TOML: {words}", argument=argument) from None
+    except RecursionError:
+        raise ArgumentError(f"{named} has lists or tables too deep inside each other", argument=argument) from None
