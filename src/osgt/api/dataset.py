@@ -4,10 +4,12 @@ import glob
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from osgt import render
+from osgt.api.joined import columns_by_table, steps_to
 from osgt.data.columns import KnownColumn, declared_types, known_column
 from osgt.data.engines.source import Options
 from osgt.data.neighbours import Neighbours
@@ -125,11 +127,12 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         self.ledger, self.dataset = self._opened_ledger or ledger, dataset
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+    def from_file(cls, path: str | os.PathLike[str], *, rows: str | None = None) -> Self:
         """The data set that a data file describes (TOML, as `osgt start` writes it).
 
         The file says where the data are, whom they are about and what is publicly known of columns. Its budget is that
-        of plans and releases for which none is given, and its texts stand in reports.
+        of plans and releases for which none is given, and its texts stand in reports. `rows` is the table whose rows
+        are asked about, where the file has several under `[tables.NAME]`.
 
         Examples
         --------
@@ -141,6 +144,8 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         from osgt.query.file.reading import read_data_file  # noqa: PLC0415 - pydantic takes a while
 
         file = read_data_file(path)
+        if rows is not None:
+            file = file.model_copy(update={"data": file.data.model_copy(update={"rows": rows})})
         data = cls.of(file, file.data.ledger)
         data.budget, data.report_texts = file.budget.given(), file.report.texts()
         data.files = (*data.files, glob.escape(os.fspath(path)))
@@ -149,16 +154,34 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
     @classmethod
     def of(cls, file: "DataFile", ledger: Any = None) -> Self:
         """The data set of a data file or query file, charged to a ledger if one is given."""
-        apart = ("derive", "where", "ledger", "dataset")
+        apart = ("derive", "where", "ledger", "dataset", "rows")
         named = {name: value for name, value in file.data.given().items() if name not in apart}
         if ledger is not None:
             named |= {"ledger": ledger, "dataset": file.data.dataset}
         derived, columns = file.data.derive or {}, file.given().get("columns", {})
         stored = {name: column for name, column in columns.items() if name not in derived}
-        data = cls(named.pop("source"), named.pop("privacy_unit"), columns=stored, **named).derive(derived)
+        data = (cls._joined_rows(file, named, stored) if file.tables else cls(**named, columns=stored)).derive(derived)
         data.known = {**data.known, **data.check_columns({name: columns[name] for name in columns if name in derived})}
         for condition in [file.data.where] if isinstance(file.data.where, str) else file.data.where or []:
             data = data.where(condition)
+        return data
+
+    @classmethod
+    def _joined_rows(cls, file: "DataFile", named: Mapping[str, Any], columns: Mapping[str, Any]) -> Self:
+        """The rows that a file with several tables asks about: joined, step by step, from those of the unit."""
+        steps = steps_to(file)
+        with closing(
+            cls(**{key: value for key, value in named.items() if key not in ("ledger", "dataset", "types")})
+        ) as first:
+            names = columns_by_table(file, first, steps)
+        data = cls(**named, columns={name: known for name, known in columns.items() if name in names[0]})
+        for step, own in zip(steps, names[1:], strict=True):
+            types = {name: columns[name]["type"] for name in own & columns.keys() if "type" in columns[name]}
+            with step.named():
+                data = data.join(**step.form, on=step.on, types={**(step.given.types or {}), **types} or None)
+            new = {name: columns[name] for name in columns if name in own and name not in data.known}
+            data.known = {**data.known, **data.check_columns(new)}
+        data.called = file.data.rows
         return data
 
     def check_columns(self, columns: Mapping[str, Any]) -> dict[str, KnownColumn]:

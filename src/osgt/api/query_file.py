@@ -22,7 +22,7 @@ from osgt.query.file.aggregates import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
 from osgt.query.file.reading import with_parts
 from osgt.query.file.types import as_list
-from osgt.query.sql import read_select
+from osgt.query.sql import named_table, read_select
 from osgt.release.measuring import Presentation
 from osgt.render.published import SUFFIXES, check_writable, with_descriptions
 from osgt.support.errors import ArgumentTypeError
@@ -61,6 +61,11 @@ def add_groups(dataset: Dataset, groups: GroupsTable, aggregates: list[Arguments
 
 def add_select(file: QueryFile, text: str, bounds: Mapping[str, Sequence[float]]) -> QueryFile:
     """Add what a SELECT asks for to a file that says which data are meant. Opens the source, but reads no rows."""
+    if file.tables and file.data.rows is None:
+        with closing(Dataset.of(file)) as data:
+            name = named_table(text, data)
+        if name in file.tables:
+            file = with_parts(file, {"data": {"rows": name}}, [])
     with _declarable(), closing(Dataset.of(file)) as data:
         data.dataset = file.data.dataset  # a name that FROM may have
         asked = read_select(text, data, bounds)
@@ -212,7 +217,8 @@ def files_used(file: QueryFile, query_file: Path | None = None) -> list[str]:
     """List the files and ledgers that a release reads or charges, and so never replaces."""
     keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
     lists = [column.values for column in file.columns.values()]
-    named = (file.data.file, file.data.source, file.data.ledger, *keys, *lists)
+    joined = [table.source for table in file.tables.values()]
+    named = (file.data.file, file.data.source, file.data.ledger, *joined, *keys, *lists)
     used = [text for text in named if isinstance(text, str)]
     return used if query_file is None else [*used, glob.escape(os.fspath(query_file))]
 

@@ -118,6 +118,7 @@ _TYPED = {
     "derive": Typed(
         "NAME=SQL", "", f"As 'band=cut(age, 0, 18, 65, 120)' or 'net=fare - tip'. {_REPEATED}", _read_derived
     ),
+    "rows": _NAME,
     "where": Typed("SQL", note=_REPEATED),
     "ledger": Typed("LEDGER"),
     "dataset": _NAME,

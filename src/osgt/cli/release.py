@@ -359,7 +359,7 @@ def _tell_steward(query: "AnyQuery", *, dry: bool) -> None:
     if data.source.fields is None:
         return
     console = terminal(stderr=True)
-    if data.declared_types:
+    if data.texts is not None:
         say_wrapped(
             console,
             "Values that do not fit their declared types count as missing; `osgt preview` with the same options counts "

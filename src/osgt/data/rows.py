@@ -160,6 +160,8 @@ class PrivateRows:
     units: int | None = None
     #: The part of the people to whom the rows are restricted; None: everybody.
     part: Part | None = None
+    #: The name of the table among those of a data file.
+    called: str | None = None
     #: What is publicly known of columns, by name.
     known: Mapping[str, KnownColumn] = {}
     #: The budget of releases for which none is given, and the texts of reports.
@@ -435,7 +437,11 @@ class PrivateRows:
         declared = {**self._source.types, **added.types}
         other._joined = (*self._joined, self._source, added)
         other._source = Source(
-            joined, declared, added.declarable or self._source.declarable, added.mixed | self._source.mixed
+            joined,
+            declared,
+            added.declarable or self._source.declarable,
+            added.mixed | self._source.mixed,
+            examples={**self._source.examples, **added.examples},
         )
         other.table = joined
         other.origin = (

@@ -131,10 +131,10 @@ def declared_columns(query: QuerySpec) -> tuple[str, ...]:
     """The columns with such a type that a query uses: for keys, values, conditions and what is derived for these.
 
     Rows in which the privacy unit does not fit have no unit, and are ignored. Of a part of the people none are told:
-    what did not fit was not read as rows of that part alone.
+    what did not fit was not read as rows of that part alone; nor of joined rows, which do not know their texts.
     """
     dataset = query.dataset
-    if dataset.part is not None:
+    if dataset.part is not None or dataset.texts is None:
         return ()
     left = [
         *query.groups.by,
@@ -163,7 +163,7 @@ def fitting_rows(dataset: PrivateRows, columns: Sequence[str]) -> Table:
     if not dataset.unit.each_row:
         result[UNIT] = dataset.unit.value(dataset.engine, values)
     for i, name in enumerate(columns):
-        result[f"wrong_{i}"] = rows.engine.literal(False) if texts is None else _is_wrong(texts, places[name])
+        result[f"wrong_{i}"] = _is_wrong(rows, places[name])
         result[f"fits_{i}"] = values[name].not_null()
     comment = "All rows, whatever the conditions: whom each is about, and which values fit their types."
     return rows.select("private_rows", comment, result, where=dataset.unit.named(values))

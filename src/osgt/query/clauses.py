@@ -227,7 +227,7 @@ def _check_no_join(run: Tokens) -> None:
     if any(is_mark(token, ",") or word(token) in _JOINS for token in run):
         raise ValueError(
             "a join is not written in the query: that each row is about one person has to be sure. Declare it with the "
-            "data: Dataset(…).join(…, on=…)"
+            "data, and name one table: [tables.NAME] in a data file, or Dataset(…).join(…, on=…)"
         )
 
 

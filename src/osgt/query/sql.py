@@ -72,9 +72,15 @@ def read_select(text: object, data: PrivateRows, bounds: Mapping[str, Sequence[f
     return _Reading(data, bounds, clauses).selection()
 
 
+def named_table(text: str, data: PrivateRows) -> str:
+    """The name of the table in FROM, whichever it is."""
+    with name_errors("sql"), data.engine.turn(data.table.connection):
+        return read_clauses(text, data.engine.dialect(data.table.connection), ()).table
+
+
 def _table_names(data: PrivateRows) -> list[str]:
-    """The names of the table: of the file or the table of a database, and of the data set in its ledger."""
-    return list(dict.fromkeys(name for name in (data.identity["name"], data.dataset) if name))
+    """The names of the table: in the data file, of the file or in the database, and of the data set in its ledger."""
+    return list(dict.fromkeys(name for name in (data.called, data.identity["name"], data.dataset) if name))
 
 
 class _Reading:

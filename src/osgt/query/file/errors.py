@@ -33,8 +33,8 @@ def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> st
         return _in_one_of_several(error, model, plain["table"][place[1]], place[1] + 1)
     if place[0] == "aggregates" and len(place) > 1:
         return _in_aggregate(error, plain["aggregates"][place[1]], place[1] + 1)
-    if place[0] == "columns" and len(place) > 1:
-        return _in_column(error, model, plain["columns"][place[1]], place[1])
+    if place[0] in ("columns", "tables") and len(place) > 1:
+        return _in_named(error, model, plain[place[0]][place[1]], place[0], place[1])
     if len(place) == 1:
         return _in_table(error, model, plain, place[0], str(getattr(model, "named", "the query file")), "[{}]")
     table: Any = model.model_fields[place[0]].annotation
@@ -55,13 +55,13 @@ def _in_one_of_several(error: Any, model: type[BaseModel], given: Any, number: i
     return f"{where}: {_problem(inside, table, given)}"
 
 
-def _in_column(error: Any, model: type[BaseModel], given: Any, name: str) -> str:
-    """A wrong key of what is known of a column."""
+def _in_named(error: Any, model: type[BaseModel], given: Any, part: str, name: str) -> str:
+    """A wrong key of what is said of a column, or of a table that is joined."""
     if not isinstance(given, Mapping):
-        return f"columns.{name} must be a table, under [columns.{name}]"
-    table = get_args(model.model_fields["columns"].annotation)[1]
+        return f"{part}.{name} must be a table, under [{part}.{name}]"
+    table = get_args(model.model_fields[part].annotation)[1]
     braced = name.replace("{", "{{").replace("}", "}}")
-    return _in_table(error, table, given, error["loc"][2], f"[columns.{name}]", f"columns.{braced}.{{}}")
+    return _in_table(error, table, given, error["loc"][2], f"[{part}.{name}]", f"{part}.{braced}.{{}}")
 
 
 def _in_aggregate(error: Any, given: Any, number: int) -> str:

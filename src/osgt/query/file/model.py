@@ -155,6 +155,11 @@ class DataTable(FileTable):
         description="New columns that are computed from each row in SQL, in which cut, recode, year, quarter, month "
         "and weekday mean the same on every engine.",
     )
+    rows: Text | None = Field(
+        default=None,
+        description="The table whose rows count, among `tables`: it is joined to the one with the privacy unit, whose "
+        "own rows count if nothing is said.",
+    )
     where: Texts | None = Field(
         default=None, description="Conditions in SQL, each on one row: only rows that meet all count."
     )
@@ -163,6 +168,27 @@ class DataTable(FileTable):
     )
     dataset: Annotated[Text | None, Panel("Budget")] = Field(
         default=None, description="The name of the data set in the ledger."
+    )
+
+
+class JoinedTable(
+    create_model(  # type: ignore[misc]
+        "_Form",
+        __base__=FileTable,
+        **{
+            name: (DataTable.model_fields[name].annotation, DataTable.model_fields[name])
+            for name in ("table", "types", "delimiter", "quote", "encoding", "decimal", "date_format")
+        },
+    )
+):
+    """A table without the privacy unit: each of its rows belongs to one row of another table."""
+
+    joins: Text = Field(
+        description='The table that its rows belong to, and the columns that both have: `"patients on patient_id"`.\n'
+        "That of [data] by the name of its file or table, or another one of [tables]; several columns between commas."
+    )
+    source: Text | None = Field(
+        default=None, description="A file, if that of [data] is one; otherwise table is one of the same database."
     )
 
 
@@ -368,6 +394,9 @@ class DataFile(FileTable):
     named: ClassVar[str] = "the data file"
 
     data: DataTable
+    tables: dict[str, JoinedTable] = Field(
+        default={}, description="Tables whose rows belong to those of [data], under [tables.NAME]."
+    )
     columns: dict[str, ColumnTable] = Field(
         default={}, description="What is publicly known of columns, under [columns.NAME]."
     )
@@ -382,6 +411,7 @@ class DataFile(FileTable):
         return self.model_copy(
             update={
                 "data": _beside(folder, data, ("file", "source", "ledger") if is_path else ("file", "ledger")),
+                "tables": {name: _beside(folder, table, ("source",)) for name, table in self.tables.items()},
                 "columns": {name: _beside(folder, column, ("values",)) for name, column in self.columns.items()},
             }
         )

@@ -130,6 +130,7 @@ def _with_data_file(plain: Mapping[str, Any], folder: Path) -> Mapping[str, Any]
     return {
         **plain,
         "data": {**data, **own, **both},
+        **({"tables": {**_table(known, "tables"), **_table(plain, "tables")}} if "tables" in known else {}),
         **({"columns": columns} if columns else {}),
         **{
             part: {**_table(known, part), **_table(plain, part)}

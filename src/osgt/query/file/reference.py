@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from osgt.query.file.aggregates import AGGREGATES, Arguments, Kind
 from osgt.query.file.errors import value_in_words
-from osgt.query.file.model import ColumnTable, DataFile, OneOfSeveral, QueryFile
+from osgt.query.file.model import ColumnTable, DataFile, JoinedTable, OneOfSeveral, QueryFile
 from osgt.query.file.reading import query_file_model
 from osgt.support.text import names_in_words
 
@@ -63,7 +63,7 @@ PAGE, SCHEMA = "query-file.md", "query.schema.json"
 DATA_PAGE, DATA_SCHEMA = "data-file.md", "data.schema.json"
 
 #: The parts of a query file, in the order in which people think of them.
-_ORDER = ("data", "columns", "groups", "aggregates", "table", "budget", "output", "series", "report")
+_ORDER = ("data", "tables", "columns", "groups", "aggregates", "table", "budget", "output", "series", "report")
 
 _INTRODUCTION = """# Query files
 
@@ -101,6 +101,8 @@ def reference() -> str:
         field = QueryFile.model_fields[name]
         if name == "columns":
             parts.append(_columns_in_short())
+        elif name == "tables":
+            parts.append(f"## `[tables.NAME]`\n\n{inspect.getdoc(JoinedTable)}\n\n{_keys(JoinedTable)}")
         elif name == "table":
             parts.append(f"## `[[table]]`\n\n{inspect.getdoc(OneOfSeveral)}\n\n{_TABLES}\n\n{_keys(OneOfSeveral)}")
         elif name != "aggregates":
@@ -116,8 +118,9 @@ def data_reference() -> str:
     """The page about data files in Markdown."""
     parts = [_DATA_INTRODUCTION]
     for name, field in DataFile.model_fields.items():
-        table: Any = get_args(field.annotation)[1] if name == "columns" else field.annotation
-        title = "columns.NAME" if name == "columns" else name
+        is_named = name in ("tables", "columns")
+        table: Any = get_args(field.annotation)[1] if is_named else field.annotation
+        title = f"{name}.NAME" if is_named else name
         keys = _keys(table, leave_out={"file"})
         parts.append(f"## `[{title}]`\n\n{inspect.getdoc(table)}\n\n{keys}")
     return "\n".join(parts)

@@ -10,11 +10,11 @@ from typing import Any
 from osgt.data.engines import engine_named, engine_names
 
 #: The keys that may hold paths, by part.
-_PATHS = {"data": ("source", "ledger"), "groups": ("public_keys",), "output": ("out", "report")}
+_PATHS = {"data": ("source", "ledger"), "tables": ("source",), "groups": ("public_keys",), "output": ("out", "report")}
 
 
 #: The parts that come first, in this order.
-_FIRST = ("data", "columns", "groups", "aggregates", "table", "budget", "output")
+_FIRST = ("data", "tables", "columns", "groups", "aggregates", "table", "budget", "output")
 
 
 def query_file_text(plain: Mapping[str, Any], folder: str | Path) -> str:
@@ -39,7 +39,7 @@ def relative_paths(plain: Mapping[str, Any], folder: str | Path) -> dict[str, An
     result = dict(plain)
     for part in (*_PATHS, "columns", "table"):
         values = plain.get(part)
-        if part == "columns" and values:
+        if part in ("tables", "columns") and values:
             result[part] = {name: _beside(part, column, folder) for name, column in values.items()}
         elif part == "table" and values:
             result[part] = [
