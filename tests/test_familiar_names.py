@@ -9,7 +9,7 @@ import pytest
 import osgt
 from osgt import Dataset, Publication
 from osgt.query.file.aggregates import AGGREGATES
-from osgt.support.familiar import ASKING, RELEASED, SEVERAL
+from osgt.support.errors import ASKING, RELEASED, SEVERAL
 
 #: A number that must be in no message.
 SECRET = 987654321

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset
-from osgt.data.noun import Noun
+from osgt.data.unit import Noun
 from osgt.query.file.reading import query_file_of
 
 ROWS = pa.table({"patient_id": range(90), "ward": ["x", "y", "z"] * 30})

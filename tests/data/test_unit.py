@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset, Ledger
-from osgt.data.noun import Noun
-from osgt.data.unit import PrivacyUnit
+from osgt.data.unit import Noun, PrivacyUnit
 from osgt.ledger.errors import OtherSubjectError
 from osgt.query.file.reading import query_file_of
 

@@ -16,7 +16,7 @@ from osgt.render.csvw import metadata
 from osgt.render.excel import write_excel
 from osgt.render.registry import registry_yaml
 from osgt.render.report import page
-from osgt.support.numbers import factor, half_width
+from osgt.support.text import factor, half_width
 
 WARDS = ["Cardiology", "Emergency", "Oncology", "Surgery"]
 

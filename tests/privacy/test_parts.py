@@ -11,8 +11,7 @@ from filter_oracles import atoms, law_on_grid
 from charges import gaussian, laplace
 from osgt.privacy import Charge
 from osgt.privacy.filters import parts as rules
-from osgt.privacy.filters.budget import shares_for
-from osgt.privacy.filters.partition import Partition
+from osgt.privacy.filters.budget import Partition, shares_for
 from osgt.privacy.filters.parts import PartStates
 from osgt.privacy.filters.union import FilterState
 from osgt.support.errors import ArgumentError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.support.numbers import (
+from osgt.support.text import (
     at_most_sure,
     counted,
     day,

@@ -12,17 +12,15 @@ from osgt import render
 from osgt.api.joined import columns_by_table, steps_to
 from osgt.data.columns import KnownColumn, declared_types, known_column
 from osgt.data.engines.source import Options
-from osgt.data.neighbours import Neighbours
 from osgt.data.rows import PrivateRows
 from osgt.data.sql import Table
 from osgt.data.types import ColumnType
-from osgt.data.unit import check_key_type
+from osgt.data.unit import Neighbours
 from osgt.query.aggregates import OfAllRows, method_names
 from osgt.query.groups import LARGEST_LIMIT, Groups, levels_of
 from osgt.query.keys import public_table, read_keys
 from osgt.query.sql import read_select
-from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.familiar import ASKING, Familiar, guided
+from osgt.support.errors import ASKING, ArgumentError, ArgumentTypeError, Familiar, guided
 from osgt.support.numeric import count
 from osgt.support.text import names_in_words
 
@@ -352,7 +350,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
     def _check_keys(self, columns: tuple[str, ...]) -> None:
         """Raise unless columns can be grouped by."""
         for column in columns:
-            check_key_type(self.engine, "group_by", column, self.type_of("group_by", column))
+            self.engine.check_key_type("group_by", column, self.type_of("group_by", column))
         if self.unit.columns and set(self.unit.columns) <= set(columns):
             raise ArgumentError(
                 f"group_by: {self.privacy_unit!r} is the privacy unit: a group would be one unit, which a release "

@@ -28,9 +28,8 @@ from osgt.render.cards import Card
 from osgt.render.table_cards import preview_card
 from osgt.support.errors import ArgumentError, warn_caller_after_charge
 from osgt.support.files import words_of
-from osgt.support.numbers import counted
 from osgt.support.numeric import real_number
-from osgt.support.text import aligned
+from osgt.support.text import aligned, counted
 
 #: The release that follows has so many times the ε of the choice, if nothing is said.
 USUAL_RELEASE = 10.0

@@ -22,8 +22,7 @@ from osgt.query.aggregates.base import Limit, OpenLimit, with_any_limits
 from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
-from osgt.support.errors import ArgumentError, ArgumentTypeError, warn_caller, warn_caller_after_charge
-from osgt.support.familiar import SEVERAL, guided
+from osgt.support.errors import SEVERAL, ArgumentError, ArgumentTypeError, guided, warn_caller, warn_caller_after_charge
 from osgt.support.numeric import real_number
 from osgt.support.text import unknown
 

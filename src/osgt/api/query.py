@@ -24,10 +24,9 @@ from osgt.query.aggregates.base import Limit, OpenLimit, counts_units, open_limi
 from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
-from osgt.support.errors import ArgumentError, warn_caller, warn_caller_after_charge
-from osgt.support.familiar import ASKING, Familiar, guided
-from osgt.support.numbers import with_article
+from osgt.support.errors import ASKING, ArgumentError, Familiar, guided, warn_caller, warn_caller_after_charge
 from osgt.support.numeric import real_number
+from osgt.support.text import with_article
 
 
 class Releasing(Familiar):

@@ -32,8 +32,7 @@ from osgt.render.published import (
 )
 from osgt.render.report import page
 from osgt.render.table_cards import plot_release, release_card, release_line
-from osgt.support.errors import ArgumentError
-from osgt.support.familiar import RELEASED, SEVERAL, Familiar, guided
+from osgt.support.errors import RELEASED, SEVERAL, ArgumentError, Familiar, guided
 from osgt.support.files import Target, written_together
 from osgt.support.text import unknown
 

@@ -36,7 +36,7 @@ from osgt.data.reading import compile_query, fetch
 from osgt.ledger.custody import INSTALMENT
 from osgt.plan.plan import AnyPlan
 from osgt.privacy import Charge
-from osgt.privacy.filters.partition import Partition
+from osgt.privacy.filters.budget import Partition
 from osgt.query.file.model import QueryFile
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.errors import ArgumentError, OsgtError

@@ -25,7 +25,7 @@ from osgt.auditing.replay import replay
 from osgt.auditing.sampler import sampler
 from osgt.auditing.stage import DrawPlay, Play, ReleasePlay, Stage, salted_sql
 from osgt.calibration.joint import budget as checked_budget
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.limits.worth import fresh_salt
 from osgt.mechanism import Mechanism
 from osgt.noise import IntegerDistribution

@@ -15,7 +15,7 @@ from typing import Any
 from osgt.render.pictures import Lines, Panel, Tick
 from osgt.render.rendering import render
 from osgt.support.files import Target, written
-from osgt.support.numbers import listed
+from osgt.support.text import listed
 
 #: Called with what is being done and which part of it is done.
 Progress = Callable[[str, float], object]

@@ -30,9 +30,9 @@ from osgt.auditing.neighbours import Maker
 from osgt.auditing.outputs import Called, Columns
 from osgt.auditing.replay import real_rows
 from osgt.auditing.stage import Row, Stage
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.query.aggregates.base import QuerySpec, with_any_limits
-from osgt.support.numbers import counted
+from osgt.support.text import counted
 
 #: Draws on each input in all, the fewest for a pair, and calls that decide about the columns.
 _DRAWS, _OF_PAIR, _CALLS = 20_000, 600, 32

@@ -19,7 +19,7 @@ from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim, Counts, log_against, p_value
 from osgt.auditing.independence import Drawn
 from osgt.calibration import Part
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.limits import choice as choosing
 from osgt.noise import IntegerDistribution
 from osgt.plan.choice import LimitChoice

@@ -21,7 +21,7 @@ from osgt.data.reading import compile_query, fetch
 from osgt.data.sql import LOOSE, Table, Value
 from osgt.limits.worth import UNIT, fresh_salt
 from osgt.release.measuring import prepared_rows
-from osgt.support.numbers import counted
+from osgt.support.text import counted
 
 
 def compute_moves(before: ByGroup, after: ByGroup) -> dict[Any, list[int]]:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from osgt.api.publish import estimate
 from osgt.api.query import Query
 from osgt.calibration import Part
-from osgt.data.neighbours import Neighbours
 from osgt.data.reading import EngineQuery, compile_query, fetch
 from osgt.data.sql import Table
 from osgt.data.types import ColumnType
+from osgt.data.unit import Neighbours
 from osgt.plan.choice import Draw
 from osgt.plan.plan import Plan
 from osgt.query.aggregates.base import QuerySpec

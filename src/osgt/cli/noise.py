@@ -17,7 +17,7 @@ from rich.table import Table
 
 from osgt.cli.shared import Coordinates, Delta, ObjectiveText, Overwrite, clear_errors, command_target, terminal, warn
 from osgt.support.files import written
-from osgt.support.text import unknown
+from osgt.support.text import counted, unknown
 
 if TYPE_CHECKING:
     from osgt.calibration import Comparison
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 #: Chances that some cell is off by more, for which `plan` names the error.
 _CHANCES = (0.5, 0.1, 0.01)
-
-
-def numbers(count: int) -> str:
-    """So many numbers, in words."""
-    return "1 number" if count == 1 else f"{count:,} numbers"
 
 
 def largest_of(law: "Distribution", cells: int, chance: float) -> float:
@@ -55,7 +50,7 @@ def print_noises(comparison: "Comparison", budget: dict[str, Any], cells: int) -
     best = comparison["osgt"]
     table = Table(
         title=f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}: one person changes at most "
-        f"{numbers(budget['coordinates'])}, each by at most {budget['shift']:,}",
+        f"{counted(budget['coordinates'], 'number')}, each by at most {budget['shift']:,}",
         title_justify="left",
     )
     for column in ("noise", "std", "mean error", "95 %", "99.9999 %", f"largest of {cells:,}", "OSGT saves"):

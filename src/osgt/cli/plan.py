@@ -4,6 +4,7 @@ The noise of a table, or of numbers, at a budget; the budget that an error takes
 """
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -132,14 +133,38 @@ def _compare(
     if target is not None:
         target.checked()
         check_matplotlib()
-    from osgt.cli.plan_numbers import compare_noises, draw_noises  # noqa: PLC0415 - takes a while
-
     each: dict[str, Any] = {"shift": 1 if shift is None else shift, "coordinates": coordinates}
-    comparison, budget = compare_noises(options, error, each, cells)
+    comparison, budget = _compare_noises(options, error, each, cells)
     if target is not None:
+        from osgt.render.cards import draw_noises  # noqa: PLC0415 - takes a while
+
         with written(target) as place:
             draw_noises(place, Path(target.path).suffix, comparison, budget)
     return comparison, budget
+
+
+def _compare_noises(
+    options: Mapping[str, Any], error: float | None, each: dict[str, Any], cells: int
+) -> tuple["Comparison", dict[str, Any]]:
+    """Compare the noises at a budget, or at the one that an error takes; `each` says what one person can change."""
+    from osgt.calibration import calibrate_epsilon, compare  # noqa: PLC0415 - takes a while
+    from osgt.noise.error import objective_of  # noqa: PLC0415 - takes a while
+    from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions  # noqa: PLC0415 - takes a while
+
+    epsilon, delta, confidence = (options[name] for name in ("epsilon", "delta", "confidence"))
+    noise = None
+    if epsilon is None:
+        at = 0.95 if confidence is None else confidence
+        result = calibrate_epsilon(delta, target_interval=error, confidence=at, **each)
+        # A budget that people can write down, and the noise that was found for the error.
+        epsilon, noise = math.ceil(result.epsilon * 1e6) / 1e6, result.noise
+    least = objective_of(options["objective"] or "variance")
+    comparison = compare(epsilon, delta, **each, objective=least, cells=cells, noise=noise)
+    warn(budget_warnings(epsilon, delta))
+    if delta == 0:
+        usual = compare(epsilon, USUAL_DELTA, **each, objective=least, cells=cells)
+        warn(pure_cautions(comparison["osgt"].interval_95 / max(usual["osgt"].interval_95, 1.0)))
+    return comparison, {"epsilon": epsilon, "delta": delta, **each}
 
 
 def _plan_table(

@@ -39,7 +39,7 @@ from osgt.cli.shared import (
 from osgt.facts import wording
 from osgt.support.errors import ArgumentError
 from osgt.support.files import Target, words_of, written_together
-from osgt.support.numbers import counted, listed, percent
+from osgt.support.text import counted, listed, percent
 
 if TYPE_CHECKING:
     from osgt.api.publish import AnyQuery, Outcome, UnwrittenError

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from osgt.cli.command import as_typed, name_of
+from osgt.cli import as_typed, name_of
 from osgt.support.errors import argument_of, message_naming
 from osgt.support.files import Target, words_of, written
 from osgt.support.servers import holds_secret

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from osgt.support.numbers import MONTHS
+from osgt.support.text import MONTHS
 
 #: What people call the months of a year and the days of a week, from 1 on.
 LABELS = {

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from osgt.support.errors import ArgumentError, OsgtError, missing
-from osgt.support.numbers import listed
-from osgt.support.text import unknown
+from osgt.support.text import listed, unknown
 
 #: Endings of spreadsheets, and of files of statistics programs with what reads them.
 SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")

@@ -22,14 +22,13 @@ from osgt.data.engines.engine import Engine
 from osgt.data.engines.source import Options, Source, suffix_of
 from osgt.data.expressions.expression import Expression, check_condition, holds
 from osgt.data.joins import join_many_to_one
-from osgt.data.neighbours import NEIGHBOURS, Neighbours
 from osgt.data.office_files import is_spreadsheet
 from osgt.data.parts import Part, parts_of, rows_of_part
 from osgt.data.reading import first_line
 from osgt.data.sql import Table, Value
 from osgt.data.text_files import DELIMITERS
 from osgt.data.types import ColumnType, UndeclaredTypeError
-from osgt.data.unit import PrivacyUnit, check_key_type
+from osgt.data.unit import NEIGHBOURS, Neighbours, PrivacyUnit
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 from osgt.support.servers import shown, without_secrets
 from osgt.support.text import unknown
@@ -194,7 +193,7 @@ class PrivateRows:
         self.files = files_of(source, self.table)
         self._opened = isinstance(source, str | os.PathLike)
         for column in self.unit.columns:
-            check_key_type(self.engine, "privacy_unit", column, self.type_of("privacy_unit", column))
+            self.engine.check_key_type("privacy_unit", column, self.type_of("privacy_unit", column))
             if column in self._source.mixed:
                 # Of a person who is named by a number among texts, all rows would be ignored.
                 raise ArgumentTypeError(

@@ -1,15 +1,103 @@
 """The privacy unit: whom a row is about. A column names it, several columns do together, or it is the row itself."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from osgt.data.engines.engine import Engine
-from osgt.data.noun import ROW, TOGETHER, Noun
-from osgt.data.sql import Table, Value
-from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.numeric import DECIMAL_DIGITS
+
+if TYPE_CHECKING:
+    from osgt.data.engines.engine import Engine
+    from osgt.data.sql import Table, Value
+
+#: What says that every row is a unit of its own.
+ROW = "row"
+
+#: What stands between the columns of a unit.
+TOGETHER = " + "
+
+#: Endings of the names of columns that say "the name of": patient_id is the name of a patient.
+_NAMING = re.compile(r"[_ -](?i:id|nr|no|key|code|uuid|hash|number|name)$|(?<=[a-z])(?:I[Dd]|Nr|Key|Number)$")
+
+#: Plurals that no rule makes.
+_PLURALS = {"person": "people", "child": "children", "man": "men", "woman": "women"}
+
+#: The longest word for a unit: sentences are made with it.
+_LONGEST_NOUN = 40
+
+
+@dataclass(frozen=True)
+class Noun:
+    """The word for one privacy unit, and for several of them: patient, patients."""
+
+    one: str
+    many: str
+
+    def __str__(self) -> str:
+        return self.one
+
+    def counted(self, number: int) -> str:
+        """So many of them: "1 patient", "2 patients"."""
+        return f"{number:,} {self.one if number == 1 else self.many}"
+
+    @classmethod
+    def of(cls, given: object) -> "Noun":
+        """The noun that a text stands for, or a list of its singular and its plural."""
+        words = [given] if isinstance(given, str) else given
+        if not isinstance(words, Sequence) or len(words) not in (1, 2) or not all(isinstance(w, str) for w in words):
+            raise ArgumentTypeError(
+                f'noun must be one word, as "patient", or singular and plural, as ["aircraft", "aircraft"]; got '
+                f"{given!r}",
+                argument="noun",
+            )
+        for word in words:
+            if not (word.strip() and word.isprintable() and len(word) <= _LONGEST_NOUN):
+                raise ArgumentError(
+                    f"noun must be a word of at most {_LONGEST_NOUN} characters on one line, got {word!r}",
+                    argument="noun",
+                )
+        one, *many = [word.strip() for word in words]
+        return cls(one, many[0] if many else plural(one))
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[str]) -> "Noun":
+        """The noun that the names of columns suggest: patient for patient_id; "unit" if they suggest none."""
+        if not columns:
+            return cls.of(ROW)
+        words = re.sub("(?<=[a-z])(?=[A-Z])|_", " ", _NAMING.sub("", columns[0])).strip().lower()
+        suggests = len(columns) == 1 and words.isprintable() and len(words) <= _LONGEST_NOUN
+        return cls.of(words if suggests and words not in ("", "id", "key") else UNIT_NOUN.one)
+
+
+#: The noun where nothing better is known.
+UNIT_NOUN = Noun("unit", "units")
+
+
+def plural(word: str) -> str:
+    """The plural of a noun, as most nouns make it."""
+    *before, last = re.split(r"(?<=[ -])", word)
+    if last.lower() in _PLURALS:
+        many = _PLURALS[last.lower()]
+    elif re.search(r"[^aeiou]y$", last):
+        many = last[:-1] + "ies"
+    else:
+        many = last + ("es" if re.search(r"(s|x|z|ch|sh)$", last) else "s")
+    return "".join([*before, many])
+
+
+Neighbours = Literal["add_remove", "change_one"]
+
+#: What the two notions of neighbouring tables mean for one unit, for statements; for one row where that is a unit.
+NEIGHBOURS = {
+    "add_remove": "one {noun} is added or removed with all rows",
+    "change_one": "all rows of one {noun} are exchanged for any others",
+}
+NEIGHBOURING_ROWS = {
+    "add_remove": "one {noun} is added or removed",
+    "change_one": "one {noun} is exchanged for any other",
+}
 
 
 @dataclass(frozen=True)
@@ -83,14 +171,12 @@ class PrivacyUnit:
             return self.columns[0]
         return list(self.columns) or ROW
 
-    def named(self, table: Table | Mapping[str, Value]) -> list[Value]:
+    def named(self, table: "Table | Mapping[str, Value]") -> "list[Value]":
         """List the tests for rows with a unit: none of its columns is null."""
         return [table[name].not_null() for name in self.columns]
 
-    def value(self, engine: Engine, table: Table | Mapping[str, Value]) -> Value:
-        """The value that tells units apart; null where there is no unit. Rows are numbered, in any order."""
-        if self.each_row:
-            return Value("row_number() OVER (ORDER BY NULL)", engine.int64, engine)
+    def value(self, engine: "Engine", table: "Table | Mapping[str, Value]") -> "Value":
+        """The value that tells units apart; null where there is no unit."""
         return engine.units([table[name] for name in self.columns])
 
 
@@ -101,22 +187,3 @@ def _quote(name: str) -> str:
 def _unclear(name: str, *, several: bool) -> bool:
     """Whether a column could be taken for something else: for the row itself, or for several columns."""
     return name.startswith('"') or TOGETHER in name or (name == ROW and not several)
-
-
-def check_key_type(engine: Engine, argument: str, name: str, dtype: ColumnType) -> None:
-    """Raise unless equal values of this type are equal to everybody, and can be shown where they name a group."""
-    if argument == "group_by" and dtype.kind == "decimal" and dtype.digits is None:
-        raise ArgumentTypeError(
-            f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has", argument="group_by"
-        )
-    if argument == "group_by" and dtype.digits is not None and dtype.digits[0] > DECIMAL_DIGITS:
-        raise ArgumentTypeError(
-            f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}",
-            argument="group_by",
-        )
-    if not engine.can_be_key(dtype):
-        raise ArgumentTypeError(
-            f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
-            "use whole numbers, text, dates or decimals",
-            argument=argument,
-        )

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from osgt.data.noun import ROW, TOGETHER, UNIT_NOUN, Noun
+from osgt.data.unit import ROW, TOGETHER, UNIT_NOUN, Noun
 from osgt.facts import wording
 from osgt.ledger.history import MOST_COUNTED, Event, ReleaseRecord, Spending, moment
 from osgt.ledger.snapshot import Verification
-from osgt.support.numbers import counted, rounded_up
-from osgt.support.text import one_line, shortened
+from osgt.support.text import counted, one_line, rounded_up, shortened
 
 #: Characters of a query that stands in for a title.
 _LONGEST = 120

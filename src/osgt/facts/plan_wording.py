@@ -17,8 +17,7 @@ from osgt.query.aggregates import Aggregate
 from osgt.query.aggregates.base import Column, QuerySpec, counts_units
 from osgt.query.aggregates.marks import MARK, Marks
 from osgt.query.groups import OTHER, SUMMED_OVER, Groups, groups_alone
-from osgt.support.numbers import counted, half_width, in_digits, listed, percent, percentiles
-from osgt.support.text import aligned
+from osgt.support.text import aligned, counted, half_width, in_digits, listed, percent, percentiles
 
 #: Names of arguments of aggregates that are not words.
 _NAMES = {"missing": "missing values", "column": "of", "bounds": "limits of a value", "edges": "edges of the bins"}

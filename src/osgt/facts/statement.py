@@ -21,7 +21,7 @@ from osgt.plan.publication import PublicationPlan
 from osgt.query.aggregates.base import QuerySpec, counts_units
 from osgt.query.aggregates.marks import Marks
 from osgt.query.groups import groups_alone
-from osgt.support.numbers import listed
+from osgt.support.text import listed
 
 #: The values of a table's own statement beside those that all tables of a release have in common.
 _OWN = ("query", "columns", "left_out", "groups_shown", "mostly_noise")

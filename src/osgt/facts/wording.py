@@ -7,8 +7,8 @@ begins with a capital letter and ends with a full stop; `as_clause` makes it par
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osgt.data.noun import Noun
-from osgt.support.numbers import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
+from osgt.data.unit import Noun
+from osgt.support.text import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
 
 if TYPE_CHECKING:
     from osgt.data.parts import Part

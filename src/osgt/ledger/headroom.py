@@ -24,8 +24,8 @@ from osgt.privacy.filters.parts import PartStates
 from osgt.privacy.filters.planned import Planned
 from osgt.privacy.profile import CHOICE_SHARE, float_above
 from osgt.support.errors import ArgumentError
-from osgt.support.numbers import counted
 from osgt.support.numeric import least_that_fits, real_number
+from osgt.support.text import counted
 
 #: Noise that would have to be larger than this, against what was asked for, is no use to anyone.
 _LARGEST_LOG_FACTOR = 20 * math.log(2.0)

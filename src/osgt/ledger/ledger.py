@@ -32,8 +32,7 @@ from osgt.ledger.subject import (
     text_of,
 )
 from osgt.privacy import Charge
-from osgt.privacy.filters.budget import new_budget
-from osgt.privacy.filters.partition import Partition
+from osgt.privacy.filters.budget import Partition, new_budget
 from osgt.support.errors import ArgumentError
 from osgt.support.numeric import real_number
 from osgt.support.text import Displayed

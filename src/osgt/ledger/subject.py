@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osgt.ledger.errors import OtherSubjectError
-from osgt.privacy.filters.partition import Partition
+from osgt.privacy.filters.budget import Partition
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 
 #: Most characters of a name, of a reason or a place, and of a query: entries are kept for ever.

@@ -17,8 +17,8 @@ import pyarrow as pa
 import scipy
 
 from osgt.calibration import Part
-from osgt.data.neighbours import Neighbours
 from osgt.data.sql import Table, Value
+from osgt.data.unit import Neighbours
 from osgt.limits.worth import (
     MOST_CUT_OFF,
     MOST_OF_LENGTH,
@@ -35,8 +35,8 @@ from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import ClippedSum, ColumnMeasure, LimitedSum, Measure, Place
 from osgt.query.values import as_float, one_if, present
-from osgt.support.numbers import counted, listed, with_article
 from osgt.support.numeric import LARGEST_SUM, Integers
+from osgt.support.text import counted, listed, with_article
 
 #: Intervals as wide as this say nothing.
 _VAGUE = 0.5

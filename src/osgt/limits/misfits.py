@@ -15,7 +15,7 @@ from osgt.data.rows import PrivateRows
 from osgt.data.sql import Table, Value
 from osgt.limits.worth import UNIT
 from osgt.query.aggregates.base import QuerySpec
-from osgt.support.numbers import counted
+from osgt.support.text import counted
 
 #: Numbers with a decimal comma, and with a decimal point.
 _COMMA, _POINT = (rf"^\s*[+-]?[0-9]*{sign}[0-9]+\s*$" for sign in ("[,]", "[.]"))

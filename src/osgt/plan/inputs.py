@@ -13,7 +13,7 @@ from itertools import islice
 from osgt.calibration import Column, JointNoise, Part
 from osgt.calibration.joint import error_of, joint_noise, noise_of, profile_of
 from osgt.calibration.scale import ScaleSearch
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.noise import Distribution, Family, IntegerDistribution, on_integers
 from osgt.noise.error import Objective, measure
 from osgt.plan.schemes import Alternatives, RoughCost, Scheme

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.calibration import Part
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.limits.left_out import LeftOutMeasures
 from osgt.noise import IntegerDistribution, written
 from osgt.noise.error import Objective, objective_text
@@ -25,7 +25,7 @@ from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cauti
 from osgt.query.aggregates.base import Aggregate, Column, Noisy, OpenLimit
 from osgt.query.groups import Groups, Level
 from osgt.query.measures import Measure
-from osgt.support.familiar import PLANNED, Familiar
+from osgt.support.errors import PLANNED, Familiar
 from osgt.support.text import DisplayedInText, views
 
 #: A group must be this large to be shown with this probability: said in plans and statements.

@@ -13,9 +13,8 @@ from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan, saved
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import pure_cautions
-from osgt.support.familiar import PLANNED, Familiar
-from osgt.support.numbers import listed
-from osgt.support.text import DisplayedInText
+from osgt.support.errors import PLANNED, Familiar
+from osgt.support.text import DisplayedInText, listed
 
 #: How much wider intervals must be than with an equal part of the budget to be told.
 _WIDER = 1.2

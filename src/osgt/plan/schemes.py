@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
 from osgt.noise import Distribution
 from osgt.noise.error import Combination

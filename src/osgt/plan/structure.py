@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.estimation.totals import Cube, Tree
 from osgt.query.groups import Groups, Level, Total, codes, is_product
 from osgt.query.measures import CentredOnAll, Measure

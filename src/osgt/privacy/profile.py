@@ -383,7 +383,7 @@ class Charge:
 
     `selection_delta` is the probability with which the choice of the groups that are shown may reveal a person; it
     adds to the δ of the noise, in compositions as well. `part` is the part of the people whom alone it is about
-    (`osgt.privacy.filters.partition`); None if it may be about everybody.
+    (`osgt.privacy.filters.budget`); None if it may be about everybody.
 
     Examples
     --------

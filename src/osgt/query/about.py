@@ -10,8 +10,7 @@ from osgt.data.rows import plain_rows
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import key_words, value_words
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.numbers import listed
-from osgt.support.text import names_in_words, nearest, unknown
+from osgt.support.text import listed, names_in_words, nearest, unknown
 
 
 class ReportTexts(TypedDict, total=False):

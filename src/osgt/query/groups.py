@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.data.neighbours import NEIGHBOURING_ROWS, NEIGHBOURS, Neighbours
-from osgt.data.noun import UNIT_NOUN, Noun
 from osgt.data.sql import Value
+from osgt.data.unit import NEIGHBOURING_ROWS, NEIGHBOURS, UNIT_NOUN, Neighbours, Noun
 from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
 from osgt.query.values import one_if
 from osgt.support.errors import ArgumentError, ArgumentTypeError

@@ -16,8 +16,7 @@ from osgt.data.expressions.syntax import Case, Column, Node, Number, Word, by_na
 from osgt.data.rows import PrivateRows
 from osgt.query.clauses import Clauses, Item, Tokens, closing, in_brackets, is_mark, read_clauses, split, word, write
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.numbers import counted
-from osgt.support.text import unknown
+from osgt.support.text import counted, unknown
 
 #: By the name in SQL, the kind of the aggregate.
 _KINDS = by_name(

@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from osgt.data.neighbours import Neighbours
 from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
 from osgt.data.sql import Table, Value
+from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
 from osgt.limits.worth import UNIT, saturate
 from osgt.mechanism import Mechanism

@@ -26,8 +26,7 @@ from osgt.query.aggregates.marks import MARK
 from osgt.query.groups import SUMMED_OVER, key_words, value_words
 from osgt.render.cross import Cross, cross_of
 from osgt.render.table import ENDS
-from osgt.support.numbers import last_place
-from osgt.support.text import FORMULA, columns_wide
+from osgt.support.text import FORMULA, columns_wide, last_place
 
 #: Digits of a number that a spreadsheet keeps, and characters of a cell.
 _DIGITS, _LONGEST = 15, 32_767

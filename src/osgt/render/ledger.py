@@ -38,8 +38,7 @@ from osgt.ledger.store.chain import software
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.pictures import INK, axes_for
 from osgt.render.rendering import render
-from osgt.support.numbers import day, rounded_up
-from osgt.support.text import FORMULA, one_line, shortened
+from osgt.support.text import FORMULA, day, one_line, rounded_up, shortened
 
 if TYPE_CHECKING:
     from osgt.ledger.ledger import Ledger

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from osgt.support.errors import missing
-from osgt.support.numbers import Shown
+from osgt.support.text import Shown
 
 
 @dataclass(frozen=True)

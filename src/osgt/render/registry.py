@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from osgt.data.noun import ROW, Noun
+from osgt.data.unit import ROW, Noun
 from osgt.facts import wording
 from osgt.facts.statement import Statement
 from osgt.plan.plan import SHOWN
 from osgt.query.about import About
 from osgt.query.groups import OTHER, Groups, Level
-from osgt.support.numbers import listed, with_article
-from osgt.support.text import one_line
+from osgt.support.text import listed, one_line, with_article
 
 BLANK = "TO FILL IN"
 

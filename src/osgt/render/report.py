@@ -36,7 +36,7 @@ from osgt.render.published import write_parquet
 from osgt.render.rendering import data_uri, render
 from osgt.render.summary import points, warnings_in
 from osgt.render.table import ShownTable, column_names, pictures, table_of
-from osgt.support.numbers import counted, day, factor, listed, percent
+from osgt.support.text import counted, day, factor, listed, percent
 
 #: Pictures that stand open; those of further columns are in a fold.
 _OPEN = 3

@@ -13,8 +13,7 @@ from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.query.about import About
 from osgt.query.aggregates.base import counts_units
 from osgt.render.table import column_names, interval, key_text, numbers
-from osgt.support.numbers import counted, half_width, listed, with_interval
-from osgt.support.text import shortened
+from osgt.support.text import counted, half_width, listed, shortened, with_interval
 
 #: Characters of the keys in the example.
 _LONGEST = 60

@@ -20,8 +20,7 @@ from osgt.query.aggregates.marks import CAUTION, MARK, UNCERTAIN
 from osgt.query.groups import key_words
 from osgt.render.cross import cross_of
 from osgt.render.pictures import Dots, Lines, Point, dots, lines
-from osgt.support.numbers import Shown, counted, percent, with_interval
-from osgt.support.text import shortened
+from osgt.support.text import Shown, counted, percent, shortened, with_interval
 
 #: Most cells and rows of the table in a page, which should open quickly.
 _CELLS, _ROWS = 6_000, 2_000

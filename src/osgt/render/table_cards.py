@@ -30,8 +30,7 @@ from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.cross import Cross, cross_of
 from osgt.render.pictures import COLOURS, INK, axes_for
 from osgt.render.table import ENDS, SIGNS, column_names, interval, key_text, largest, numbers, places, signs_of_marks
-from osgt.support.numbers import counted, half_width, listed, percent, with_interval
-from osgt.support.text import shortened
+from osgt.support.text import counted, half_width, listed, percent, shortened, with_interval
 
 #: Columns of a data set that a card shows, and characters of a key; intervals in a line.
 _COLUMNS, _LONGEST, _WIDTHS = 30, 60, 4

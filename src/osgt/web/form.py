@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-from osgt.data.noun import Noun
+from osgt.data.unit import Noun
 from osgt.query.file.model import DataFile, QueryFile, TextsTable
 from osgt.query.file.text import query_file_text
 from osgt.query.file.types import as_list, plain_type

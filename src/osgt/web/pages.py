@@ -19,7 +19,7 @@ from osgt.query.file.text import python_code
 from osgt.render.cards import Card
 from osgt.render.rendering import environment
 from osgt.render.table_cards import plan_card, preview_card, release_card
-from osgt.support.numbers import counted
+from osgt.support.text import counted
 from osgt.web.checking import Checked
 from osgt.web.entries import Argument, Entries, arguments_of
 from osgt.web.form import BY_COLUMN, BY_ROW, LOADED, fields_of, query_text, step_words, without_passwords

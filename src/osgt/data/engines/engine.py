@@ -17,7 +17,8 @@ from osgt.data.engines.source import Options, Source, not_a_source
 from osgt.data.expressions.dialect import Dialect
 from osgt.data.sql import ATOM, LOOSE, Table, Value
 from osgt.data.types import ColumnType
-from osgt.support.errors import ArgumentError
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import DECIMAL_DIGITS
 
 #: A lock for each connection that is in use.
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -194,6 +195,25 @@ class Engine(ABC):
         """Whether equal values are equal to everybody: floats are not, and nested values need not be."""
         return dtype.kind in ("integer", "text", "boolean", "decimal", "date", "timestamp", "uuid", "binary")
 
+    def check_key_type(self, argument: str, name: str, dtype: ColumnType) -> None:
+        """Raise unless equal values of this type are equal to everybody, and can be shown where they name a group."""
+        if argument == "group_by" and dtype.kind == "decimal" and dtype.digits is None:
+            raise ArgumentTypeError(
+                f"group_by: column {name!r} must have a precision to be shown, as numeric(20, 2) has",
+                argument="group_by",
+            )
+        if argument == "group_by" and dtype.digits is not None and dtype.digits[0] > DECIMAL_DIGITS:
+            raise ArgumentTypeError(
+                f"group_by: column {name!r} must have at most {DECIMAL_DIGITS} digits to be shown, got {dtype}",
+                argument="group_by",
+            )
+        if not self.can_be_key(dtype):
+            raise ArgumentTypeError(
+                f"{argument}: column {name!r} of type {dtype} cannot tell groups or units apart; "
+                "use whole numbers, text, dates or decimals",
+                argument=argument,
+            )
+
     @abstractmethod
     def text_bytes(self, column: Value) -> Value:
         """The bytes of text in UTF-8."""
@@ -203,7 +223,12 @@ class Engine(ABC):
         return self.text_bytes(column) if column.dtype.kind == "text" else column
 
     def units(self, columns: Sequence[Value]) -> Value:
-        """Combine the columns that name a unit into one value: ("a", "bc") is not ("ab", "c"). Null if one is."""
+        """Combine the columns that name a unit into one value: ("a", "bc") is not ("ab", "c"). Null if one is.
+
+        Where there are none, every row is a unit: rows are numbered, in any order.
+        """
+        if not columns:
+            return Value("row_number() OVER (ORDER BY NULL)", self.int64, self)
         if len(columns) == 1:
             return self.unit(columns[0])
         together = self.record([self.unit(column) for column in columns])

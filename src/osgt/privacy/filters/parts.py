@@ -17,8 +17,7 @@ from typing import Any
 
 from osgt.privacy import Charge
 from osgt.privacy.filters import union
-from osgt.privacy.filters.budget import Shares
-from osgt.privacy.filters.partition import Partition
+from osgt.privacy.filters.budget import Partition, Shares
 from osgt.privacy.filters.union import FilterState
 
 #: The places of parts whose charges are added up in one state, ascending.

@@ -15,7 +15,7 @@ from osgt.query.aggregates.proportion import ProportionMethod
 from osgt.query.aggregates.quantile import MedianMethod, QuantileMethod
 from osgt.query.aggregates.sum import SumMethod
 from osgt.query.aggregates.variance import VarianceMethod
-from osgt.support.familiar import guided
+from osgt.support.errors import guided
 
 
 class Methods(

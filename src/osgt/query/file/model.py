@@ -71,7 +71,7 @@ from pydantic import ConfigDict, Field, create_model
 
 from osgt.data.code_lists import CODE_LISTS
 from osgt.data.engines import engine_named
-from osgt.data.neighbours import Neighbours
+from osgt.data.unit import Neighbours
 from osgt.query.file.aggregates import Arguments
 from osgt.query.file.types import FileTable, Panel, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
 
