@@ -15,8 +15,9 @@ from scipy import stats
 import plain_tables
 from leakage import of_moves
 from osgt import Dataset
-from osgt.estimation.totals import nonnegative, rounded_together
+from osgt.estimation.rounding import nonnegative, rounded_together
 from osgt.noise import on_integers, scaled
+from osgt.plan.shared import SharedNumbers
 from osgt.query.groups import OTHER, SUMMED_OVER, Total, UnitsAt, levels_of
 from osgt.query.measures import CentredOnAll, Rows, Units, UnitsInAny
 from spies import people
@@ -46,7 +47,7 @@ def noisy_rows(plan, exact=0):
         elif isinstance(measure, UnitsInAny):
             numbers = np.zeros((1, 1), np.int64)
         measured[measure] = numbers + law.sample(numbers.shape)
-    return plan.levels.rows(measured, plan.confidence, nonnegative=False)
+    return plan.levels.rows(SharedNumbers(plan.levels.shared, (measured,), nonnegative=False), plan.confidence)
 
 
 class TestLevels:
@@ -251,7 +252,8 @@ class TestCoverage:
                 assert base in (count, total)
                 numbers = measure.level.summed(numbers) if isinstance(measure, Total) else numbers
                 measured[measure] = numbers + law.sample(numbers.shape)
-            for at, [rows] in enumerate(plan.levels.rows(measured, 0.8, nonnegative=False)):
+            numbers = SharedNumbers(plan.levels.shared, (measured,), nonnegative=False)
+            for at, [rows] in enumerate(plan.levels.rows(numbers, 0.8)):
                 columns = plan.aggregates[0].columns(rows.added)
                 missed[at] += not columns["rides_mean_low"][0].as_py() <= 5 <= columns["rides_mean_high"][0].as_py()
         assert np.all(missed <= stats.binom.isf(1e-9, self.RUNS, 0.2))

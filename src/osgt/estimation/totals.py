@@ -1,4 +1,4 @@
-"""Totals that add up: least squares over a tree or over the margins of a cube, and whole numbers rounded together.
+"""Totals that add up: least squares over a tree or over the margins of a cube.
 
 Some or all numbers are measured, each with independent noise. In a tree every node is the sum of its children. Two
 passes give the estimates with the least variance (Hay, Rastogi, Miklau and Suciu 2010, here for any fan-outs, variances
@@ -8,21 +8,23 @@ down the difference is shared out among the children by their variances.
 A cube has numbers by every combination of some keys, and margins are sums over some of these. Along each key a number
 is split into the mean over its values and what differs from that. Any margin that has a key tells about its
 differences, and those margins tell about them independently of all other parts: each part is a mean of what the margins
-say, weighted by how exactly they say it. Putting the parts together again gives the estimates with the least variance,
-in a time that grows like the number of cells times that of keys.
+say, weighted by how exactly they say it. Putting the parts together again gives the estimates with the least variance
+(as in ResidualPlanner, Xiao et al. 2023, here for any variances), in a time that grows like the numbers of the margins
+times that of keys, however many cells the cube has.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from osgt.support.numeric import Floats, Integers
+from osgt.support.numeric import Floats
 
 #: Variances below count as this.
 _LEAST = 1e-250
@@ -183,16 +185,17 @@ Axes = frozenset[int]
 
 @dataclass(frozen=True, eq=False)
 class Cube:
-    """Margins of a cube, and how exactly each is measured.
+    """Margins of a cube, and how exactly each is measured. Its cells need not be among them, nor be few.
 
     Parameters
     ----------
     shape
         How many values each key has.
     margins
-        The keys that each margin has, by their places; the cells themselves, which have all, among them.
+        The keys that each margin has, by their places, in order; one may be there several times, with noise of its own.
     variances
-        The variance of the noise on each number of a margin; None for one that is not measured. Cells are measured.
+        The variance of the noise on each number of a margin; None for one that is not measured, which must be a margin
+        of one that is.
 
     Examples
     --------
@@ -206,18 +209,14 @@ class Cube:
     variances: Sequence[float | None]
 
     def __post_init__(self) -> None:
-        if self._cells not in self._axes or self.variances[self._axes.index(self._cells)] is None:
-            raise ValueError("the cells of a cube must be measured")
+        if not all(any(True for _ in self._margins_with(axes)) for axes in self._axes):
+            raise ValueError("each margin must be measured, or be one of a margin that is")
         if not all(variance is None or variance > 0 for variance in self.variances):
             raise ValueError("variances must be above 0")
 
     @cached_property
     def _axes(self) -> list[Axes]:
         return [frozenset(margin) for margin in self.margins]
-
-    @property
-    def _cells(self) -> Axes:
-        return frozenset(range(len(self.shape)))
 
     def _number(self, axes: Axes) -> int:
         """Count the combinations of values that these keys have."""
@@ -231,10 +230,11 @@ class Cube:
     @cached_property
     def _variance(self) -> dict[Axes, float]:
         """The variance of each part, before the mean over the other keys is taken away: 1/Σ what margins tell."""
-        told: dict[Axes, float] = {}
-        for part in _subsets(self._cells):
-            told[part] = 1.0 / math.fsum(1.0 / (v * self._number(axes - part)) for axes, v in self._margins_with(part))
-        return told
+        parts = dict.fromkeys(part for axes in self._axes for part in _subsets(axes))
+        return {
+            part: 1.0 / math.fsum(1.0 / (v * self._number(axes - part)) for axes, v in self._margins_with(part))
+            for part in parts
+        }
 
     def _margins_with(self, part: Axes) -> Iterator[tuple[Axes, float]]:
         """The measured margins that tell about a part."""
@@ -242,138 +242,88 @@ class Cube:
             if variance is not None and part <= axes:
                 yield axes, variance
 
+    def _counts(self, axes: Axes, part: Axes) -> float:
+        """The variance that a part brings to each number of a margin, in its own."""
+        return math.prod(1.0 - 1.0 / self.shape[axis] for axis in part) / self._number(axes - part) ** 2
+
     @cached_property
     def variances_of_estimates(self) -> list[Floats]:
         """The variance of each estimate, by margin."""
-        result = []
-        for axes, size in zip(self._axes, self.sizes, strict=True):
-            total = 0.0
+        totals = (math.fsum(self._variance[p] * self._counts(axes, p) for p in _subsets(axes)) for axes in self._axes)
+        return [np.full(size, total) for size, total in zip(self.sizes, totals, strict=True)]
+
+    def shares(self, weights: Sequence[float]) -> list[float]:
+        """The derivatives of Σ weight·(variance of an estimate) over the margins, by the variance of each measured one.
+
+        They add up, each times that variance, to the sum itself.
+        """
+        asked = dict.fromkeys(self._variance, 0.0)
+        for axes, weight in zip(self._axes, weights, strict=True):
             for part in _subsets(axes):
-                differing = math.prod(1.0 - 1.0 / self.shape[axis] for axis in part)
-                total += self._variance[part] * differing / self._number(axes - part) ** 2
-            result.append(np.full(size, total))
-        return result
+                asked[part] += weight * self._counts(axes, part)
+        return [
+            0.0
+            if v is None
+            else math.fsum(asked[p] * (self._variance[p] / v) ** 2 / self._number(axes - p) for p in _subsets(axes))
+            for axes, v in zip(self._axes, self.variances, strict=True)
+        ]
 
     def estimates(self, values: Sequence[Floats | None]) -> list[Floats]:
         """The estimates of least variance, margin by margin: arrays of numbers by columns; None is for no value."""
-        columns = next(np.asarray(given).reshape(len(given), -1).shape[1] for given in values if given is not None)
-        parts = np.zeros((*(n + 1 for n in self.shape), columns))
+        parts: dict[Axes, Any] = {}
         for given, axes, variance in zip(values, self._axes, self.variances, strict=True):
-            if given is None or variance is None:
-                continue
-            split = self._split(np.asarray(given, dtype=np.float64), axes, columns)
-            for part in _subsets(axes):
-                weight = self._variance[part] / (variance * self._number(axes - part))
-                parts[self._place(part)] += weight * split[self._place(part)]
+            if given is not None and variance is not None:
+                for part, numbers in self._split(given, axes):
+                    weight = self._variance[part] / (variance * self._number(axes - part))
+                    parts[part] = parts.get(part, 0.0) + weight * numbers
         return [self._joined(parts, axes) for axes in self._axes]
 
     def weights(self, asked: Sequence[Floats | None]) -> list[Floats]:
         """Compute the coefficients of the measured numbers in Σ asked·estimate: numbers by columns, by margin.
 
         The covariances of the estimates are C, that of the measured numbers V, and the estimates C·V⁻¹·measured. So
-        the coefficients are V⁻¹·C·asked, and C·asked are the estimates from V·asked. What is asked of a margin is
-        asked of all its cells.
+        the coefficients are V⁻¹·C·asked. In C every part is by itself.
         """
-        columns = next(np.asarray(given).reshape(len(given), -1).shape[1] for given in asked if given is not None)
-        of_cells = np.zeros((*self.shape, columns))
+        parts: dict[Axes, Any] = {}
         for given, axes in zip(asked, self._axes, strict=True):
             if given is not None:
-                sizes = [n if axis in axes else 1 for axis, n in enumerate(self.shape)]
-                of_cells += np.asarray(given, dtype=np.float64).reshape(*sizes, columns)
-        cells = self._axes.index(self._cells)
-        noise = self.variances[cells]
-        assert noise is not None
-        values: list[Floats | None] = [None] * len(self._axes)
-        values[cells] = noise * of_cells.reshape(-1, columns)
-        result = self.estimates(values)
+                for part, numbers in self._split(given, axes):
+                    weight = self._variance[part] / self._number(axes - part)
+                    parts[part] = parts.get(part, 0.0) + weight * numbers
         return [
-            np.zeros_like(each) if variance is None else each / variance
-            for each, variance in zip(result, self.variances, strict=True)
+            self._joined(parts, axes) * (0.0 if variance is None else 1.0 / variance)
+            for axes, variance in zip(self._axes, self.variances, strict=True)
         ]
 
-    def _split(self, values: Floats, axes: Axes, columns: int) -> Floats:
-        """Along each key the sum first, then what differs from the mean; keys that are summed over have one place."""
-        array = values.reshape(*(n if axis in axes else 1 for axis, n in enumerate(self.shape)), columns)
-        for axis in axes:
-            total = array.sum(axis=axis, keepdims=True)
-            array = np.concatenate([total, array - total / self.shape[axis]], axis=axis)
-        return array
+    def _split(self, values: ArrayLike, axes: Axes) -> Iterator[tuple[Axes, Floats]]:
+        """The parts of a margin: along each key the sum, or what differs from the mean; one place where summed over."""
+        array = np.asarray(values, dtype=np.float64)
+        array = array.reshape(*(self.shape[axis] for axis in sorted(axes)), -1)
+        for place, axis in enumerate(sorted(axes)):
+            total = array.sum(axis=place, keepdims=True)
+            array = np.concatenate([total, array - total / self.shape[axis]], axis=place)
+        for part in _subsets(axes):
+            yield part, array[_place(part, axes)].reshape(*(self.shape[axis] for axis in sorted(part)), -1)
 
-    def _joined(self, parts: Floats, axes: Axes) -> Floats:
+    def _joined(self, parts: Mapping[Axes, Floats], axes: Axes) -> Floats:
         """The numbers of a margin from their parts."""
-        array = parts[tuple(slice(None) if axis in axes else slice(0, 1) for axis in range(len(self.shape)))]
-        for axis in axes:
-            total, others = np.split(array, [1], axis=axis)
+        columns = next(numbers.shape[-1] for numbers in parts.values())
+        array = np.zeros((*(self.shape[axis] + 1 for axis in sorted(axes)), columns))
+        for part in _subsets(axes):
+            if part in parts:
+                numbers = _place(part, axes)
+                array[numbers] = parts[part].reshape(array[numbers].shape)
+        for place, axis in enumerate(sorted(axes)):
+            total, others = np.split(array, [1], axis=place)
             array = others + total / self.shape[axis]
-        return array.reshape(-1, parts.shape[-1])
+        return array.reshape(-1, columns)
 
-    def _place(self, part: Axes) -> tuple[slice, ...]:
-        """Locate the numbers of a part."""
-        return tuple(slice(1, None) if axis in part else slice(0, 1) for axis in range(len(self.shape)))
+
+def _place(part: Axes, axes: Axes) -> tuple[slice, ...]:
+    """Locate the numbers of a part among those of a margin."""
+    return tuple(slice(1, None) if axis in part else slice(0, 1) for axis in sorted(axes))
 
 
 def _subsets(axes: Axes) -> Iterator[Axes]:
     for n in range(len(axes) + 1):
         yield from map(frozenset, itertools.combinations(sorted(axes), n))
-
-
-def rounded_together(base: Integers, parts: Floats) -> Integers:
-    """Whole numbers near base + parts, column by column: every run of rows has a sum within one of the true one.
-
-    What is rounded is the running total; a number is the difference of two of these. So all numbers that are sums of
-    neighbouring rows are within one of what they were, and each row itself as well.
-    """
-    whole = np.floor(parts)
-    running = np.rint(np.cumsum(parts - whole, axis=0))
-    return np.asarray(base + (whole + np.diff(running, axis=0, prepend=0.0)).astype(np.int64))
-
-
-def with_sum_kept(numbers: Integers) -> Integers:
-    """The nearest whole numbers that are not negative and have the same sum; 0 each if that is negative."""
-    if not np.any(numbers < 0):
-        return numbers
-    return rounded_together(*nonnegative(numbers[:, None], np.zeros((len(numbers), 1)), []))[:, 0]
-
-
-def nonnegative(base: Integers, parts: Floats, levels: Sequence[NDArray[np.intp]]) -> tuple[Integers, Floats]:
-    """The nearest numbers that are not negative and keep the total, and those of nested levels.
-
-    From the coarsest level down: totals below zero become zero, and what a total is more or less than the sum of its
-    parts is taken from all of these alike, but from none more than it has. `levels` has the place of each group, from
-    the coarsest level on.
-    """
-    exact = base.astype(np.float64) + parts
-    columns = []
-    for column in exact.T:
-        totals = np.maximum(column.sum(keepdims=True), 0.0)
-        above = np.zeros(len(column), np.intp)
-        for places in [*levels, np.arange(len(column))]:
-            sums = np.asarray(np.bincount(places, column), dtype=np.float64)
-            parents = np.empty(len(sums), np.intp)
-            parents[places] = above
-            totals = _onto(sums, parents, totals)
-            above = places
-        columns.append(totals)
-    kept = np.stack(columns, axis=1)
-    whole = np.floor(kept)
-    return whole.astype(np.int64), kept - whole
-
-
-def _onto(values: Floats, parents: NDArray[np.intp], totals: Floats) -> Floats:
-    """The nearest numbers ≥ 0 whose sums over equal parents are the totals: max(value - c, 0), c for each parent."""
-    order = np.lexsort([-values, parents])
-    sorted_values, sorted_parents = values[order], parents[order]
-    starts = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
-    rank = np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values)))) + 1
-    running = np.cumsum(sorted_values)
-    before = np.where(starts > 0, running[starts - 1], 0.0)
-    running = running - np.repeat(before, np.diff(np.append(starts, len(values))))
-    levels = (running - totals[sorted_parents]) / rank
-    holds = sorted_values > levels
-    # The largest rank for which it holds gives c; the first always holds unless the total is zero.
-    last = np.zeros(len(totals), np.intp) - 1
-    np.maximum.at(last, sorted_parents[holds], np.flatnonzero(holds))
-    cut = np.where(last >= 0, levels[np.maximum(last, 0)], np.inf)
-    result = np.maximum(values - cut[parents], 0.0)
-    result[~np.isfinite(result)] = 0.0
-    return np.asarray(result)

@@ -19,6 +19,7 @@ from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers
 from osgt.plan.selection import Selection, select, shown_size
+from osgt.plan.shared import SharedNoise, TableNoise
 from osgt.plan.total_rows import ChosenGroups
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions
@@ -305,7 +306,7 @@ class Plan(Familiar, DisplayedInText):
         asked = asked_numbers(self.aggregates, noise.scheme)
         if self.groups.public is None:
             return ChosenGroups(self.groups, noise.scheme, noise.laws, asked, self.selector)
-        return Reconciled(self.groups, noise.scheme, noise.laws, asked)
+        return Reconciled(SharedNoise((TableNoise(self.groups, noise.scheme, noise.laws),)), 0, asked)
 
     def _columns(self, noise: Noise) -> tuple[Column, ...]:
         levels = self._levels(noise)

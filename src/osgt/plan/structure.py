@@ -1,4 +1,4 @@
-"""The levels of a table: how they hang together, and which of them are worth measuring."""
+"""The levels of tables: how they hang together, and which of them are worth measuring."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,15 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.data.unit import Neighbours
+from osgt.estimation.rounding import rounded_margins
 from osgt.estimation.totals import Cube, Tree
 from osgt.query.groups import Groups, Level, Total, codes, is_product
 from osgt.query.measures import CentredOnAll, Measure
-from osgt.support.numeric import Floats
+from osgt.support.numeric import Floats, Integers
 
 
 class LeastSquares(Protocol):
@@ -32,7 +34,7 @@ class LeastSquares(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The levels of a table with public keys, from the coarsest to the groups themselves (None)."""
+    """The levels of a table with public keys or without keys, from the coarsest to the groups themselves (None)."""
 
     groups: Groups
 
@@ -41,11 +43,15 @@ class Structure:
         """The levels, in the order in which numbers are given and come back."""
         return [*reversed(self.groups.levels), None]
 
+    @property
+    def _size(self) -> int:
+        assert self.groups.public_group_count is not None
+        return self.groups.public_group_count
+
     @cached_property
     def places(self) -> list[NDArray[np.intp]]:
         """The place of every group in each level."""
-        assert self.groups.public is not None
-        every = np.arange(self.groups.public.num_rows)
+        every = np.arange(self._size)
         return [every if level is None or level.places is None else level.places for level in self.levels]
 
     @cached_property
@@ -61,49 +67,143 @@ class Structure:
     @cached_property
     def in_order(self) -> NDArray[np.intp]:
         """The groups in an order in which those of each nested level, or of the first keys, come together."""
-        public = self.groups.public
-        assert public is not None
-        keys = [codes(public[name]) for name in self.groups.by]
-        if self._product is None:
-            return np.lexsort([np.arange(public.num_rows), *reversed(self.places[:-1])])
+        keys = [codes(self.keys(None)[name]) for name in self.groups.by]
+        if not keys:
+            return np.arange(self._size)
+        if not self.is_product:
+            return np.lexsort([np.arange(self._size), *reversed(self.places[:-1])])
         return np.lexsort(keys[::-1])
 
-    def least_squares(self, variances: Mapping[Level | None, float]) -> LeastSquares:
-        """The estimates for these variances of the noise; levels without one are not measured."""
-        noise = [variances.get(level) for level in self.levels]
-        if self._product is not None:
-            shape, positions = self._product
-            margins = [
-                tuple(range(len(shape))) if level is None else tuple(self.groups.by.index(name) for name in level.by)
-                for level in self.levels
-            ]
-            return _Arranged(Cube(shape, margins, noise), positions)
-        parents = []
+    @cached_property
+    def is_product(self) -> bool:
+        """Whether the groups are all combinations of the values of their keys."""
+        return self.groups.public is None or is_product(self.groups.public)
+
+    def keys(self, level: Level | None) -> pa.Table:
+        """The keys of the groups of a level."""
+        keys = self.groups.public if level is None else level.keys
+        assert keys is not None
+        return keys
+
+    def by(self, level: Level | None) -> tuple[str, ...]:
+        """The names of the keys of a level."""
+        return self.groups.by if level is None else level.by
+
+    @cached_property
+    def parents(self) -> list[NDArray[np.intp]]:
+        """For each level but the first the place of each group in the level above, where levels are nested."""
+        result = []
         for above, below, size in zip(self.places, self.places[1:], self.sizes[1:], strict=False):
             parent = np.empty(size, np.intp)
             parent[below] = above
-            parents.append(parent)
-        first = np.full(self.sizes[0], np.inf if noise[0] is None else noise[0])
-        return Tree(parents, [first, *noise[1:]])
+            result.append(parent)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The levels of one table, or of several whose groups are margins of one another: all of them in a row."""
+
+    structures: tuple[Structure, ...]
 
     @cached_property
-    def _product(self) -> tuple[tuple[int, ...], list[NDArray[np.intp]]] | None:
-        """The number of values of each key and the positions of groups among them, if keys are all combinations."""
-        public = self.groups.public
-        assert public is not None
-        if not is_product(public):
-            return None
-        numbers = {name: codes(public[name]) for name in self.groups.by}
-        shape = {name: int(column.max()) + 1 for name, column in numbers.items()}
-        positions = []
-        for level, places, size in zip(self.levels, self.places, self.sizes, strict=True):
-            at = np.zeros(public.num_rows, np.intp)
-            for name in self.groups.by if level is None else level.by:
-                at = at * shape[name] + numbers[name]
-            position = np.empty(size, np.intp)
-            position[places] = at
-            positions.append(position)
-        return tuple(shape.values()), positions
+    def entries(self) -> list[tuple[int, Level | None]]:
+        """The place of the table that each level is of, and the level."""
+        return [(table, level) for table, each in enumerate(self.structures) for level in each.levels]
+
+    @cached_property
+    def _values(self) -> dict[str, pa.Array]:
+        """The values of each key, in the order in which the first table that has it gives them."""
+        result: dict[str, pa.Array] = {}
+        for each in self.structures:
+            for name in each.groups.by:
+                if name not in result:
+                    result[name] = each.keys(None)[name].unique()
+        return result
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(len(values) for values in self._values.values())
+
+    @cached_property
+    def _axes(self) -> list[tuple[int, ...]]:
+        """The keys that each level has, by their places in order."""
+        names = [*self._values]
+        return [tuple(sorted(names.index(name) for name in self._by(i))) for i in range(len(self.entries))]
+
+    def _by(self, entry: int) -> tuple[str, ...]:
+        table, level = self.entries[entry]
+        return self.structures[table].by(level)
+
+    @cached_property
+    def _positions(self) -> list[NDArray[np.intp]]:
+        """The position of each group of a level among all combinations of its keys."""
+        names, result = [*self._values], []
+        for axes, (table, level) in zip(self._axes, self.entries, strict=True):
+            structure = self.structures[table]
+            at = np.zeros(structure.sizes[structure.levels.index(level)], np.intp)
+            for axis in axes:
+                column = structure.keys(level)[names[axis]]
+                at = at * self._shape[axis] + _places_among(column, self._values[names[axis]])
+            result.append(at)
+        return result
+
+    def least_squares(self, variances: Mapping[int, float | None]) -> LeastSquares:
+        """The estimates for some levels, by their places here, given the variances of those that are measured."""
+        noise = [*variances.values()]
+        if self.is_cube:
+            cube = Cube(self._shape, [self._axes[entry] for entry in variances], noise)
+            return _Arranged(cube, [self._positions[entry] for entry in variances])
+        [structure] = self.structures
+        first = np.full(structure.sizes[0], np.inf if noise[0] is None else noise[0])
+        return Tree(structure.parents, [first, *noise[1:]])
+
+    @cached_property
+    def is_cube(self) -> bool:
+        """Whether all groups are combinations of the values of their keys."""
+        return all(each.is_product for each in self.structures)
+
+    def rounded(self, numbers: Mapping[int, tuple[Integers, Floats]]) -> dict[int, Integers]:
+        """Whole numbers for the groups of tables, near the sum of two: the margins that tables share are the same."""
+        entries = [self.entries.index((table, None)) for table in numbers]
+        inverse = [np.argsort(self._positions[entry]) for entry in entries]
+        base = [pair[0][back] for pair, back in zip(numbers.values(), inverse, strict=True)]
+        parts = [pair[1][back] for pair, back in zip(numbers.values(), inverse, strict=True)]
+        result = rounded_margins(self._shape, [self._axes[entry] for entry in entries], base, parts)
+        arranged = zip(numbers, entries, result, strict=True)
+        return {table: whole[self._positions[entry]] for table, entry, whole in arranged}
+
+
+def _places_among(column: pa.ChunkedArray, values: pa.Array) -> NDArray[np.intp]:
+    """The place of each value of a key among those that there are."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
+    return np.asarray(pc.index_in(column, value_set=values).to_numpy(), dtype=np.intp)
+
+
+def agree(one: Groups, other: Groups) -> bool:
+    """Whether the groups of two tables of the same rows are margins of one set of groups, with the same limits.
+
+    What a row is worth may depend on the groups themselves where these are limited, or the length of what is in them.
+    """
+    if (one.each_row, one.max_rows) != (other.each_row, other.max_rows):
+        return False
+    if not all(Structure(each).is_product and each.shows_all for each in (one, other)):
+        return False
+    if any(each.max_rows_per_group or each.max_length for each in (one, other)):
+        return False
+    shared = [name for name in one.by if name in other.by]
+    if not shared:
+        return True
+    keys = Structure(one).keys(None), Structure(other).keys(None)
+    pairs = [(keys[0][name].unique(), keys[1][name].unique()) for name in shared]
+    return all(len(a) == len(b) and not np.any(_missing(a, b)) for a, b in pairs)
+
+
+def _missing(values: pa.Array, among: pa.Array) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
+
+    return np.asarray(pc.invert(pc.is_in(values, value_set=among)).to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +243,11 @@ def adds_up(measure: Measure) -> bool:
     return not (measure.for_table or isinstance(measure, CentredOnAll))
 
 
+def is_alike(groups: Groups, measure: Measure) -> bool:
+    """Whether what a row adds to a number is the same in whatever groups: units have their steps for all together."""
+    return groups.each_row or groups.limits_in_all(measure)
+
+
 def measured_levels(
     groups: Groups, neighbours: Neighbours, measure: Measure, *, measures: int, others: float
 ) -> tuple[Level, ...]:
@@ -163,6 +268,7 @@ def measured_levels(
     if groups.public is None:
         return groups.levels
     structure = Structure(groups)
+    margins = Margins((structure,))
     moves = {
         level: groups.sensitivity(measure if level is None else Total(measure, level), neighbours)
         for level in structure.levels
@@ -175,10 +281,10 @@ def measured_levels(
         measured: list[Level | None] = [None, *chosen]
         needed = others + measures * math.fsum(math.sqrt(spread[level] * weights[level]) for level in measured)
         noise = {level: shifts[level] ** 2 * math.sqrt(spread[level] / weights[level]) for level in measured}
-        result = structure.least_squares(noise).variances_of_estimates
+        result = margins.least_squares({i: noise.get(level) for i, level in enumerate(structure.levels)})
         return needed * math.fsum(
             weights[level] * float(np.mean(variances)) / shifts[level] ** 2
-            for level, variances in zip(structure.levels, result, strict=True)
+            for level, variances in zip(structure.levels, result.variances_of_estimates, strict=True)
         )
 
     chosen = frozenset(groups.levels)

@@ -21,6 +21,7 @@ from osgt.limits.worth import COUNTED_ROWS, UNIT, fresh_salt, unit_totals, weigh
 from osgt.mechanism import Mechanism
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
+from osgt.plan.shared import SharedNumbers
 from osgt.plan.total_rows import ChosenGroups, joined, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.aggregates.marks import Marks, marked_columns
@@ -365,7 +366,8 @@ def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, presentat
     """The table with intervals that allow for the noise alone."""
     groups, levels, marks = plan.groups, plan.levels, presentation.marks
     if groups.levels and isinstance(levels, Reconciled):
-        rows = levels.rows(answer.noisy, plan.confidence, nonnegative=presentation.nonnegative)
+        numbers = SharedNumbers(levels.shared, (answer.noisy,), presentation.nonnegative)
+        rows = levels.rows(numbers, plan.confidence)
         return joined(*with_totals(groups, plan.aggregates, rows, marks))
     answers = plan.noisy(answer.noisy, nonnegative=presentation.nonnegative)
     columns = {name: array for each in plan.aggregates for name, array in marked_columns(each, answers, marks).items()}

@@ -1,0 +1,226 @@
+"""Numbers that tables share: least squares over all levels in which they are measured, and what is shown of them.
+
+Of one table these are its groups and its totals. Tables of a publication whose groups are margins of one another share
+every number that is the same sum of rows in all of them. Each has one estimate, and is rounded once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from osgt.estimation.intervals import Quotient
+from osgt.estimation.rounding import nonnegative, rounded_together
+from osgt.noise import IntegerDistribution
+from osgt.noise.many import ManyTerm
+from osgt.plan.schemes import Scheme
+from osgt.plan.structure import LeastSquares, Margins, Structure, adds_up, is_alike
+from osgt.query.groups import Groups, Level, Total, is_nested
+from osgt.query.measures import Measure
+from osgt.support.numeric import Floats, Integers
+
+#: Different coefficients of one noise that are told apart; beyond, they are rounded up by at most one percent.
+_COEFFICIENTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TableNoise:
+    """The numbers that are measured for a table with public keys, and their noise."""
+
+    groups: Groups
+    scheme: Scheme
+    laws: Mapping[Measure, IntegerDistribution]
+
+    @property
+    def measured(self) -> list[Measure]:
+        """The numbers that are measured for the groups."""
+        return [measure for measure in self.scheme.measured if not measure.for_table]
+
+    def law(self, measure: Measure, level: Level | None) -> IntegerDistribution | None:
+        """The noise of a number on a level; None where it is not measured there."""
+        return self.laws.get(measure if level is None else Total(measure, level))
+
+    def shares(self, measure: Measure) -> bool:
+        """Whether a number is the same sum of rows in all tables that agree with this one."""
+        return measure in self.laws and adds_up(measure) and is_alike(self.groups, measure)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """Least squares for one number: the levels that it is for, by their places, and the noise where it is measured."""
+
+    levels: tuple[int, ...]
+    laws: tuple[IntegerDistribution | None, ...]
+    squares: LeastSquares
+
+    def at(self, found: Sequence[Floats], entry: int) -> Floats:
+        """The result for a level."""
+        return found[self.levels.index(entry)]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """The estimators of one table, or of several whose groups are margins of one another, known without data."""
+
+    tables: tuple[TableNoise, ...]
+    _made: dict[Any, Estimator] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def margins(self) -> Margins:
+        """All levels of all tables."""
+        return Margins(tuple(Structure(table.groups) for table in self.tables))
+
+    def sharing(self, measure: Measure, table: int) -> list[int]:
+        """The tables that measure the same number, this one among them."""
+        own = self.tables[table]
+        if not own.shares(measure):
+            return [table]
+        step = own.groups.step(measure)
+        return [i for i, t in enumerate(self.tables) if t.shares(measure) and t.groups.step(measure) == step]
+
+    def entry(self, table: int, at: int) -> int:
+        """The place of a level of a table among all."""
+        return sum(len(each.levels) for each in self.margins.structures[:table]) + at
+
+    def estimator(self, measure: Measure, table: int) -> Estimator:
+        """The least squares for a number that is measured for the groups of a table, over all levels in which it is."""
+        tables = self.sharing(measure, table)
+        key = measure, *tables
+        if key not in self._made:
+            entries = [i for i, (t, _) in enumerate(self.margins.entries) if t in tables]
+            levels = [self.margins.entries[i] for i in entries]
+            laws = [self.tables[t].law(measure, level) for t, level in levels]
+            noise = [None if law is None else law.var() for law in laws]
+            smallest = max(each for each in noise if each is not None) * 1e-12 or 1.0
+            variances = [None if variance is None else max(variance, smallest) for variance in noise]
+            alone = self if len(tables) == len(self.tables) else SharedNoise((self.tables[table],))
+            squares = (
+                self.margins.least_squares(dict(zip(entries, variances, strict=True)))
+                if self.margins.is_cube
+                else alone.margins.least_squares(dict(enumerate(variances)))
+            )
+            self._made[key] = Estimator(tuple(entries), tuple(laws), squares)
+        return self._made[key]
+
+    def terms(self, measure: Measure, table: int, at: int, place: int) -> list[ManyTerm]:
+        """List the terms of the noise on the estimate for one group of a level."""
+        estimator, structure = self.estimator(measure, table), self.margins.structures[table]
+        if sum(law is not None for law in estimator.laws) == 1:
+            return [(Fraction(1), self.tables[table].laws[measure], int(structure.cells[at][place]))]
+        one = np.zeros((structure.sizes[at], 1))
+        one[place] = 1.0
+        entry = self.entry(table, at)
+        weights = estimator.squares.weights([one if level == entry else None for level in estimator.levels])
+        return [
+            term
+            for law, each in zip(estimator.laws, weights, strict=True)
+            if law is not None
+            for term in _counted(each[:, 0], law)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNumbers:
+    """The numbers that were measured with noise for the tables that share it, and what least squares make of them."""
+
+    noise: SharedNoise
+    measured: tuple[Mapping[Measure, Integers], ...]
+    nonnegative: bool
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def corrections(self, measure: Measure, table: int) -> list[Floats]:
+        """Compute what least squares add to the numbers of the groups of a table and to their sums, by level."""
+        estimator = self.noise.estimator(measure, table)
+        key = measure, estimator.levels
+        if key not in self._made:
+            # Of one table, how far its totals are from the sums of its groups; of several, the numbers themselves.
+            tables = {self.noise.margins.entries[i][0] for i in estimator.levels}
+            values = [
+                None if law is None else self._numbers(measure, entry, differences=len(tables) == 1)
+                for entry, law in zip(estimator.levels, estimator.laws, strict=True)
+            ]
+            self._made[key] = estimator.squares.estimates(values), len(tables) == 1
+        estimates, are_differences = self._made[key]
+        result = []
+        for at, level in enumerate(self.noise.margins.structures[table].levels):
+            estimate = estimator.at(estimates, self.noise.entry(table, at))
+            result.append(estimate if are_differences else estimate - self._sums(measure, table, level))
+        return result
+
+    def _numbers(self, measure: Measure, entry: int, *, differences: bool) -> Floats:
+        """The numbers of a level, or how far they are from the sums of the groups of its table."""
+        table, level = self.noise.margins.entries[entry]
+        numbers = self.measured[table][measure if level is None else Total(measure, level)]
+        return (numbers - self._sums(measure, table, level) if differences else numbers).astype(np.float64)
+
+    def _sums(self, measure: Measure, table: int, level: Level | None) -> Integers:
+        numbers = self.measured[table][measure]
+        return numbers if level is None else level.summed(numbers)
+
+    def exact(self, asked: Measure, table: int) -> Quotient:
+        """A number that is asked for, as it was measured for the groups of a table."""
+        scheme, measured = self.noise.tables[table].scheme, self.measured[table]
+        cells = {m: numbers for m, numbers in measured.items() if m in scheme.combined[asked]}
+        size = self.noise.margins.structures[table].sizes[-1]
+        spread = {m: np.broadcast_to(n, (size, n.shape[1])) if m.for_table else n for m, n in cells.items()}
+        return scheme.values_of(asked, spread)
+
+    def correction(self, asked: Measure, table: int) -> list[Floats]:
+        """Compute what least squares add to a number that is asked for, by level."""
+        parts = self.noise.tables[table].scheme.combined[asked]
+        own = {m: self.corrections(m, table) for m in parts if not m.for_table}
+        return [
+            sum((float(parts[m]) * each[at] for m, each in own.items()), np.zeros((1, 1)))
+            for at in range(len(self.noise.margins.structures[table].levels))
+        ]
+
+    def whole(self, asked: Measure, table: int) -> Integers:
+        """Whole numbers to show for the groups of a table: they add up to the same in all tables that share them."""
+        tables = self._agreeing(asked, table)
+        key = asked, *tables
+        if key not in self._made:
+            numbers = {}
+            for each in tables:
+                exact, of, _ = self.exact(asked, each)
+                base, rest = np.divmod(exact, of)
+                numbers[each] = base, rest / of + self.correction(asked, each)[-1]
+            positive = self.nonnegative and asked.low >= 0
+            if len(tables) > 1 and not positive:
+                self._made[key] = self.noise.margins.rounded(numbers)
+            else:
+                self._made[key] = {each: self._alone(each, *pair, positive=positive) for each, pair in numbers.items()}
+        result: Integers = self._made[key][table]
+        return result
+
+    def _agreeing(self, asked: Measure, table: int) -> list[int]:
+        """The tables in which a number that is asked for is made of the same estimates."""
+        parts = self.noise.tables[table].scheme.combined[asked]
+        if not all(self.noise.tables[table].shares(measure) for measure in parts):
+            return [table]
+        others = set(range(len(self.measured))).intersection(*(self.noise.sharing(m, table) for m in parts))
+        schemes = [each.scheme for each in self.noise.tables]
+        return [i for i in sorted(others) if schemes[i].combined.get(asked) == parts]
+
+    def _alone(self, table: int, base: Integers, parts: Floats, *, positive: bool) -> Integers:
+        """Whole numbers for the groups of one table, near the estimates; so near are their sums for nested levels."""
+        structure = self.noise.margins.structures[table]
+        order = structure.in_order
+        if positive:
+            nested = is_nested([level.by for level in structure.groups.levels])
+            base, parts = nonnegative(base, parts, structure.places[:-1] if nested else [])
+        return rounded_together(base[order], parts[order])[np.argsort(order)]
+
+
+def _counted(weights: Floats, law: IntegerDistribution) -> list[ManyTerm]:
+    """Equal coefficients together; where there are many, they are rounded up to steps of one percent."""
+    sizes = np.abs(weights[weights != 0])
+    if len(sizes) == 0:
+        return []
+    sizes = np.exp(np.round(np.log(sizes), 9))
+    if len(np.unique(sizes)) > _COEFFICIENTS:
+        sizes = np.exp(np.ceil(np.log(np.maximum(sizes, sizes.max() * 1e-9)) * 100.0) / 100.0)
+    result, numbers = np.unique(sizes, return_counts=True)
+    return [(float(c), law, int(n)) for c, n in zip(result, numbers, strict=True)]
