@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osgt import Dataset, audit
-from osgt.auditing.outputs import features
+from osgt.auditing.functions import features
 from osgt.cli import app
 
 FALSE_ALARM = 1e-9

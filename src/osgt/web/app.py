@@ -23,7 +23,7 @@ from osgt.query.file.text import python_code
 from osgt.support.errors import argument_of
 from osgt.support.files import words_of
 from osgt.support.servers import names_server
-from osgt.web import jobs, pages, publishing
+from osgt.web import jobs, pages
 from osgt.web.cache import Opened
 from osgt.web.checking import ERRORS, SERVERS, Checked, Wanted, check, sentence
 from osgt.web.entries import Entries, number
@@ -162,11 +162,11 @@ class Web:
             return self._page(entries, found, notice="Not published, and nothing was charged.", notice_is_bad=True)
         try:
             check_descriptors()
-            ready = publishing.prepare(publishing.with_files(found.file))
+            ready = jobs.prepare(jobs.with_files(found.file))
         except ERRORS as error:
             return self._refused(entries, found, error)
-        begun = Job(key, publishing.title(ready), entries.without(*_PASSING))
-        self.jobs.begin(begun, lambda job: publishing.release(ready, job))
+        begun = Job(key, jobs.title(ready), entries.without(*_PASSING))
+        self.jobs.begin(begun, lambda job: jobs.release(ready, job))
         return self._to_job(key)
 
     def _to_job(self, key: str) -> Response:
@@ -254,7 +254,7 @@ class Web:
         place = argument_of(error)
         if place in ("output.out", "output.report"):
             found.problems[place] = sentence(words_of(error), place)
-        return self._page(entries, found, notice=publishing.refusal(error), notice_is_bad=True)
+        return self._page(entries, found, notice=jobs.refusal(error), notice_is_bad=True)
 
     def _loaded(self, entries: Entries) -> Response:
         """The page for a query file in place of all entries; if it is not one, the page as it was."""
@@ -290,7 +290,7 @@ class Web:
             found.problems["preview.confirm"] = "Tick this first."
         elif found.query is not None and not found.problems and "privacy_unit" in found.plain["data"]:
             try:
-                shown = publishing.preview(found.file)
+                shown = jobs.preview(found.file)
             except ERRORS as error:
                 found.problems["preview.confirm"] = words_of(error)
             else:
@@ -300,7 +300,7 @@ class Web:
         return self._page(entries, found)
 
 
-def _patiently(request: Request, work: Callable[[], jobs.Result]) -> jobs.Result:
+def _patiently(request: Request, work: Callable[[], jobs.Answer]) -> jobs.Answer:
     return jobs.patiently(request.scope[GONE], work)
 
 

@@ -23,8 +23,7 @@ from osgt.support.text import counted
 from osgt.web.checking import Checked
 from osgt.web.entries import Argument, Entries, arguments_of
 from osgt.web.form import BY_COLUMN, BY_ROW, LOADED, fields_of, query_text, step_words, without_passwords
-from osgt.web.jobs import Job
-from osgt.web.publishing import Result, default_files
+from osgt.web.jobs import Job, Result, default_files
 
 if TYPE_CHECKING:
     from osgt.api.limits import PublicationPreview
