@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset, Ledger, Publication
-from osgt.facts.brief import brief
 from osgt.query.about import About
 from osgt.render.csvw import metadata
 from osgt.render.excel import write_excel
 from osgt.render.registry import registry_yaml
 from osgt.render.report import page
+from osgt.render.summary import brief
 from osgt.support.text import factor, half_width
 
 WARDS = ["Cardiology", "Emergency", "Oncology", "Surgery"]

@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from osgt.render.pictures import Lines, Panel, Tick
-from osgt.render.rendering import render
+from osgt.render.page import Lines, Panel, Tick, render
 from osgt.support.files import Target, written
 from osgt.support.text import listed
 

@@ -88,7 +88,7 @@ def _picture_target(plot: Path, location: str, *, overwrite: bool) -> "Target":
 
 def _draw_spending(path: Path, suffix: str, overviews: "Sequence[Overview]") -> None:
     """Write the share of each budget that is used over time, as .png, .svg or .pdf."""
-    from osgt.render.pictures import new_figure  # noqa: PLC0415 - matplotlib is an extra
+    from osgt.render.page import new_figure  # noqa: PLC0415 - matplotlib is an extra
 
     rows = max(len(overviews), 1)
     figure = new_figure(9, 0.6 + 2.4 * rows)

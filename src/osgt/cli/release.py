@@ -148,8 +148,8 @@ def _files_of(path: str, tables: list[str]) -> str:
 
 
 def _show(console: Console, made: "AnyRelease", file: "QueryFile", about: "About") -> None:
-    from osgt.facts.brief import brief  # noqa: PLC0415 - the extra "tables"
     from osgt.render.csvw import SUFFIX, has_escaped_text  # noqa: PLC0415 - the extra "tables"
+    from osgt.render.summary import brief  # noqa: PLC0415 - the extra "tables"
 
     output = file.output
     for name, table in made.tables.items():

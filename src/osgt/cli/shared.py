@@ -126,7 +126,7 @@ PICTURES = (".png", ".svg", ".pdf")
 
 def check_matplotlib() -> None:
     """Refuse a picture that could not be drawn, before anything is charged for it."""
-    from osgt.render.pictures import new_figure  # noqa: PLC0415 - the extra "plots"
+    from osgt.render.page import new_figure  # noqa: PLC0415 - the extra "plots"
 
     new_figure(1, 1)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from osgt.render.pictures import new_figure
+from osgt.render.page import new_figure
 from osgt.support.files import Target, written
 from osgt.support.numeric import Floats
 

@@ -37,7 +37,7 @@ from osgt.paper.figures import (
     law_of,
     whole_law_of,
 )
-from osgt.render.pictures import new_figure
+from osgt.render.page import new_figure
 from osgt.support.files import Target, written
 
 

@@ -15,8 +15,7 @@ from osgt.calibration import Comparison, compare
 from osgt.facts import wording
 from osgt.mechanism import Mechanism
 from osgt.privacy import PrivacyProfile
-from osgt.render.pictures import INK, axes_for, new_figure
-from osgt.render.rendering import fragment
+from osgt.render.page import INK, axes_for, fragment, new_figure
 from osgt.support.text import aligned, columns_wide, counted, half_width, listed, one_line, percent, rounded_up
 
 #: The box of a curve in its picture: left, right, top and bottom.

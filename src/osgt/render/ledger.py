@@ -36,8 +36,7 @@ from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, moment
 from osgt.ledger.snapshot import Verification
 from osgt.ledger.store.chain import software
 from osgt.render.cards import Card, CardTable, Cell
-from osgt.render.pictures import INK, axes_for
-from osgt.render.rendering import render
+from osgt.render.page import INK, axes_for, render
 from osgt.support.text import FORMULA, day, one_line, rounded_up, shortened
 
 if TYPE_CHECKING:

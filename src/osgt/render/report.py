@@ -31,9 +31,8 @@ from osgt.noise import written
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.about import About, default_title
 from osgt.render.csvw import has_escaped_text, write_csv
-from osgt.render.pictures import Dots, Lines
+from osgt.render.page import Dots, Lines, data_uri, render
 from osgt.render.published import write_parquet
-from osgt.render.rendering import data_uri, render
 from osgt.render.summary import points, warnings_in
 from osgt.render.table import ShownTable, column_names, pictures, table_of
 from osgt.support.text import counted, day, factor, listed, percent

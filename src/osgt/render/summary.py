@@ -1,15 +1,19 @@
-"""The points about a release: what is shown and how accurately, what was left out, and what is promised to whom."""
+"""The points about a release: what is shown and how accurately, what was left out, and what is promised to whom.
 
-from collections.abc import Mapping
+In sentences for the report, and in five lines for a terminal and a notebook.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from osgt.facts import wording
-from osgt.facts.plan_wording import MostlyNoise, published_groups
+from osgt.facts.plan_wording import MostlyNoise, limits_in_words, published_groups
 from osgt.facts.statement import Released, ReleasedTable, hold_truth, promise_to
 from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
+from osgt.plan.plan import AnyPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import counts_units
 from osgt.render.table import column_names, interval, key_text, numbers
@@ -184,10 +188,10 @@ def left_out(release: ReleasedTable, about: About) -> list[str]:
         ]
     if left_out_measures(release.query.groups, release.plan.aggregates) is None:
         return [NOTHING, *chosen]
-    return [wording.NOT_MEASURED, *limits_in_words(release), *chosen]
+    return [wording.NOT_MEASURED, *explain_limits(release), *chosen]
 
 
-def limits_in_words(release: ReleasedTable) -> list[str]:
+def explain_limits(release: ReleasedTable) -> list[str]:
     """Explain what each limit does, in plain words."""
     groups = release.query.groups
     result = wording.limits(groups, counts_units=counts_units(release.plan.aggregates))
@@ -210,3 +214,47 @@ def promise(release: Released, about: About) -> list[str]:
             *((None, None) if charged is None else charged.values()),
         ),
     ]
+
+
+def brief(release: Released) -> list[str]:
+    """The lines; of several tables, what is true of all is told once, and the rest under their names."""
+    plan, data, values = release.plan, release.dataset, release.statement.values
+    tables = list(release.tables.values())
+    charged = values["ledger"]
+    held = hold_truth(tables, values["intervals"])
+    limits = _of_each(release, lambda table: limits_in_words(table.plan)) or "none"
+    return [
+        wording.brief_promise(data.unit.noun, plan.epsilon, plan.delta, tables=len(tables)),
+        f"Limits: {limits}{wording.chosen(_names_of_chosen(plan))}.",
+        f"Left out: {_of_each(release, _brief_left_out) or 'nothing'}.",
+        wording.brief_intervals(plan.confidence, hold_truth=held),
+        wording.brief_ledger(*((None, None) if charged is None else charged.values())),
+    ]
+
+
+def _names_of_chosen(plan: AnyPlan) -> list[str]:
+    return [] if plan.choice is None else [draw.limit.words for draw in plan.choice.draws]
+
+
+def _of_each(release: Released, words: Callable[[ReleasedTable], list[str]]) -> str:
+    """Tell what is true of all tables once, and the rest of each under its name."""
+    told = {name: words(table) for name, table in release.tables.items()}
+    first, *others = told.values()
+    common = [part for part in first if all(part in parts for parts in others)]
+    rest = {name: [part for part in parts if part not in common] for name, parts in told.items()}
+    return "; ".join([*common, *(f"{name}: {', '.join(parts)}" for name, parts in rest.items() if parts)])
+
+
+def _brief_left_out(table: ReleasedTable) -> list[str]:
+    """Tell how much limits and the threshold left out of a table."""
+    left_out, plan = table.left_out, table.plan
+    if left_out is not None:
+        parts = left_out.brief
+    elif left_out_measures(table.query.groups, plan.aggregates) is None:
+        parts = []
+    else:
+        parts = ["not measured what the limits cut off"]
+    if plan.threshold is not None:
+        counted = plan.groups.counted_in_words(plan.chosen_by)
+        parts.append(f"groups below a noisy {plan.threshold:,} {counted}")
+    return parts

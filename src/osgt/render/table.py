@@ -19,7 +19,7 @@ from osgt.query.aggregates.base import Aggregate
 from osgt.query.aggregates.marks import CAUTION, MARK, UNCERTAIN
 from osgt.query.groups import key_words
 from osgt.render.cross import cross_of
-from osgt.render.pictures import Dots, Lines, Point, dots, lines
+from osgt.render.page import Dots, Lines, Point, dots, lines
 from osgt.support.text import Shown, counted, percent, shortened, with_interval
 
 #: Most cells and rows of the table in a page, which should open quickly.

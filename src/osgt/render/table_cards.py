@@ -11,7 +11,6 @@ import numpy as np
 
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
-from osgt.facts.brief import brief
 from osgt.facts.plan_wording import (
     aggregate_in_words,
     gains,
@@ -28,7 +27,8 @@ from osgt.query.aggregates.marks import MARK
 from osgt.query.groups import SUMMED_OVER
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.cross import Cross, cross_of
-from osgt.render.pictures import COLOURS, INK, axes_for
+from osgt.render.page import COLOURS, INK, axes_for
+from osgt.render.summary import brief
 from osgt.render.table import ENDS, SIGNS, column_names, interval, key_text, largest, numbers, places, signs_of_marks
 from osgt.support.text import counted, half_width, listed, percent, shortened, with_interval
 

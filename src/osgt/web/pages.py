@@ -17,7 +17,7 @@ from osgt.query.file.aggregates import AGGREGATES
 from osgt.query.file.model import QueryFile
 from osgt.query.file.text import python_code
 from osgt.render.cards import Card
-from osgt.render.rendering import environment
+from osgt.render.page import environment
 from osgt.render.table_cards import plan_card, preview_card, release_card
 from osgt.support.text import counted
 from osgt.web.checking import Checked

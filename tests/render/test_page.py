@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from osgt.render.pictures import Point, dots, lines
+from osgt.render.page import Point, dots, lines
 from osgt.support.text import Shown
 
 SCALES = [(0.0, 0.0, 0.0), (1e12, 9e11, 1.1e12), (1e-9, 0.0, 2e-9), (-5.0, -6.0, -4.0), (3.0, -2.0, 8.0)]
