@@ -53,7 +53,7 @@ _LEDGER = (
 TESTS = {
     "noise/potential.py": "noise/test_potential.py noise/test_continuous.py",
     "noise/osgt.py": "noise/test_parameters.py noise/test_continuous.py noise/test_discrete.py",
-    "noise/many.py": "noise/test_many.py noise/test_combination.py",
+    "estimation/sums.py": "estimation/test_sums.py noise/test_combination.py",
     "noise/*.py": "noise",
     "sampling/*.py": "sampling noise/test_discrete.py",
     "privacy/renyi.py": "privacy/test_privacy_renyi.py privacy/test_filters.py",

@@ -9,10 +9,10 @@ import pytest
 from law_oracle import mp, relative_error
 
 from osgt import DiscreteOSGT
+from osgt.estimation.sums import ManySum
 from osgt.noise import RoundedGaussian, on_integers, read, scaled, written
 from osgt.noise.error import Combination, reach_of
 from osgt.noise.integer import RoundedPotential
-from osgt.noise.many import ManySum
 
 SIGMAS = [0.25, 0.3, 1, 2, 37.5, 1e6, 1e10]
 

@@ -5,7 +5,7 @@ order in which parts are declared, and its rows in others are left out. That fol
 whole table, whatever a release asks for, so that no unit counts in more parts than it may.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ from osgt.data.expressions.expression import Expression, check_condition, holds
 from osgt.data.sql import Join, Table, Value
 from osgt.data.unit import PrivacyUnit
 from osgt.support.errors import ArgumentError
-from osgt.support.text import unknown
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,6 @@ def parts_of(table: Table, parts: Mapping[str, Any], most: int) -> list[Part]:
     conditions = tuple(check_condition(table, condition) for condition in parts.values())
     pairs = tuple((name, str(condition)) for name, condition in parts.items())
     return [Part(name, pairs, most, conditions) for name in parts]
-
-
-def part_named(parts: Sequence[Part], name: object) -> Part:
-    """The part of a name, or an error that tells which there are."""
-    for part in parts:
-        if part.name == name:
-            return part
-    raise ArgumentError(f"part: {unknown('part', str(name), [one.name for one in parts])}", argument="part")
 
 
 def rows_of_part(table: Table, unit: PrivacyUnit, part: Part) -> Table:

@@ -10,8 +10,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from osgt.estimation.sums import ManySum, NoiseSum, many_terms
 from osgt.noise.error import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
-from osgt.noise.many import ManySum, NoiseSum, many_terms
 from osgt.support.numeric import LARGEST_VALUE, Floats, Integers
 
 #: A quantile of a ratio that is so many times the 64th part of the largest.

@@ -424,15 +424,6 @@ def noise(parameters: Mapping[str, Any]) -> str:
     return f"noise on whole numbers of the family {parameters['family']}: {listed(numbers)}"
 
 
-def measured_beside(*, by_limits: bool, misfits: bool) -> str:
-    """Say that a release measures more than its columns."""
-    what = [
-        *(["how much the limits leave out"] if by_limits else []),
-        *(["how many values do not fit their declared types"] if misfits else []),
-    ]
-    return f"The release also measures {listed(what)}, within the same budget."
-
-
 def of_part(data: "PrivateRows") -> list[str]:
     """Say whom a release about a part is about, what that leaves out and what its charge rests on."""
     part, unit = data.part, data.unit.noun

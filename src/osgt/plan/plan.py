@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from osgt.calibration import Part
 from osgt.data.unit import Neighbours
+from osgt.estimation.sums import NoiseSum
 from osgt.limits.left_out import LeftOutMeasures
 from osgt.noise import IntegerDistribution, written
 from osgt.noise.error import Objective, objective_text
-from osgt.noise.many import NoiseSum
 from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
+from osgt.estimation.sums import ManySum, ManyTerm, NoiseSum
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
-from osgt.noise.many import ManySum, ManyTerm, NoiseSum
 from osgt.plan.schemes import Combined, Scheme
 from osgt.plan.shared import SharedNoise, SharedNumbers, TableNoise
 from osgt.plan.structure import Structure

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from osgt.noise import Distribution
+from osgt.support.numeric import first_that_fits
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,7 @@ def select(noise: Distribution, most: int, groups: int, delta: float, *, in_all:
     low = high - most if in_all else high - 1
     while low > 0 and _chance(noise, low, most, groups, in_all=in_all) <= delta:
         low, high = low - max(1, most), low
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = _chance(noise, middle, most, groups, in_all=in_all) <= delta
-        low, high = (low, middle) if fits else (middle, high)
+    high = first_that_fits(lambda tau: _chance(noise, tau, most, groups, in_all=in_all) <= delta, low + 1, high)
     return Selection(high, _chance(noise, high, most, groups, in_all=in_all))
 
 

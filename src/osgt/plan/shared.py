@@ -14,8 +14,8 @@ import numpy as np
 
 from osgt.estimation.intervals import Quotient
 from osgt.estimation.rounding import nonnegative, rounded_together
+from osgt.estimation.sums import ManyTerm
 from osgt.noise import IntegerDistribution
-from osgt.noise.many import ManyTerm
 from osgt.plan.schemes import Scheme
 from osgt.plan.structure import LeastSquares, Margins, Structure, adds_up, is_alike
 from osgt.query.groups import Groups, Level, Total, is_nested

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from osgt.estimation.sums import ManySum, NoiseSum
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
-from osgt.noise.many import ManySum, NoiseSum
 from osgt.plan.reconciled import LevelNoises, LevelRows, distinct_noise, distinct_units
 from osgt.plan.schemes import Combined, Scheme
 from osgt.query.aggregates.base import Aggregate, Noisy

@@ -23,8 +23,8 @@ import numpy as np
 
 from osgt.data.sql import Table, Value
 from osgt.estimation.intervals import Quotient
+from osgt.estimation.sums import ManySum, ManyTerm, NoiseSum, many_terms
 from osgt.estimation.totals import Tree
-from osgt.noise.many import ManySum, ManyTerm, NoiseSum, many_terms
 from osgt.query.measures import ColumnMeasure, Measure, Place
 from osgt.query.values import ValueGrid, one_if, present
 from osgt.support.numeric import Floats, Integers

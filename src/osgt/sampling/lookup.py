@@ -26,7 +26,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from osgt.sampling.entropy import ByteSource
-from osgt.support.numeric import Floats, Integers
+from osgt.support.numeric import Floats, Integers, first_that_fits
 
 #: Bits by which a uniform number gets longer where those drawn do not decide.
 _REFINEMENT_BITS = 64
@@ -172,11 +172,7 @@ class Weights:
         low, high = 0, 1
         while self._exponent(high) < _LISTED_EXPONENT:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            inside = self._exponent(middle) < _LISTED_EXPONENT
-            low, high = (middle, high) if inside else (low, middle)
-        return high
+        return first_that_fits(lambda index: self._exponent(index) >= _LISTED_EXPONENT, low + 1, high)
 
 
 class CellTable:

@@ -5,6 +5,7 @@ allowed. A search for the place where something turns true ends on the side that
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from numbers import Integral, Real
 
@@ -148,6 +149,11 @@ def grow(start: float, is_short: Callable[[float], bool], factor: float = 2.0) -
     while is_short(start):
         start *= factor
     return start
+
+
+def first_that_fits(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """The least whole number from `low` on that fits, all larger ones do; `high` if none below it does."""
+    return low + bisect_left(range(low, high), True, key=fits)
 
 
 def least_that_fits(

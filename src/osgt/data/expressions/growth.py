@@ -33,6 +33,7 @@ from osgt.data.expressions.syntax import (
     by_name,
     change_parts,
 )
+from osgt.support.numeric import first_that_fits
 
 #: Bytes of all texts together that an expression may make from one row. DuckDB computes them for 2,048 rows at a time
 #: in each thread, which may all be one person's: that is 200 MB.
@@ -63,17 +64,11 @@ def limit_texts(tree: Node, kind: Callable[[Node], str]) -> tuple[Node, dict[Nod
     kind
         The kind of a node's type; "unknown" if the engine was not asked yet.
     """
-    most, beyond = 0, LONGEST + 1
     if _bytes_made(tree, _Lengths(kind, 0)) > LONGEST:
         raise ValueError(
             f"it makes texts of more than {LONGEST:,} bytes whatever the row is; let it repeat, pad or join less"
         )
-    while beyond - most > 1:
-        middle = (most + beyond) // 2
-        if _bytes_made(tree, _Lengths(kind, middle)) <= LONGEST:
-            most = middle
-        else:
-            beyond = middle
+    most = first_that_fits(lambda length: _bytes_made(tree, _Lengths(kind, length)) > LONGEST, 1, LONGEST + 1) - 1
     before: dict[Node, Node] = {}
 
     def within(node: Node, *, used: bool) -> Node:

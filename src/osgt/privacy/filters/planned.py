@@ -31,6 +31,7 @@ from osgt.privacy.grid import UNIT, compose
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import Pair, pair_delta, pair_of
 from osgt.privacy.profile import float_above
+from osgt.support.numeric import first_that_fits
 
 #: Steps of the grid in the standard deviation of a loss that just meets the budget.
 STEPS = 2400.0
@@ -218,10 +219,7 @@ class Planned:
         low, high = 0, 1
         while high <= most and self.fits(_times(charge, high)):
             low, high = high, 2 * high
-        high = min(high, most + 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.fits(_times(charge, middle)) else (low, middle)
+        low = first_that_fits(lambda times: not self.fits(_times(charge, times)), low + 1, min(high, most + 1)) - 1
         while low < most and self.try_charge(_times(charge, low + 1)) is not None:
             low += 1
         return low

@@ -19,7 +19,7 @@ from osgt.data.rows import PrivateRows
 from osgt.data.types import ColumnType
 from osgt.estimation.intervals import Numbers, Quotient, std_of_interval
 from osgt.estimation.rounding import with_sum_kept
-from osgt.noise.many import NoiseSum
+from osgt.estimation.sums import NoiseSum
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree

@@ -11,7 +11,7 @@ from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import OSGT, DiscreteOSGT
-from osgt.noise.many import _ERROR, ManySum, _least_inside, _table
+from osgt.estimation.sums import _ERROR, ManySum, _least_inside, _table
 
 small_laws = st.builds(
     lambda scale, shape: DiscreteOSGT.from_rates(shape / scale, (1 - shape) / scale**2),
