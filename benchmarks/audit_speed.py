@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
-from osgt.auditing.check import Budget
+from osgt.auditing.result import Budget
 from osgt.auditing.sampler import sampler
 from osgt.limits import choice, worth
 from osgt.plan.selection import select

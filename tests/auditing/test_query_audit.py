@@ -14,10 +14,10 @@ import pytest
 
 from osgt import Dataset, DiscreteOSGT, Mechanism, Publication, audit
 from osgt.auditing.canaries import canaries
-from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
 from osgt.auditing.independence import salts
 from osgt.auditing.plan_noise import Chosen, WorstCase, at_threshold, choice, draw_of_limits, spent_by
+from osgt.auditing.result import Budget
 from osgt.auditing.stage import salted_sql
 from osgt.data.engines.duckdb import DuckDB
 from osgt.limits import choice as choosing

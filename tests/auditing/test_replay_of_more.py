@@ -10,11 +10,11 @@ from replays import AS_MANY, LOWER, NOBODY, OWN, REAL, RIDES, SIMILAR, STRANGE, 
 
 from engines import column_type
 from osgt import Dataset, Publication, audit, cut
-from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.plan_noise import WorstCase, spent_by
+from osgt.auditing.result import Budget
 from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage, constants
 from osgt.data import derived as derived_module
 from osgt.data import rows
@@ -26,7 +26,7 @@ from osgt.plan.choice import AROUND, FROM_ZERO
 from osgt.query.aggregates.base import with_any_limits
 from osgt.query.quantiles import Leaves
 from osgt.query.values import one_if
-from osgt.release import limits as release_limits
+from osgt.release import choice as release_choice
 from osgt.release import measuring
 
 
@@ -166,19 +166,19 @@ class TestChoiceOfLimits:
 
     @pytest.mark.parametrize("argument", ["max_rows", "max_total", "bounds"])
     def test_rows_that_are_taken_for_units(self, argument, monkeypatch):
-        honest = release_limits.prepared_rows
+        honest = release_choice.prepared_rows
 
         def planted(*arguments, **options):
             rows, keys, values = honest(*arguments, **options)
             return numbered(rows), keys, values
 
-        monkeypatch.setattr(release_limits, "prepared_rows", planted)
+        monkeypatch.setattr(release_choice, "prepared_rows", planted)
         seen = found(self.compare(self.query(), argument, UPPER))
         assert "histogram of around 0 moved in 1 places by up to 324; the noise is made for 1 places and 1" in seen
 
     def test_bins_that_overlap(self, monkeypatch):
-        honest = release_limits.pairwise
-        monkeypatch.setattr(release_limits, "pairwise", lambda limits: [(0, high) for _, high in honest(limits)])
+        honest = release_choice.pairwise
+        monkeypatch.setattr(release_choice, "pairwise", lambda limits: [(0, high) for _, high in honest(limits)])
         assert "histogram of around 0 moved" in found(self.compare(self.query(), "max_rows", OWN))
 
     def test_rows_of_nobody(self, monkeypatch):
@@ -186,12 +186,12 @@ class TestChoiceOfLimits:
         assert "rows of nobody: histogram" in found(self.compare(self.query(), "max_rows", NOBODY))
 
     def test_values_that_look_at_other_rows(self, monkeypatch):
-        honest = release_limits.as_float
+        honest = release_choice.as_float
 
         def planted(column):
             return honest(column) - Value("count(*) OVER ()", column.engine.int64, column.engine)
 
-        monkeypatch.setattr(release_limits, "as_float", planted)
+        monkeypatch.setattr(release_choice, "as_float", planted)
         assert "histogram of around 0 moved" in found(self.compare(self.query(), "bounds", UPPER))
 
     def test_a_whole_audit(self):

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import norm
 
 from osgt import OSGT, DiscreteOSGT, Mechanism, PrivacyProfile, audit
-from osgt.auditing.check import Budget
 from osgt.auditing.curve import curve, many, measure
 from osgt.auditing.evidence import Claim
+from osgt.auditing.result import Budget
 from osgt.auditing.sampler import Cells, sampler
 
 FALSE_ALARM = 1e-9

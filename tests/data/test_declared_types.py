@@ -13,7 +13,7 @@ import pytest
 
 from engines import rows_of, sums
 from osgt import Dataset
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.query.measures import ClippedSum, Rows, Units, Values
 from osgt.release.measuring import exact_sums
 from stands import STANDS

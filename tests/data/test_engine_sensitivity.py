@@ -16,7 +16,7 @@ import made_tables
 import plain_tables
 from engines import ROW, UNIT, numbers_by_key, steps
 from osgt import Dataset
-from osgt.data.reading import compile_query
+from osgt.data.engines.query import compile_query
 from osgt.query.groups import Groups
 from osgt.query.measures import Bins, CentredOnAll, ClippedSum, Rows, Units, UnitsInAny, Values
 from osgt.query.values import ValueGrid, grid_of

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from osgt import Dataset
 from osgt.api.data_file import make_offers
 from osgt.cli import app
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.office_files import csv_text, is_office, office_lines
-from osgt.data.reading import compile_query, fetch
 
 pytest.importorskip("python_calamine", reason='pip install -e ".[office]"')
 pyreadstat = pytest.importorskip("pyreadstat", reason='pip install -e ".[office]"')

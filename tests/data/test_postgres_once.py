@@ -2,7 +2,7 @@
 
 from engines import new_name
 from osgt import Dataset
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.query.measures import Rows
 from osgt.release.measuring import exact_sums
 

@@ -11,8 +11,8 @@ import pytest
 from connect_server import connect_server
 from engines import sums
 from osgt import Dataset, Ledger
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.engines.spark import connect
-from osgt.data.reading import compile_query, fetch
 from osgt.query.measures import Rows, Units
 from osgt.release.measuring import NothingReleasedError, exact_sums
 

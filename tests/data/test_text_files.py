@@ -17,7 +17,7 @@ import pytest
 
 from osgt import Dataset
 from osgt.data import text_files
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.text_files import CleanFiles, TextForm
 from osgt.ledger import Ledger
 from stands import STANDS

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.types import ColumnType, decimal_type
 from osgt.limits.worth import COUNTED_ROWS
 from osgt.limits.worth import UNIT as PREPARED_UNIT

@@ -13,7 +13,7 @@ from osgt import Dataset, Ledger
 from osgt.api import publish
 from osgt.plan.choice import choice_of, draws_of, limit_of
 from osgt.query.aggregates.base import OpenLimit
-from osgt.release.limits import histograms_of, prepare_draw
+from osgt.release.choice import histograms_of, prepare_draw
 from osgt.release.measuring import exact_numbers, prepare
 from osgt.support.errors import ArgumentError
 

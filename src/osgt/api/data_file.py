@@ -13,9 +13,9 @@ from typing import Any
 
 from osgt.api.dataset import Dataset
 from osgt.data.columns import list_values
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.engines.source import Options, suffix_of
 from osgt.data.office_files import is_office, office_labels, office_lines
-from osgt.data.reading import compile_query, fetch
 from osgt.data.text_files import DELIMITERS, TextForm
 from osgt.data.types import Writing, parse_type
 from osgt.query.file.reading import SUFFIX, data_file_of

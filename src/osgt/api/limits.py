@@ -22,7 +22,7 @@ from osgt.privacy import Charge
 from osgt.query.aggregates.base import Limit, Limits, OpenLimit, QuerySpec
 from osgt.query.measures import Values
 from osgt.query.values import as_float, present
-from osgt.release.limits import TooFewUnitsError, unit_numbers
+from osgt.release.choice import TooFewUnitsError, unit_numbers
 from osgt.release.measuring import NothingReleasedError, prepared_rows
 from osgt.render.cards import Card
 from osgt.render.table_cards import preview_card

@@ -26,7 +26,7 @@ from osgt.api.charge import (
     title_of,
 )
 from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
-from osgt.data.reading import EngineQuery
+from osgt.data.engines.query import EngineQuery
 from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.misfits import declared_columns
@@ -35,7 +35,7 @@ from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec, open_limits, with_any_limits
-from osgt.release.limits import (
+from osgt.release.choice import (
     PreparedDraw,
     TooFewUnitsError,
     choose_limits,

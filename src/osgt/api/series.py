@@ -31,8 +31,8 @@ from osgt.api.publish import make_release
 from osgt.api.query import Query
 from osgt.api.query_file import build_query, files_used, presentation_of, release_targets
 from osgt.api.release import checked_texts, fill
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.parts import Part, parts_of, units_of
-from osgt.data.reading import compile_query, fetch
 from osgt.ledger.custody import INSTALMENT
 from osgt.plan.plan import AnyPlan
 from osgt.privacy import Charge

@@ -15,13 +15,13 @@ import numpy as np
 from osgt.api.charge import title_of
 from osgt.api.query import Query
 from osgt.auditing.canaries import canaries
-from osgt.auditing.check import SAMPLED, Audit, Check, Options, Progress
 from osgt.auditing.curve import curve, many, one_by_one
 from osgt.auditing.evidence import Claim
 from osgt.auditing.functions import Inputs, check_callable, function_checks, inputs_of
 from osgt.auditing.independence import Drawn, SaltedText, independence, salts
 from osgt.auditing.plan_noise import AT_THRESHOLD, Chosen, WorstCase, at_threshold, choice, draw_of_limits, spent_by
 from osgt.auditing.replay import replay
+from osgt.auditing.result import SAMPLED, Audit, Check, Options, Progress
 from osgt.auditing.sampler import sampler
 from osgt.auditing.stage import DrawPlay, Play, ReleasePlay, Stage, salted_sql
 from osgt.calibration.joint import budget as checked_budget

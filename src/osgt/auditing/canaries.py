@@ -25,9 +25,9 @@ import scipy
 from numpy.typing import NDArray
 
 from osgt.api.query import Query
-from osgt.auditing.check import Check, Finding, Progress
 from osgt.auditing.evidence import epsilon_at
 from osgt.auditing.neighbours import Maker
+from osgt.auditing.result import Check, Finding, Progress
 from osgt.auditing.stage import Row, Stage, groups_of, keys_of
 from osgt.limits.worth import fresh_salt
 from osgt.plan.inputs import profile_of_all

@@ -18,8 +18,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.evidence import Claim, Counts, count_hits, log_mean, p_value
+from osgt.auditing.result import Budget, Check, Finding
 from osgt.support.numeric import Floats, Integers
 
 Score = Callable[[NDArray[np.generic]], Floats]

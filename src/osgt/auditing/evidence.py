@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from osgt.auditing.check import Budget
+from osgt.auditing.result import Budget
 from osgt.calibration.joint import budget as checked_budget
 from osgt.support.numeric import Floats, Integers
 

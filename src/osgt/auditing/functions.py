@@ -26,11 +26,11 @@ from pyarrow import csv
 from pyarrow import parquet as pq
 
 from osgt.api.dataset import Dataset
-from osgt.auditing.check import Budget, Check, Finding, Options
 from osgt.auditing.curve import NothingToldError, judge, measure
 from osgt.auditing.evidence import Claim
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.replay import real_rows
+from osgt.auditing.result import Budget, Check, Finding, Options
 from osgt.auditing.stage import Row, Stage
 from osgt.data.unit import Neighbours
 from osgt.query.aggregates.base import QuerySpec, with_any_limits

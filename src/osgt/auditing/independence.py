@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.auditing.check import Check, Finding
 from osgt.auditing.evidence import Counts, log_against, log_against_cells, log_mean, p_value
+from osgt.auditing.result import Check, Finding
 from osgt.noise import IntegerDistribution
 from osgt.support.numeric import Floats, Integers
 

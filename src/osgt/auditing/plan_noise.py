@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.curve import curve
 from osgt.auditing.evidence import Claim, Counts, log_against, p_value
 from osgt.auditing.independence import Drawn
+from osgt.auditing.result import Budget, Check, Finding
 from osgt.calibration import Part
 from osgt.data.unit import Neighbours
 from osgt.limits import choice as choosing

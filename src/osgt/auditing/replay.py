@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from osgt.auditing.check import Check, Finding, Progress
 from osgt.auditing.neighbours import Maker, Pair
+from osgt.auditing.result import Check, Finding, Progress
 from osgt.auditing.stage import ByGroup, Play, Played, Row, Stage, text_of
 from osgt.calibration import Part
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.sql import LOOSE, Table, Value
 from osgt.limits.worth import UNIT, fresh_salt
 from osgt.release.measuring import prepared_rows

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.auditing.check import Budget, Check, Finding
 from osgt.auditing.evidence import Counts, count_hits, log_against, log_against_cells, log_mean, p_value
+from osgt.auditing.result import Budget, Check, Finding
 from osgt.noise import IntegerDistribution
 from osgt.support.numeric import Floats, Integers
 

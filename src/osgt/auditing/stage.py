@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from osgt.api.publish import estimate
 from osgt.api.query import Query
 from osgt.calibration import Part
-from osgt.data.reading import EngineQuery, compile_query, fetch
+from osgt.data.engines.query import EngineQuery, compile_query, fetch
 from osgt.data.sql import Table
 from osgt.data.types import ColumnType
 from osgt.data.unit import Neighbours
@@ -33,7 +33,7 @@ from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import Total, UnitsAt
 from osgt.query.measures import Measure, Values
 from osgt.query.values import as_float
-from osgt.release.limits import histograms_of, prepare_draw
+from osgt.release.choice import histograms_of, prepare_draw
 from osgt.release.measuring import Presentation, exact_numbers, prepare, prepared_rows, with_noise
 
 #: A row: text for each column, None where nothing is there.

@@ -102,7 +102,7 @@ def audit(
 def _hand_out(result: "Audit", target: Target | None, *, as_json: bool) -> None:
     """Write the page, if one is wanted, and print what was found."""
     if target is not None:
-        from osgt.auditing.check import page  # noqa: PLC0415 - the extra "tables"
+        from osgt.auditing.result import page  # noqa: PLC0415 - the extra "tables"
 
         with written(target) as place:
             place.write_text(page(result), encoding="utf-8")

@@ -56,7 +56,7 @@ def charging(show: str | None) -> Iterator[None]:
 
     `show` is the command that shows the ledger; None if there is none.
     """
-    from osgt.release.limits import TooFewUnitsError  # noqa: PLC0415 - the extra "tables"
+    from osgt.release.choice import TooFewUnitsError  # noqa: PLC0415 - the extra "tables"
     from osgt.release.measuring import NothingReleasedError  # noqa: PLC0415 - the extra "tables"
 
     try:

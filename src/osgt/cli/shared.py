@@ -106,7 +106,7 @@ def clear_errors() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("builtins", "osgt", "typer", "click"):
             raise
-        from osgt.data.reading import first_line  # noqa: PLC0415 - the extra "tables"
+        from osgt.data.engines.query import first_line  # noqa: PLC0415 - the extra "tables"
 
         complain(f"the data cannot be read: {first_line(error)}")
         raise typer.Exit(REFUSED) from None

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from osgt.data.reading import compile_query, fetch
+from osgt.data.engines.query import compile_query, fetch
 from osgt.data.rows import PrivateRows
 from osgt.data.sql import Table, Value
 from osgt.limits.worth import UNIT

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
-from osgt.auditing.check import Check
 from osgt.auditing.curve import Measured, judge
 from osgt.auditing.evidence import Claim, Counts
+from osgt.auditing.result import Check
 from osgt.mechanism import Mechanism
 from osgt.noise import DiscreteOSGT
 from osgt.paper.drawing import Axis, Curve, Panel, Picture

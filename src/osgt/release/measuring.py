@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
+from osgt.data.engines.query import EngineQuery, check_query, compile_query, fetch
 from osgt.data.sql import Join, Table, Value
 from osgt.data.types import ColumnType
 from osgt.limits.left_out import LeftOut

@@ -28,7 +28,7 @@ from osgt.api.query_file import Request, build_query, files_used, fill_limits, r
 from osgt.ledger.errors import LostAnswerError
 from osgt.query.file.model import QueryFile
 from osgt.query.file.reading import with_parts
-from osgt.release.limits import TooFewUnitsError
+from osgt.release.choice import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.files import Target, words_of
 from osgt.support.servers import names_server

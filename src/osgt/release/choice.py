@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from osgt.data.reading import EngineQuery, check_query, compile_query, fetch
+from osgt.data.engines.query import EngineQuery, check_query, compile_query, fetch
 from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
