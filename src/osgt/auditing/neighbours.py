@@ -92,7 +92,7 @@ class MadeKeys:
         if not meeting:
             return combined  # they do not count, and the audit says so
         tried = [key | meeting[i % len(meeting)] for i, key in enumerate(combined)]
-        tried += [combined[i % len(combined)] | each for i, each in enumerate(meeting)]
+        tried += [combined[i % len(combined)] | row for i, row in enumerate(meeting)]
         unique = _distinct(tried)
         data, groups = self.stage.query.dataset, self.stage.query.groups
         if not data.filters and not set(groups.by) & set(data.derived):

@@ -321,7 +321,7 @@ def spent_by(plans: Sequence[Plan], choice: LimitChoice | None) -> float:
     noise = profile_of_all([plan.noise for plan in plans])
     whole = noise if choice is None else PrivacyProfile.compose([choice.charge.profile, noise])
     chosen = [chosen for plan in plans if (chosen := Chosen.of(plan)) is not None]
-    return float(whole.delta(plans[0].epsilon)) + math.fsum(each.delta for each in chosen)
+    return float(whole.delta(plans[0].epsilon)) + math.fsum(one.delta for one in chosen)
 
 
 def draw_of_limits(neighbours: Neighbours, budget: Budget) -> Check:

@@ -111,7 +111,7 @@ def real_rows(stage: Stage) -> tuple[list[Row], str]:
         fewest = shared.select("fewest", "The most of these.", {"number_1": shared["number"].max()}, group_by=[UNIT])
         ranked.append(_first(fewest, "number_1"))
     unit = query.dataset.unit.value(engine, table)
-    chosen = [f"{unit.sql} IN (\n{each.sql}\n)" for each in ranked]
+    chosen = [f"{unit.sql} IN (\n{query.sql}\n)" for query in ranked]
     among = Value(" OR ".join(chosen), engine.boolean, engine, LOOSE)
     return _as_rows(table.select("some_rows", "Rows of these units.", wanted, where=[among], limit=_MOST_REAL))
 

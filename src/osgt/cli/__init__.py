@@ -49,7 +49,7 @@ def name_of(argument: str) -> str | None:
     name = _OPTIONS.get(argument, argument)
     if name == "public_keys" and context.params.get("keys"):
         name = "keys"
-    options = [each for each in context.command.params if each.name in (name, f"aggregate_{name}")]
+    options = [parameter for parameter in context.command.params if parameter.name in (name, f"aggregate_{name}")]
     if not options:
         return None
     is_given = any(context.get_parameter_source(option.name).name == "COMMANDLINE" for option in options)
@@ -115,7 +115,7 @@ class Command(TyperCommand):
         from osgt.support.errors import OPTIONS  # noqa: PLC0415 - rarely needed
         from osgt.support.text import nearest  # noqa: PLC0415 - rarely needed
 
-        options = [option for each in self.get_params(ctx) for option in each.opts]
+        options = [option for parameter in self.get_params(ctx) for option in parameter.opts]
         close, advice = nearest(name, options), OPTIONS.get(name.lstrip("-"))
         return f": {advice}" if advice is not None and "--count" in options else close
 

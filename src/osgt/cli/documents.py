@@ -236,10 +236,14 @@ def _of_one(context: Any) -> str:
         text += f"\n```\n{call.strip()}\n```\n"
     if rest:
         text += f"\n{rest.strip()}\n"
-    shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False) and each.name != "help"]
+    shown = [
+        parameter
+        for parameter in command.get_params(context)
+        if not getattr(parameter, "hidden", False) and parameter.name != "help"
+    ]
     order = list(dict.fromkeys(map(_panel, shown)))
     for panel, parameters in groupby(sorted(shown, key=lambda each: order.index(_panel(each))), key=_panel):
-        rows = "".join(f"| {_name(each)} | {_meaning(each)} |\n" for each in parameters)
+        rows = "".join(f"| {_name(parameter)} | {_meaning(parameter)} |\n" for parameter in parameters)
         text += f"\n| {panel.lower()} | meaning |\n|---|---|\n{rows}"
     return text
 

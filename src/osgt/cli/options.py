@@ -250,7 +250,7 @@ def _list_keys() -> dict[str, tuple[Key, str]]:
         for name, field in table.model_fields.items():
             if name == "file":  # SOURCE stands for it
                 continue
-            [panel] = [each.title for each in field.metadata if isinstance(each, Panel)] or [table.panel]
+            [panel] = [note.title for note in field.metadata if isinstance(note, Panel)] or [table.panel]
             if panel is not None:
                 key = Key(part, name, field, plain_type(field.annotation))
                 keys[key.parameter_name] = key, panel
@@ -418,7 +418,7 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
     """The command with the options of some keys of the query file, typed as everywhere, together as `known`."""
 
     def with_keys(command: Callable[..., None]) -> Callable[..., None]:
-        own = [each for name, each in inspect.signature(command).parameters.items() if name != "known"]
+        own = [parameter for name, parameter in inspect.signature(command).parameters.items() if name != "known"]
         keys = {name: key.parameter(panel) for name, (key, panel) in _list_keys().items() if name in names}
 
         def run(**given: Any) -> None:
@@ -432,7 +432,7 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
 def _with_options(
     command: Callable[..., None], aggregates: Mapping[str, inspect.Parameter], *, of_data: bool = False
 ) -> Callable[..., None]:
-    own = {name: each for name, each in inspect.signature(command).parameters.items() if name != "asked"}
+    own = {name: parameter for name, parameter in inspect.signature(command).parameters.items() if name != "asked"}
     left_out = {*own, *(_OF_SELECT if of_data else ())}
     shared = {name: option for name, option in _list_options().items() if name not in left_out}
 
@@ -473,7 +473,9 @@ def _parted(
     parameters: list[inspect.Parameter], test: Callable[[inspect.Parameter], bool]
 ) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
     """Part parameters into those that pass a test and the others."""
-    return [each for each in parameters if test(each)], [each for each in parameters if not test(each)]
+    return [parameter for parameter in parameters if test(parameter)], [
+        parameter for parameter in parameters if not test(parameter)
+    ]
 
 
 def _panel(option: inspect.Parameter) -> str | None:

@@ -161,7 +161,7 @@ def _show(console: Console, made: "AnyRelease", file: "QueryFile", about: "About
     _show_files(console, made, output)
     if (output.out or "").lower().endswith(".csv"):
         say(console, f"Columns and the statement, for programs: {output.out}{SUFFIX}")
-        if any(has_escaped_text(each.table) for each in made.tables.values()):
+        if any(has_escaped_text(released.table) for released in made.tables.values()):
             console.print(wording.ESCAPED, highlight=False, soft_wrap=True)
 
 

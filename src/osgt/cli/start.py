@@ -202,7 +202,7 @@ class _Asking:
             if answer == "yes":
                 break
             try:
-                declared |= _pairs("changes", [each.strip() for each in answer.split(",")], ":")
+                declared |= _pairs("changes", [part.strip() for part in answer.split(",")], ":")
             except ValueError as error:
                 say(self.console, str(error))
         return declared

@@ -135,14 +135,14 @@ def add_columns(table: Table, derived: Mapping[str, Expression]) -> Table:
     """The table with columns that expressions make, each of columns of the table or of others among these."""
     left = dict(derived)
     while left:
-        ready = {name: each for name, each in left.items() if table.columns.keys() >= set(each.columns)}
+        ready = {name: column for name, column in left.items() if table.columns.keys() >= set(column.columns)}
         table = table.select(
             "derived_columns",
             "The rows with columns that are derived from each of them alone.",
-            {name: sql_value(each.sql, table, each.columns, each.type) for name, each in ready.items()},
+            {name: sql_value(column.sql, table, column.columns, column.type) for name, column in ready.items()},
             keeps_all=True,
         )
-        left = {name: each for name, each in left.items() if name not in ready}
+        left = {name: column for name, column in left.items() if name not in ready}
     return table
 
 

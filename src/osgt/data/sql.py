@@ -57,7 +57,7 @@ class Value:
         if swapped:
             left, right = self._operand(other, binding - 1), self.within(binding)
         types = [self.dtype, other.dtype if isinstance(other, Value) else self.dtype]
-        dtype = next((each for each in types if each.kind in ("float", "decimal")), self.engine.int64)
+        dtype = next((dtype for dtype in types if dtype.kind in ("float", "decimal")), self.engine.int64)
         return Value(f"{left} {operator} {right}", dtype, self.engine, binding)
 
     def __add__(self, other: Any) -> "Value":
@@ -109,7 +109,7 @@ class Value:
         return Value(f"{self.within(_AND - 1)} AND {other.within(_AND - 1)}", self.dtype, self.engine, _AND)
 
     def __or__(self, other: "Value") -> "Value":
-        sides = [each.sql if each.binding == LOOSE else each.within(_AND) for each in (self, other)]
+        sides = [side.sql if side.binding == LOOSE else side.within(_AND) for side in (self, other)]
         return Value(" OR ".join(sides), self.dtype, self.engine, LOOSE)
 
     def __invert__(self) -> "Value":
@@ -117,10 +117,10 @@ class Value:
 
     def then(self, value: Any, otherwise: Any = None) -> "Value":
         """Choose the value where this condition holds, and the other one, or null, elsewhere."""
-        values = [each if isinstance(each, Value) else self.engine.literal(each) for each in (value, otherwise)]
+        values = [side if isinstance(side, Value) else self.engine.literal(side) for side in (value, otherwise)]
         if self.is_true:
             return values[0]
-        dtype = next(each.dtype for each in values if each.dtype.kind != "null")
+        dtype = next(branch.dtype for branch in values if branch.dtype.kind != "null")
         other = "" if otherwise is None else f" ELSE {values[1].sql}"
         return Value(f"CASE WHEN {self.sql} THEN {values[0].sql}{other} END", dtype, self.engine)
 
@@ -185,8 +185,8 @@ class Value:
         """An aggregate or a rank over the rows that share some values, in an order; without both, the aggregate."""
         if not partition and not order:
             return self
-        parts = [f"PARTITION BY {', '.join(each.sql for each in partition)}"] if partition else []
-        parts += [f"ORDER BY {', '.join(each.sql for each in order)}"] if order else []
+        parts = [f"PARTITION BY {', '.join(column.sql for column in partition)}"] if partition else []
+        parts += [f"ORDER BY {', '.join(column.sql for column in order)}"] if order else []
         return Value(f"{self.sql} OVER ({' '.join([*parts, *([frame] if frame else [])])})", self.dtype, self.engine)
 
 
@@ -313,13 +313,13 @@ class _Statement:
 
     def __init__(self, table: Table) -> None:
         self.engine = table.engine
-        tables = [each for each in _tables(table) if each.step is not None or each.is_query]
-        self.uses = Counter(id(part) for each in tables if each.step is not None for part in each.step.tables)
-        own = [each.text for each in _tables(table) if each.step is None]
+        tables = [part for part in _tables(table) if part.step is not None or part.is_query]
+        self.uses = Counter(id(part) for one in tables if one.step is not None for part in one.step.tables)
+        own = [part.text for part in _tables(table) if part.step is None]
         taken = {word.lower() for text in own for word in re.findall(r"\w+", text)}
         self.known = _name_steps(tables, taken)
         *before, last = tables or [table]
-        parts = [self._part(each) for each in before]
+        parts = [self._part(part) for part in before]
         start = "WITH\n" + ",\n".join(parts) + "\n" if parts else ""
         comment = "" if last.step is None else f"-- {last.step.comment}\n"
         self.text = start + comment + self._select(last, "")

@@ -67,7 +67,7 @@ def trace(book: Snapshot, statement: Mapping[str, Any], digest: str, file_hash: 
         return Custody(tuple(f"the ledger is not what was written: {problem}" for problem in checked.problems), ())
     account, releases, _ = read_history(Fetched(head, book.chain_of(head), _first_link(book, head)))
     sequence, _, period = number.partition(INSTALMENT)
-    release = next((each for each in releases if str(each.sequence) == sequence), None)
+    release = next((charged for charged in releases if str(charged.sequence) == sequence), None)
     if release is None:
         return Custody((f"entry {number} of data set {name!r} is no release",), ())
     entries, copies = book.chain_of(head), 1
@@ -134,5 +134,5 @@ def _differences(
 
 def _first_link(book: Snapshot, head: Head) -> str:
     """The hash that the first entry of a data set follows."""
-    before = [each for each in book.heads if each.number == head.number - 1]
+    before = [other for other in book.heads if other.number == head.number - 1]
     return book.chain_of(before[0])[0].hash if before else chain.genesis(book.ledger)

@@ -117,7 +117,7 @@ def _all_combinations(keys: Mapping[Any, Any], by: Sequence[str]) -> pa.Table:
 def read_keys(text: str, name: str, dtype: ColumnType) -> list[Any]:
     """The keys of a column that are written with commas between them, and with quotes around those that have one."""
     [texts] = list(csv.reader([text], skipinitialspace=True)) or [[]]
-    table = pa.table({name: pa.array([each.strip() for each in texts], pa.string())})
+    table = pa.table({name: pa.array([text.strip() for text in texts], pa.string())})
     return list(_convert(table, name, {name: dtype}, read=True).to_pylist())
 
 

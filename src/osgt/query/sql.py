@@ -244,7 +244,7 @@ class _Reading:
             taken = {column.lower() for column in (*self.table.columns, *self.derive)}
             stem = _slug(hint or text)
             free = (stem if n == 1 else f"{stem}_{n}" for n in itertools.count(1))
-            self.names[node] = name or next(each for each in free if each.lower() not in taken)
+            self.names[node] = name or next(letter for letter in free if letter.lower() not in taken)
             self.derive[self.names[node]] = text
         return self.names[node]
 
@@ -323,7 +323,7 @@ class _Reading:
             self.check_distinct("COUNT", [[run[0], *run]])
             return self.named({"kind": "count_units"}, item)
         own = self.text(run) if name != "COUNT" else self.presence(run)
-        conditions = [each for each in (condition, own) if each is not None]
+        conditions = [part for part in (condition, own) if part is not None]
         if not conditions:
             return self.named({"kind": "count"}, item)
         text = conditions[0] if len(conditions) == 1 else " AND ".join(f"({part})" for part in conditions)

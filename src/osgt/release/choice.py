@@ -112,7 +112,7 @@ def _distance(column: Value, origin: Fraction) -> Value:
 def histograms_of(prepared: PreparedDraw) -> list[list[int]]:
     """Read the histogram of units of each ladder: as many as are between candidates. Private!"""
     [row] = fetch(prepared.query).to_pylist()
-    return [[int(row[_bin(each, i)]) for i in range(len(each.limits) + 1)] for each in prepared.draw.ladders]
+    return [[int(row[_bin(ladder, i)]) for i in range(len(ladder.limits) + 1)] for ladder in prepared.draw.ladders]
 
 
 def choose_limits(
@@ -143,7 +143,7 @@ def choose_limits(
         if rule is None or units < needed:
             raise TooFewUnitsError(
                 f"Nothing was released: there are too few units to choose limits privately (about {max(units, 0):,}). "
-                f"Give {' and '.join(each.draw.limit.words for each in draws)}. The charge stands."
+                f"Give {' and '.join(one.draw.limit.words for one in draws)}. The charge stands."
             )
         chosen = choose(
             draw.ladders,

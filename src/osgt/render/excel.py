@@ -255,7 +255,7 @@ def _write_notes(sheet: _Sheet, statement: Statement, about: About, told: Mappin
         sheet.write(fact)
     sheet.row += 1
     sheet.write([f"What is promised, and how the {'tables were' if several else 'table was'} made"], "title")
-    for sentence in (each for line in statement.words.splitlines() for each in _sentences(line)):
+    for sentence in (one for line in statement.words.splitlines() for one in _sentences(line)):
         sheet.sheet.merge_range(sheet.row, 0, sheet.row, len(_NOTE_WIDTHS) - 1, "")
         sheet.sheet.set_row(sheet.row, 15 * math.ceil(len(sentence) / (0.9 * sum(_NOTE_WIDTHS))))
         sheet.write([sentence], "wrapped")

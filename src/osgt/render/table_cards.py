@@ -103,7 +103,7 @@ def query_card(query: QuerySpec) -> Card:
         *((wording.LIMITS[name], f"{limit:,}") for name, limit in groups.limits.items()),
         *((wording.open_limit(limit.argument, limit.column), "chosen privately") for limit in open_limits(query)),
     ]
-    rows = [[Cell(listed(each.names)), Cell(aggregate_in_words(each))] for each in query.aggregates]
+    rows = [[Cell(listed(aggregate.names)), Cell(aggregate_in_words(aggregate))] for aggregate in query.aggregates]
     return Card("Query", facts=facts, tables=[CardTable(["Column", "What"], rows, keys=2)])
 
 

@@ -283,8 +283,8 @@ def guided(method: Callable[P, R]) -> Callable[P, R]:
     """The method, which tells what is missing among its arguments, what an unknown one is called, and refuses data."""
     signature = inspect.signature(method)
     kinds = signature.parameters
-    named = {name for name, each in kinds.items() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in kinds.values())
+    named = {name for name, kind in kinds.items() if kind.kind in (kind.POSITIONAL_OR_KEYWORD, kind.KEYWORD_ONLY)}
+    takes_any = any(kind.kind is kind.VAR_KEYWORD for kind in kinds.values())
 
     @wraps(method)
     def run(*given: P.args, **more: P.kwargs) -> R:
@@ -306,11 +306,13 @@ def guided(method: Callable[P, R]) -> Callable[P, R]:
 def _unknown(name: str, given: Mapping[str, Any], known: list[str]) -> str:
     """Say what an argument is called here, if that is known."""
     if name in _BOUNDS and "bounds" in known:
-        low, high = (next((given[each] for each in names if each in given), "…") for names in (_LOWEST, _LARGEST))
-        low, high = (each if isinstance(each, Number) else "…" for each in (low, high))
+        low, high = (next((given[end] for end in names if end in given), "…") for names in (_LOWEST, _LARGEST))
+        low, high = (end if isinstance(end, Number) else "…" for end in (low, high))
         return f"has no argument {name!r}: write bounds=({low}, {high}), the least and the largest value that may count"
     here = _ARGUMENTS.get(name)
-    close = f" (did you mean {here!r}?)" if here in known else nearest(name, [each for each in known if each != "self"])
+    close = (
+        f" (did you mean {here!r}?)" if here in known else nearest(name, [other for other in known if other != "self"])
+    )
     return f"has no argument {name!r}{close}"
 
 
@@ -322,7 +324,7 @@ def _complain(name: str, signature: inspect.Signature, given: tuple[Any, ...], m
         if is_named and parameter.default is parameter.empty and parameter.name not in there:
             words = f"{parameter.name} must be given{_MUST.get(parameter.name, '')}"
             raise ArgumentTypeError(words, argument=parameter.name)
-    by_name = [each.name for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY]
+    by_name = [one.name for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
     example = f"; give the others by name, as in {by_name[0]}=…" if by_name else ""
     raise ArgumentTypeError(f"{name} has too many arguments, or one of them twice{example}")
 
@@ -330,8 +332,8 @@ def _complain(name: str, signature: inspect.Signature, given: tuple[Any, ...], m
 def _refuse_data(name: str, value: Any) -> None:
     """Raise if an argument is or holds a frame, a column of one or an array: not printed, since it may hold rows."""
     if isinstance(value, tuple | list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            _refuse_data(name, each)
+        for item in value.values() if isinstance(value, dict) else value:
+            _refuse_data(name, item)
     elif type(value).__module__.partition(".")[0] in _LIBRARIES and not isinstance(value, Number):
         raise ArgumentTypeError(
             f'{name} must not be data: name a column in quotes, as "cost", and write a condition as SQL in quotes, as '

@@ -79,9 +79,9 @@ class Opened:
             everything = [*self._datasets.values(), *self._ledgers.values()]
             for kept in (self._datasets, self._queries, self._ledgers):
                 kept.clear()
-        for each in everything:
+        for thing in everything:
             with suppress(Exception):
-                each.close()
+                thing.close()
 
     def _get(self, kept: "OrderedDict[str, Any]", key: str, made: Any) -> Any:
         with self._lock:

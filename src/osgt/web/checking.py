@@ -178,7 +178,7 @@ def _may_open(found: Checked, opened: Opened) -> bool:
 def _open(found: Checked, opened: Opened) -> Any:
     """Open the data and the ledger; the unit that was entered."""
     plain, data = found.plain, found.plain["data"]
-    stored = {name: each for name, each in plain.get("columns", {}).items() if name not in data.get("derive", {})}
+    stored = {name: column for name, column in plain.get("columns", {}).items() if name not in data.get("derive", {})}
     with _at(found, "data", "data.source"):
         options = {key: data[key] for key in _OPENS if key in data} | ({"columns": stored} if stored else {})
         found.dataset = opened.dataset(options, data.get("privacy_unit"), data.get("neighbours"))

@@ -63,7 +63,7 @@ class Entries:
             {
                 name: values
                 for name, values in self.fields.items()
-                if not any(name == each or name.startswith(f"{each}.") for each in prefixes)
+                if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
             }
         )
 
@@ -159,10 +159,10 @@ class Argument:
         """The fields that hold a value."""
         place = f"{prefix}.{self.name}"
         if self.widget == "bounds":
-            return {f"{place}.{end}": [as_text(each)] for end, each in zip(("low", "high"), value, strict=True)}
+            return {f"{place}.{end}": [as_text(number)] for end, number in zip(("low", "high"), value, strict=True)}
         if self.widget in ("numbers", "total", "several"):
             listed = value if isinstance(value, Sequence) else [value]
-            return {place: [", ".join(as_text(each) for each in listed)]}
+            return {place: [", ".join(as_text(item) for item in listed)]}
         return {place: [as_text(value)]}
 
 
@@ -229,5 +229,5 @@ def _numbers(entries: Entries, place: str, problems: Problems) -> Sequence[Any] 
     entered = entries.one(place).replace(",", " ").split()
     if not entered:
         return None
-    found = [number(Entries({place: [each]}), place, problems) for each in entered]
+    found = [number(Entries({place: [entry]}), place, problems) for entry in entered]
     return None if None in found else found

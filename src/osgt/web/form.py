@@ -202,9 +202,14 @@ def step_words(plain: Mapping[str, Any]) -> dict[str, str]:
     given = data.get("noun")
     noun = unit if unit == "row" else (Noun.of(given) if given else Noun.from_columns(unit)).one if unit else ""
     named = [shown(data.get("source", "")), f"protects each {noun}" if noun else ""]
-    numbers = [each["kind"] + (f" of {each['column']}" if each.get("column") else "") for each in aggregates]
+    numbers = [
+        aggregate["kind"] + (f" of {aggregate['column']}" if aggregate.get("column") else "")
+        for aggregate in aggregates
+    ]
     limits = [f"{name} = {value}" for name, value in groups.items() if name.startswith("max_")]
-    limits += [f"of {each.get('column')}" for each in aggregates if each.keys() & {"bounds", "max_total"}]
+    limits += [
+        f"of {aggregate.get('column')}" for aggregate in aggregates if aggregate.keys() & {"bounds", "max_total"}
+    ]
     return {
         "data": ", ".join(filter(None, [*named, data.get("dataset", "")])),
         "table": ", ".join(numbers) + (f" by {', '.join(by)}" if by else ""),

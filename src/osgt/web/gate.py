@@ -187,7 +187,7 @@ def _same(one: str, other: str) -> bool:
 
 def _cookie(header: str, name: str) -> str:
     """The value of a cookie; those of other servers on this machine come along and may hold anything."""
-    pairs = (each.strip().partition("=") for each in header.split(";"))
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return next((value for key, _, value in pairs if key == name), "")
 
 
@@ -246,9 +246,13 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._began = time.monotonic()
         self._watch()
-        open_ones = [each for each in self.connections if not each.transport.is_closing()]
+        open_ones = [connection for connection in self.connections if not connection.transport.is_closing()]
         if len(open_ones) > MOST:
-            strangers = [each for each in open_ones if isinstance(each, Connection) and not each._is_admitted]
+            strangers = [
+                connection
+                for connection in open_ones
+                if isinstance(connection, Connection) and not connection._is_admitted
+            ]
             min(strangers, key=lambda stranger: stranger._began).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -307,5 +311,5 @@ def check_descriptors() -> None:
             "close other pages of the planner, or start it again after `ulimit -n 4096`"
         ) from None
     finally:
-        for each in taken:
-            os.close(each)
+        for descriptor in taken:
+            os.close(descriptor)

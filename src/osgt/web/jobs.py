@@ -149,7 +149,7 @@ class Jobs:
             self._begun.add(job.key)
             self._jobs[job.key] = job
             while len(self._jobs) > _MOST:
-                done = next((old for old, each in self._jobs.items() if not each.is_running), None)
+                done = next((old for old, other in self._jobs.items() if not other.is_running), None)
                 if done is None:
                     break
                 del self._jobs[done]

@@ -81,8 +81,8 @@ def group_chips(keys: Any) -> tuple[dict[str, Chips], str]:
 def preview_cards(found: "Preview | PublicationPreview") -> list[Card]:
     """Exact figures, under a red bar."""
     cards = []
-    for name, each in found.tables.items():
-        card = replace(preview_card(each.curves(), WARNING), lines=each.lines())
+    for name, table in found.tables.items():
+        card = replace(preview_card(table.curves(), WARNING), lines=table.lines())
         cards.append(replace(card, title=f"{name}: {card.title}") if name else card)
     return cards
 
@@ -100,7 +100,7 @@ def column_choices(query: Any) -> list[str]:
     """The columns whose noise is the same in every group: an error can be asked for them, with or without a plan."""
     if not isinstance(query, QuerySpec):
         return []
-    return [name for each in query.aggregates if isinstance(each, PlainNumbers) for name in each.names]
+    return [name for aggregate in query.aggregates if isinstance(aggregate, PlainNumbers) for name in aggregate.names]
 
 
 #: Endings of files that may be data or keys, for the list below the field.
@@ -250,10 +250,10 @@ def _types(found: Checked) -> list[tuple[str, str]]:
         return []
     asked = [
         *found.plain.get("groups", {}).get("by", []),
-        *(each.get("column") for each in found.plain.get("aggregates", [])),
+        *(aggregate.get("column") for aggregate in found.plain.get("aggregates", [])),
     ]
     where = data.get("where", [])
-    conditions = [each.get("condition", "") for each in found.plain.get("aggregates", [])]
+    conditions = [aggregate.get("condition", "") for aggregate in found.plain.get("aggregates", [])]
     texts = "\n".join([*data.get("derive", {}).values(), *([where] if isinstance(where, str) else where), *conditions])
     asked += [name for name in found.columns if name in texts]
     names = [name for name in asked if name in found.columns and name not in data.get("derive", {})]

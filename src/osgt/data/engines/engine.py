@@ -90,7 +90,10 @@ class Engine(ABC):
 
     def call(self, name: str, *arguments: Any, returns: ColumnType) -> Value:
         """A call of a function; plain numbers are of the type of the first argument."""
-        values = [each if isinstance(each, Value) else self.plain(each, arguments[0].dtype) for each in arguments]
+        values = [
+            argument if isinstance(argument, Value) else self.plain(argument, arguments[0].dtype)
+            for argument in arguments
+        ]
         return Value(f"{name}({', '.join(value.sql for value in values)})", returns, self)
 
     def stores(self, uses: int, *, once: bool) -> bool:

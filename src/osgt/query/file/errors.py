@@ -22,7 +22,7 @@ _MOST = 10
 
 def in_words(error: ValidationError, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
     """Put the problems into words, each key once; of very many the first ones."""
-    found = list(dict.fromkeys(_problem(each, model, plain) for each in error.errors(include_url=False)))
+    found = list(dict.fromkeys(_problem(one, model, plain) for one in error.errors(include_url=False)))
     more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
     return "; ".join([*found[:_MOST], *more])
 
@@ -104,9 +104,9 @@ def value_in_words(field: FieldInfo) -> str:
 
 
 def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
-    for each in metadata:
-        if isinstance(each, Words):
-            return each.text
+    for note in metadata:
+        if isinstance(note, Words):
+            return note.text
     if hasattr(annotation, "__metadata__"):
         return _words(annotation.__origin__, annotation.__metadata__)
     if get_origin(annotation) is Literal:

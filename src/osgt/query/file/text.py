@@ -101,9 +101,9 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(each) for each in value)}]"
+        return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_key(key)} = {_value(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return repr(value)
@@ -200,7 +200,7 @@ def _given(values: Mapping[str, Any], key: str) -> str:
 
 def _call(start: str, arguments: list[str]) -> list[str]:
     one = f"{start}({', '.join(arguments)})"
-    return [one] if len(one) <= _WIDTH else [f"{start}(", *(f"    {each}," for each in arguments), ")"]
+    return [one] if len(one) <= _WIDTH else [f"{start}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
 def _variables(names: Iterable[str]) -> dict[str, str]:

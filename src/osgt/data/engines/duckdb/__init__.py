@@ -153,7 +153,7 @@ class DuckDB(Engine):
             if table[2].lower() == name
             and ((temporary and not before) or [part.lower() for part in table[:2]] == place)
         ]
-        return ".".join(self.quote(each) for each in found[0]) if found else None
+        return ".".join(self.quote(part) for part in found[0]) if found else None
 
     def small_table(self, connection: Any, table: pa.Table) -> Table:
         """A table of a connection of our own: joined to one whose ranges are known, rows need no hash table."""

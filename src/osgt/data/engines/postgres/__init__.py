@@ -128,7 +128,7 @@ class PostgreSQL(Engine):
             END
         """
         found = _rows(connection, query, {"name": name, "schema": schema, "database": ".".join(before[:-1])})
-        return ".".join(self.quote(each) for each in found[0]) if found else None
+        return ".".join(self.quote(part) for part in found[0]) if found else None
 
     def stored(self, connection: Any, name: str, keeps: Any = None) -> Table:
         table = super().stored(connection, name, keeps)
