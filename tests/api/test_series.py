@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from osgt import Ledger
 from osgt.api import series as module
-from osgt.api.counted import ForgottenError, Memory
+from osgt.api.memory import ForgottenError, Memory
 from osgt.api.periods import periods_between
 from osgt.api.series import OtherNoiseError, Series
 from osgt.cli import app

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from osgt.api.charge import file_hash, title_of
-from osgt.api.counted import Memory
 from osgt.api.dataset import Dataset
+from osgt.api.memory import Memory
 from osgt.api.periods import periods_between
 from osgt.api.publication import Publication
 from osgt.api.publish import make_release
