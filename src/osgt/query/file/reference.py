@@ -14,9 +14,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from osgt.query.file.aggregates import AGGREGATES, Arguments, Kind
-from osgt.query.file.errors import value_in_words
 from osgt.query.file.model import ColumnTable, DataFile, JoinedTable, OneOfSeveral, QueryFile
-from osgt.query.file.reading import query_file_model
+from osgt.query.file.reading import query_file_model, value_in_words
 from osgt.support.text import names_in_words
 
 
