@@ -3,7 +3,7 @@
 import pytest
 
 from osgt import Dataset, Ledger
-from osgt.support.servers import holds_secret, shown, without_secrets
+from osgt.support.locations import holds_secret, shown, without_secrets
 
 SECRET = "s3cret"
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from osgt import Dataset, Ledger
 from osgt.cli import app
 from osgt.ledger import LedgerError
-from osgt.support.servers import auth_options, names_server, shown_server
+from osgt.support.locations import auth_options, names_server, shown_server
 from osgt.web.app import Web
 
 PORT = 8000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from osgt.cli.shared import AS_JSON, switch
-from osgt.support.servers import names_server, shown_server
+from osgt.support.locations import names_server, shown_server
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -15,7 +15,7 @@ from rich.markup import escape
 from osgt.cli import as_typed, name_of
 from osgt.support.errors import argument_of, message_naming
 from osgt.support.files import Target, words_of, written
-from osgt.support.servers import holds_secret
+from osgt.support.locations import holds_secret
 from osgt.support.text import printable
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from osgt.data.text_files import DELIMITERS
 from osgt.data.types import ColumnType, UndeclaredTypeError
 from osgt.data.unit import NEIGHBOURS, Neighbours, PrivacyUnit
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.servers import shown, without_secrets
+from osgt.support.locations import shown, without_secrets
 from osgt.support.text import unknown
 
 

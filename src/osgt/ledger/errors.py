@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from osgt.support.errors import OsgtError
-from osgt.support.servers import wrong_method
+from osgt.support.locations import wrong_method
 
 
 class BudgetExceeded(OsgtError, ValueError):  # noqa: N818 - it reads better where it is caught

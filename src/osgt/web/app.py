@@ -22,7 +22,7 @@ from osgt.query.file.reading import is_data_file, query_file_of, read_data_file
 from osgt.query.file.text import python_code
 from osgt.support.errors import argument_of
 from osgt.support.files import words_of
-from osgt.support.servers import names_server
+from osgt.support.locations import names_server
 from osgt.web import jobs, pages
 from osgt.web.cache import Opened
 from osgt.web.checking import ERRORS, SERVERS, Checked, Wanted, check, sentence

@@ -17,7 +17,7 @@ from osgt.query.file.model import QueryFile
 from osgt.query.file.reading import query_file_of
 from osgt.support.errors import ArgumentError, argument_of
 from osgt.support.files import words_of
-from osgt.support.servers import names_server, shown, shown_server
+from osgt.support.locations import names_server, shown, shown_server
 from osgt.web.cache import Opened, stamp
 from osgt.web.entries import Problems
 

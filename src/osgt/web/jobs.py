@@ -31,7 +31,7 @@ from osgt.query.file.reading import with_parts
 from osgt.release.choice import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
 from osgt.support.files import Target, words_of
-from osgt.support.servers import names_server
+from osgt.support.locations import names_server
 from osgt.web.checking import ERRORS
 from osgt.web.entries import Entries
 

@@ -16,7 +16,7 @@ from osgt.data.sql import Table
 from osgt.data.text_files import DELIMITERS, CleanFiles
 from osgt.data.types import TEXT, Type, Writing
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
-from osgt.support.servers import shown
+from osgt.support.locations import shown
 
 PARQUET = (".parquet", ".pq")
 

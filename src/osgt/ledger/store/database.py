@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from osgt.ledger.errors import LedgerError, LostAnswerError, NoLedgerError, explain
 from osgt.ledger.store import postgres, schema
-from osgt.support.servers import shown, without_secrets
+from osgt.support.locations import shown, without_secrets
 
 try:
     import fcntl

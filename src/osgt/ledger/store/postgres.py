@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from osgt.support.errors import missing
-from osgt.support.servers import auth_options
+from osgt.support.locations import auth_options
 
 #: Seconds. A client that holds a lock and falls silent loses it after IDLE; whoever waits for a lock longer than LOCK,
 #: for a statement longer than STATEMENT or for the whole transaction longer than ANSWER gets an error.

@@ -22,8 +22,8 @@ from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
 from osgt.sampling.entropy import token
 from osgt.support.errors import ArgumentError, about
+from osgt.support.locations import shown
 from osgt.support.numeric import DECIMAL_DIGITS
-from osgt.support.servers import shown
 
 #: Connections that are not a caller's.
 _OWN: WeakSet[Any] = WeakSet()

@@ -22,8 +22,8 @@ from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType
 from osgt.sampling.entropy import token
 from osgt.support.errors import missing
+from osgt.support.locations import auth_options, shown, wrong_method
 from osgt.support.numeric import DECIMAL_DIGITS
-from osgt.support.servers import auth_options, shown, wrong_method
 
 #: Rows that are fetched at a time.
 _BATCH = 1_000_000

@@ -27,8 +27,8 @@ from osgt.data.office_files import is_office
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
 from osgt.support.errors import ArgumentError
+from osgt.support.locations import shown
 from osgt.support.numeric import DECIMAL_DIGITS
-from osgt.support.servers import shown
 
 #: Where Spark's own functions are.
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."

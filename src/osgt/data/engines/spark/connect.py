@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from osgt.sampling.entropy import token
 from osgt.support.errors import ArgumentError, about
-from osgt.support.servers import shown
+from osgt.support.locations import shown
 
 #: How often a query runs before it is given up.
 _RUNS = 3

@@ -27,7 +27,7 @@ from osgt.data.text_files import CleanFiles, TextForm, header_of
 from osgt.data.types import LONGEST, TEXT, Type, parse_types
 from osgt.sampling.entropy import token
 from osgt.support.errors import ArgumentError, about, missing
-from osgt.support.servers import shown
+from osgt.support.locations import shown
 
 #: How often a query runs before it is given up.
 RUNS = 3
