@@ -59,8 +59,8 @@ def _running(numbers: NDArray[Any], shape: Sequence[int], margin: Sequence[int],
     array = numbers.reshape(*(shape[axis] for axis in margin), numbers.shape[1])
     array = array.sum(axis=tuple(place for place, axis in enumerate(margin) if axis not in axes))
     for place in range(len(axes)):
-        array = array.cumsum(axis=place)
-    return array
+        array = np.asarray(array.cumsum(axis=place))
+    return np.asarray(array)
 
 
 def _differences(running: Integers) -> Integers:
