@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import osgt
-from osgt import Dataset, Publication
+from osgt import Dataset, Ledger, Publication
 from osgt.query.file.aggregates import AGGREGATES
-from osgt.support.errors import ASKING, RELEASED, SEVERAL
+from osgt.support.errors import ASKING, KEPT, PACKAGE, RELEASED, SEVERAL
 
 #: A number that must be in no message.
 SECRET = 987654321
@@ -32,16 +32,25 @@ def several(query, data):
 
 
 @pytest.fixture(scope="module")
-def objects(data, query, several):
+def ledger(tmp_path_factory):
+    with Ledger(tmp_path_factory.mktemp("ledger") / "budget.db") as opened:
+        opened.open("visits", epsilon=3, delta=1e-6, unit="person")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def objects(data, query, several, ledger):
     budget = {"epsilon": 1, "delta": 1e-6}
     return {
         "data": data,
         "query": query,
+        "open": data.group_by("ward", public_keys=["a", "b"]).count(),
         "several": several,
         "plan": query.plan(**budget),
         "plans": several.plan(**budget),
         "release": query.release(**budget),
         "releases": several.release(**budget),
+        "ledger": ledger,
     }
 
 
@@ -81,6 +90,11 @@ NAMES = [
     ("release", "to_panda", "(did you mean 'to_pandas'?)"),
     ("releases", "to_pandas", "take one of the tables"),
     ("releases", "by_ward", "it is a table: release['by_ward']"),
+    ("query", "join", 'join before the groups: data.join("wards.csv", on="ward_id")'),
+    ("data", "select", "name columns where they are needed"),
+    ("ledger", "show", "use print(ledger)"),
+    ("ledger", "left", 'use ledger.remaining("visits")'),
+    ("ledger", "remianing", "(did you mean 'remaining'?)"),
 ]
 
 
@@ -97,16 +111,41 @@ def test_no_advice_is_about_something_that_there_is(objects):
     """What an object has is not explained away; other kinds of objects may share the table."""
     assert not [name for name in ASKING if name in dir(objects["data"]) and name in dir(objects["query"])]
     assert not [name for name in RELEASED if name in dir(objects["release"])]
+    assert not [name for name in KEPT if name in dir(objects["ledger"])]
+    assert not [name for name in PACKAGE if name in dir(osgt)]
     assert not [name for name in SEVERAL if name in dir(objects["several"]) or name in dir(objects["releases"])]
 
 
-@pytest.mark.parametrize("kind", ["data", "query", "several", "plan", "plans", "release", "releases"])
+@pytest.mark.parametrize("kind", ["data", "query", "several", "plan", "plans", "release", "releases", "ledger"])
 def test_dir_shows_what_is_for_users(objects, kind):
     shown = dir(objects[kind])
     assert all(hasattr(objects[kind], name) and not name.startswith("_") for name in shown)
     assert not {"rows", "on", "asked", "planning", "renew", "with_aggregate", "identity", "blocks", "laws"} & set(shown)
     if kind in ("data", "query"):
         assert set(AGGREGATES) <= set(shown)
+    if kind == "data":
+        assert {"where", "derive", "join", "group_by", "sql"} <= set(shown)
+
+
+def test_a_ledger_prints_its_budgets(ledger, tmp_path):
+    assert [line.split()[0] for line in str(ledger).splitlines() if line] == ["Ledger", "Data", "visits"]
+    assert "ε = 3, δ = 1e-06" in str(ledger)
+    assert "there is no ledger at" in str(Ledger(tmp_path / "none.db"))
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("read_csv", 'use osgt.Dataset("visits.csv", privacy_unit="patient_id")'),
+        ("sql", "use data.sql("),
+        ("Datset", "(did you mean 'Dataset'?)"),
+    ],
+)
+def test_a_name_that_the_package_has_not(name, message):
+    with pytest.raises(AttributeError) as caught:
+        getattr(osgt, name)
+    assert message in str(caught.value)
 
 
 def test_dir_of_the_package():
@@ -137,6 +176,8 @@ ARGUMENTS = [
     ("query", "release", (), {"eps": 1, "delta": 0}, "release has no argument 'eps' (did you mean 'epsilon'?)"),
     ("query", "release", ("1", 1e-6), {}, "epsilon must be a finite number > 0, got '1' of type str"),
     ("query", "release", (1, "1e-6"), {}, "delta must be"),
+    ("open", "plan", ("1", 1e-6), {}, "epsilon must be a finite number > 0, got '1' of type str"),
+    ("several", "plan", ("1", 1e-6), {}, "epsilon must be a finite number > 0, got '1' of type str"),
     ("query", "plan", (1,), {}, "delta must be given"),
     ("query", "plan", (1, 1e-6), {"confidense": 0.9}, "(did you mean 'confidence'?)"),
     ("several", "release", (1,), {}, "delta must be given"),

@@ -70,8 +70,18 @@ def __getattr__(name: str) -> Any:
 
         return version(__name__)
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_advice(name)}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def _advice(name: str) -> str:
+    """The name that was probably meant; nothing for the names that Python itself asks for."""
+    if name.startswith("_"):
+        return ""
+    from osgt.support.errors import PACKAGE  # noqa: PLC0415 - only where a name is wrong
+    from osgt.support.text import nearest  # noqa: PLC0415 - only where a name is wrong
+
+    return f": {PACKAGE[name]}" if name in PACKAGE else nearest(name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -77,12 +77,16 @@ def test_yes_takes_no_values_of_the_data(run, tmp_path):
 
 
 def test_the_questions(run, tmp_path):
-    answers = ["patient_id", "patient", "100", "number:float64", "yes", "ward, urgent", "y", "n", "none", "2", "1e-7"]
+    answers = ["patient_id", "patient", "100", "number:float64", "yes", "ward, urgent", "y", "n", "none"]
+    answers += ["nmber=0:9", "number=9", "number=0:9, cost=0:100", "2", "1e-7"]
     result = run("visits.csv", answers=[*answers, "", "8", "1e-5"])
     assert result.exit_code == 0, result.output
     file = written(tmp_path)
     assert file["columns"]["ward"]["values"] == ["x", "y"]
-    assert file["columns"]["number"] == {"type": "float64"}
+    assert file["columns"]["number"] == {"type": "float64", "range": [0, 9]}
+    assert file["columns"]["cost"]["range"] == [0, 100]
+    assert "There is no column of numbers 'nmber' (did you mean 'number'?)." in result.output
+    assert "--range must be like cost=0:50000, got number='9'" in result.output
     assert "values" not in file["columns"]["urgent"]
     assert file["budget"] == {"epsilon": 2, "delta": 1e-7}
     assert "becomes public" in result.output
@@ -91,7 +95,7 @@ def test_the_questions(run, tmp_path):
 
 
 def test_a_column_that_is_not_there_is_asked_for_again(run):
-    result = run("visits.csv", "--units", 100, answers=["patient", "patient_id", "", "", "none", "", "", "none"])
+    result = run("visits.csv", "--units", 100, answers=["patient", "patient_id", "", "", "none", "", "", "", "none"])
     assert result.exit_code == 0, result.output
     assert "There is no column 'patient'" in result.output
 

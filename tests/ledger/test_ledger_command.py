@@ -104,6 +104,24 @@ def test_files_are_not_replaced_unless_told_and_the_ledger_never(run, path, tmp_
     assert path.read_bytes() == before
 
 
+def test_the_data_set_need_not_be_named(run, path, tmp_path):
+    """Where the ledger has one alone, or a data file names it with its ledger."""
+    named = run("remaining", path, "flights").stdout
+    assert run("remaining", path).stdout == named
+    with Ledger(path) as ledger:
+        ledger.open("trains", epsilon=1, delta=1e-6)
+    several = run("remaining", path)
+    assert several.exit_code == 2
+    assert "DATASET must be given: the ledger has the budgets of 'flights' and 'trains'" in several.stderr
+    data = tmp_path / "data.toml"
+    text = '[data]\nsource = "a.csv"\nprivacy_unit = "p"\nledger = "budget.db"\ndataset = "flights"\n'
+    data.write_text(text)
+    assert run("remaining", data).stdout == named
+    assert run("show", data).stdout == run("show", path).stdout
+    data.write_text(text.replace('ledger = "budget.db"\ndataset = "flights"\n', ""))
+    assert f"{data} names no ledger" in run("remaining", data).stderr
+
+
 def test_remaining(run, path):
     assert "fits with ε up to" in run("remaining", path, "flights", "--coordinates", 4).stdout
     answer = json.loads(run("remaining", path, "flights", "--json").stdout)

@@ -86,7 +86,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
     """
 
     _called, _advice = "a data set", ASKING
-    _for_users = "from_file where derive group_by privacy_unit units ledger dataset close"
+    _for_users = "from_file where derive join group_by sql privacy_unit units ledger dataset close"
 
     @guided
     def __init__(

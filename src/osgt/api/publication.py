@@ -23,7 +23,7 @@ from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
 from osgt.support.errors import SEVERAL, ArgumentError, ArgumentTypeError, guided, warn_caller, warn_caller_after_charge
-from osgt.support.numeric import real_number
+from osgt.support.numeric import positive, real_number
 from osgt.support.text import unknown
 
 #: What tables on the same data may differ in.
@@ -162,6 +162,7 @@ class Publication(Releasing):
         if epsilon is None or delta is None:
             name = "delta" if delta is None else "epsilon"
             raise ArgumentError(f"{name} must be given: the budget of all tables together", argument=name)
+        epsilon = positive("epsilon", epsilon)
         key = epsilon, delta, confidence, objective, str(family), measure_left_out
         if key not in self._planned:
             asked = [

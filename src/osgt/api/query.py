@@ -25,7 +25,7 @@ from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
 from osgt.support.errors import ASKING, ArgumentError, Familiar, guided, warn_caller, warn_caller_after_charge
-from osgt.support.numeric import real_number
+from osgt.support.numeric import positive, real_number
 from osgt.support.text import with_article
 
 
@@ -133,6 +133,7 @@ class Query(Releasing, Methods):
                 "give one of epsilon (the budget) and interval (the half-width that you can accept), or relative_error "
                 "and group_size in place of interval"
             )
+        epsilon = None if epsilon is None else positive("epsilon", epsilon)
 
         asked = self._gather_with_any_limits(confidence, objective, family, measure_left_out=measure_left_out)
 

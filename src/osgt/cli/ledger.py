@@ -9,13 +9,14 @@ import typer
 from osgt.cli.shared import Overwrite, clear_errors, command_target
 from osgt.support.errors import ArgumentError
 from osgt.support.files import written_together
-from osgt.support.text import one_line
+from osgt.support.text import names_in_words, one_line
 
 if TYPE_CHECKING:
     from osgt.ledger import Ledger
 
 Location = Annotated[
-    str, typer.Argument(metavar="LEDGER", help="The ledger: a file, or a URL (sqlite:///… or postgresql://…).")
+    str,
+    typer.Argument(metavar="LEDGER", help="The ledger: a file, a URL (postgresql://…), or a data file that names it."),
 ]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
 Epsilon = Annotated[float, typer.Option(metavar="NUMBER", help="ε that all releases together may use.")]
@@ -30,10 +31,34 @@ Actor = Annotated[
 
 
 def ledger_at(location: str) -> "Ledger":
-    """The ledger that a command names."""
+    """The ledger that a command names, itself or by a data file."""
     from osgt.ledger import Ledger  # noqa: PLC0415 - SQLAlchemy is an extra
 
+    if location.lower().endswith(".toml"):
+        location = _of_data_file(location)[0]
     return Ledger(location)
+
+
+def dataset_in(book: "Ledger", location: str, dataset: str | None) -> str:
+    """The data set that a command names: itself, by a data file, or as the only one of the ledger."""
+    if dataset is None and location.lower().endswith(".toml"):
+        dataset = _of_data_file(location)[1]
+    if dataset is not None:
+        return dataset
+    names = book.datasets()
+    if len(names) != 1:
+        raise ValueError(f"DATASET must be given: the ledger has the budgets of {names_in_words(names)}")
+    return names[0]
+
+
+def _of_data_file(path: str) -> tuple[str, str | None]:
+    """The ledger that a data file names, and the name of the data set there."""
+    from osgt.query.file.reading import read_data_file  # noqa: PLC0415 - the extra "tables"
+
+    data = read_data_file(path).data
+    if data.ledger is None:
+        raise ValueError(f"{path} names no ledger")
+    return data.ledger, data.dataset
 
 
 def read_json(option: str, path: Path) -> Any:
@@ -254,7 +279,7 @@ def note(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What is worth knowing: recorded permanently.")],
     actor: Actor = None,
 ) -> None:
-    """Record a remark about a release for ever, with who made it: where else it went, that it was withdrawn.
+    """Record a remark about a release permanently, with who made it: where else it went, that it was withdrawn.
 
     Example: osgt ledger note budget.db flights 7 "sent to the press office"
     """

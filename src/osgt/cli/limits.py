@@ -67,7 +67,7 @@ def limits(
     overwrite: Annotated[bool, switch("--overwrite", "Replace the query file if it exists.", panel=OUTPUT)] = False,
     as_json: TableAsJson = False,
 ) -> None:
-    """Choose the limits that are open, privately and by themselves. Charged like a release; limits given stay.
+    """Choose open limits privately, by themselves. Costs budget like a release. Limits you set are kept.
 
     `osgt release` chooses open limits itself, within its own budget: this is for limits that are to be seen first, or
     used by several releases.

@@ -359,7 +359,8 @@ class Asked:
             ("privacy_unit", "--unit (or --unit-row)"),
         ):
             if key not in data and "file" not in data:
-                raise ValueError(f"{option} must be given")
+                hint = "; or describe the file once, with `osgt start`" if key == "privacy_unit" else ""
+                raise ValueError(f"{option} must be given{hint}")
         if not aggregates and not self.of_data:
             raise ValueError("give at least one aggregate: --count, --count-units, --sum COLUMN, …")
 
@@ -463,7 +464,7 @@ def _in_order(
     of_data: bool,
 ) -> list[inspect.Parameter]:
     """The parameters as help shows them: arguments, the data and groups, aggregates, budget and output, own options."""
-    first, rest = _parted(own, lambda each: each.default is inspect.Parameter.empty)
+    first, rest = _parted(own, lambda each: each.default is inspect.Parameter.empty or _is_argument(each))
     others, tables = _parted(shared, lambda each: _panel(each) in (BUDGET, OUTPUT))
     source, tables = _parted(tables, lambda each: of_data and each.name == "source")
     return [*source, *first, *tables, *aggregates, *others, *rest]
@@ -476,6 +477,10 @@ def _parted(
     return [parameter for parameter in parameters if test(parameter)], [
         parameter for parameter in parameters if not test(parameter)
     ]
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(part, typer.models.ArgumentInfo) for part in get_args(parameter.annotation))
 
 
 def _panel(option: inspect.Parameter) -> str | None:

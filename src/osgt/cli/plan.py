@@ -7,12 +7,13 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osgt.cli.ledger import DatasetName, Location, ledger_at
+from osgt.cli.ledger import Location, dataset_in, ledger_at
 from osgt.cli.noise import as_dict, print_noises
 from osgt.cli.options import BUDGET, OUTPUT, Asked, TableAsJson, takes_a_table
 from osgt.cli.shared import (
@@ -205,7 +206,10 @@ _COUNTED = 1000
 def remaining(
     asked: Asked,
     location: Location,
-    dataset: DatasetName,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASET", help="Name of the data set, if the ledger has several.", show_default=False),
+    ] = None,
     query: QueryPath = None,
     coordinates: Annotated[
         int | None, option("NUMBER", "Without a table: the most values that one person can change (1 if not given).")
@@ -223,10 +227,12 @@ def remaining(
 
     δ is that of --delta, of the query file, or of the budget. With --epsilon, also how many releases like it fit.
 
-    Example: osgt ledger remaining budget.db flights --query query.toml
+    Example: osgt ledger remaining data.toml --by department --count
     """
     with clear_errors(), ledger_at(location) as book:
-        delta = asked.options["delta"]
+        dataset, delta = dataset_in(book, location, dataset), asked.options["delta"]
+        if asked and asked.options["source"] is None and location.lower().endswith(".toml"):
+            asked = replace(asked, options={**asked.options, "source": location})
         if query is not None or asked:
             if (coordinates, shift, selection_share) != (None, None, None):
                 raise ValueError("a table has its own groups: leave out --coordinates, --shift and --selection-share")

@@ -219,7 +219,7 @@ def dry_run(request: "Request", *, as_json: bool) -> None:
     charged = "no ledger" if ledger is None else f"{data.dataset!r} in {ledger}, where it fits now"
     say(console, f"Would charge: {wording.budget(plan.epsilon, plan.delta)} to {charged}.")
     say(console, f"Would write: {', '.join(files) if files else 'no file; the table would be printed'}.")
-    say(console, "This was a dry run: no data were read, nothing was charged and nothing was written.")
+    say(console, "This was a dry run: no data was read, nothing was charged and nothing was written.")
 
 
 DryRun = Annotated[

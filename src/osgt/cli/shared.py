@@ -73,9 +73,11 @@ def say(console: Console, text: object) -> None:
 
 
 def say_wrapped(console: Console, text: str) -> None:
-    """Print a line, wrapped to the terminal, with what does not fit set in below it."""
+    """Print a line, wrapped to the terminal but not within "3 %" or "ε = 1"; what does not fit is set in below it."""
     wide = min(console.width, _WIDEST) if console.is_terminal or "COLUMNS" in os.environ else _WIDEST
-    say(console, textwrap.fill(printable(text), wide, subsequent_indent="  ", break_on_hyphens=False))
+    whole = printable(text).replace(" %", "\N{NO-BREAK SPACE}%").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    lines = textwrap.fill(whole, wide, subsequent_indent="  ", break_on_hyphens=False)
+    say(console, lines.replace("\N{NO-BREAK SPACE}", " "))
 
 
 def complain(message: str) -> None:

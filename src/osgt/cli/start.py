@@ -13,6 +13,7 @@ from rich.table import Table
 from osgt.cli.options import BUDGET, OUTPUT, takes_keys
 from osgt.cli.shared import clear_errors, command_target, option, say, switch, terminal
 from osgt.data.code_lists import CODE_LISTS
+from osgt.facts import wording
 from osgt.support.text import names_in_words, nearest, printable
 
 if TYPE_CHECKING:
@@ -90,12 +91,13 @@ def start(
         form = {name: known[name] for name in _FORM}
         asking = _Asking(terminal(), make_offers(source, form), yes=yes)
         described = asking.data(source, known, {**form, **asking.offers.form}, key)
+        plausible = asking.ranges(ranges, described["types"])
         epsilon, delta = asking.budget(epsilon, delta, described["units"])
         ledger, total_epsilon, total_delta = asking.ledger(ledger, out, epsilon, delta, total_epsilon, total_delta)
         data = write_data_file(
             source,
             **described,
-            ranges=_ranges(_pairs("--range", ranges, "=")),
+            ranges=plausible,
             epsilon=epsilon,
             delta=delta,
             ledger=None if ledger == _NONE else ledger,
@@ -113,7 +115,13 @@ def _tell(console: Console, out: Path, data: "Dataset", keys: Mapping[str, Any])
     """Say what was written, and what to type next."""
     say(console, f"Wrote {out}: what is known about the data. Read it, and change what is wrong or missing.")
     if data.ledger is not None:
-        say(console, f"Releases are charged to {data.dataset!r} in {data.ledger.name}.")
+        all_of_them = data.ledger.spent(str(data.dataset))
+        say(
+            console,
+            f"Releases are charged to {data.dataset!r} in {data.ledger.name}. Budget of all of them: "
+            f"{wording.budget(all_of_them.budget_epsilon, all_of_them.budget_delta)}; of one, unless you say "
+            f"otherwise: {wording.budget(**data.budget)}.",
+        )
     by = [part for name in list(keys)[:1] for part in ("--by", name)]
     say(console, "Next:")
     say(console, "  " + shlex.join(["osgt", "plan", str(out), *by, "--count"]))
@@ -189,7 +197,8 @@ class _Asking:
         offered = {name: "string" if name in unit else dtype for name, dtype in self.offers.types.items()}
         declared = {**offered, **given}
         while offered and not self.yes:
-            table = Table(title="3. Types of columns, by the first rows", title_justify="left")
+            say(self.console, "3. Types of columns, by the first rows:")
+            table = Table()
             for head in ("column", "type"):
                 table.add_column(head)
             for name, dtype in declared.items():
@@ -206,6 +215,23 @@ class _Asking:
             except ValueError as error:
                 say(self.console, str(error))
         return declared
+
+    def ranges(self, given: list[str] | None, types: Mapping[str, str]) -> dict[str, list[float]]:
+        """Ask for the plausible ranges of numbers, if there are any; they come from what people know, not from rows."""
+        numbers = [name for name, dtype in types.items() if dtype not in ("boolean", "date", "timestamp")]
+        if given or self.yes or not numbers:
+            return _ranges(_pairs("--range", given, "="))
+        words = "   Plausible ranges of numbers, from what you know, as cost=0:50000, days=0:60"
+        while True:
+            answer = str(typer.prompt(words, default=_NONE))
+            try:
+                ranges = {} if answer == _NONE else _ranges(_pairs("--range", answer.split(","), "="))
+                for name in ranges:
+                    if name not in numbers:
+                        raise ValueError(f"There is no column of numbers {name!r}{nearest(name, numbers)}.")
+                return ranges
+            except ValueError as error:
+                say(self.console, str(error))
 
     def keys(self, given: Mapping[str, str], data: "Dataset", unit: list[str]) -> dict[str, Any]:
         """Ask which columns are keys, and for their public values."""
@@ -305,7 +331,8 @@ def _pairs(option: str, texts: Sequence[str] | None, between: str) -> dict[str, 
         if not (found and name.strip() and rest.strip()):
             example = {":": "age:int64", "=": "department=Cardiology,Emergency"}[between]
             example = "cost=0:50000" if option == "--range" else example
-            raise ValueError(f"{option} must be like {example}, got {text!r}")
+            hint = "; keys without public values are left out here" if option == "--key" else ""
+            raise ValueError(f"{option} must be like {example}, got {text!r}{hint}")
         pairs[name.strip()] = rest.strip()
     return pairs
 

@@ -139,7 +139,8 @@ def owners(spending: Spending) -> str:
         return "not declared yet"
     tables = ", ".join(one_line(name or "a frame in memory") for name in spending.tables)
     where = f"; {'table' if len(spending.tables) == 1 else 'tables'}: {tables}" if tables else ""
-    return f"{one_line(spending.unit)} ({spending.neighbours}){where}"
+    relation = {"change_one": "replacing one"}.get(str(spending.neighbours), "adding or removing one")
+    return f"{one_line(spending.unit)} ({relation}){where}"
 
 
 def budget_facts(spending: Spending) -> list[tuple[str, str]]:

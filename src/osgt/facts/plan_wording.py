@@ -183,11 +183,11 @@ def width(column: Column) -> str:
     return f"{half_width(half)} with {counted(size, 'value')}"
 
 
-#: Where a limit on values is open: what widths are told in multiples of, and its power.
+#: Where a limit on values is open: what widths are told in multiples or percent of, its power, and the sign.
 _IN_LIMITS = {
-    "sum": ("max_total", 1),
-    "mean": ("the largest value", 1),
-    "variance": ("the square of the largest value", 2),
+    "sum": ("in multiples of max_total", 1, ""),
+    "mean": ("% of the largest value", 1, " %"),
+    "variance": ("% of the square of the largest value", 2, " %"),
 }
 
 
@@ -203,22 +203,22 @@ class Widths:
 def widths_at_limits(plan: Plan) -> list[Widths]:
     """The half-widths of each column at a handful of limits in place of those that are open.
 
-    Those of a column whose limit on values is open are multiples of that. Where groups are chosen by their size, the
+    Those of a column whose limit on values is open are told by that. Where groups are chosen by their size, the
     least noisy number of one that is shown comes last.
     """
     plans = [plan.at_limit(size) for size in HANDFUL]
     lines = []
     owners: list[Any] = [aggregate for aggregate in plan.aggregates for _ in aggregate.names]
     for i, (owner, column) in enumerate(zip(owners, plan.columns, strict=True)):
-        scale, remarks = 1.0, list[str]()
+        scale, sign, remarks = 1.0, "", list[str]()
         if owner.open_limit is not None:
-            in_what, power = _IN_LIMITS[owner.kind]
-            remarks, scale = [f"in multiples of {in_what}"], float(owner.grid.bounds[1]) ** power
+            in_what, power, sign = _IN_LIMITS[owner.kind]
+            remarks, scale = [in_what], float(owner.grid.bounds[1]) ** power / (100 if sign else 1)
         if column.ranks is not None:
             remarks, scale = [f"in percentiles of {counted(_LARGE, 'value')}"], _LARGE / 100
         if column.by_size is not None:
             remarks.append(f"with {counted(max(column.by_size), 'value')}")
-        widths = [half_width(at.columns[i].width / scale, whole=column.is_count) for at in plans]
+        widths = [half_width(at.columns[i].width / scale, whole=column.is_count) + sign for at in plans]
         lines.append(Widths(column.name, widths, tuple(remarks)))
     if plan.selection is not None:
         counted_by = plan.groups.counted_in_words(plan.chosen_by)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from osgt.calibration import Part
 from osgt.ledger import changes, snapshot
 from osgt.ledger.accounts import Accounts
+from osgt.ledger.errors import LedgerError
 from osgt.ledger.headroom import Headroom, Plannable, Shape, largest_epsilon
 from osgt.ledger.history import Event, Overview, ReleaseRecord, Spending, overview, read_history
 from osgt.ledger.instalments import Instalment, Status, hand_out, record_published, standing_series
@@ -33,12 +34,12 @@ from osgt.ledger.subject import (
 )
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import Partition, new_budget
-from osgt.support.errors import ArgumentError
+from osgt.support.errors import KEPT, ArgumentError, Familiar
 from osgt.support.numeric import real_number
-from osgt.support.text import Displayed
+from osgt.support.text import Displayed, views
 
 
-class Ledger(Displayed):
+class Ledger(Familiar, Displayed):
     """The budgets of data sets and all that was charged to them, in a database that survives crashes.
 
     A release is charged before its data are read, in one transaction that refuses it if all that stands would exceed
@@ -71,6 +72,13 @@ class Ledger(Displayed):
     >>> ledger.close()
     >>> folder.cleanup()
     """
+
+    _called = "a ledger"
+    _advice = KEPT
+    _for_users = (
+        "open datasets spent remaining how_many overview history events note settle void change_budget change_tables "
+        "reserve check verify export backup restore record_loss grants name close"
+    )
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
         self._database = Database(location)
@@ -288,7 +296,7 @@ class Ledger(Displayed):
         return end_charge(self._accounts, name, entry, actor, "settle", values)
 
     def note(self, dataset: str, entry: int, text: str, *, actor: str | None = None) -> None:
-        """Record a remark about a release for ever: where else it went, that it was withdrawn, who was told."""
+        """Record a remark about a release permanently: where else it went, that it was withdrawn, who was told."""
         name, actor, remark = name_of(dataset), optional_name(actor, "actor"), recorded_text(text, "text", "something")
         add_note(self._accounts, name, entry, remark, actor)
 
@@ -511,6 +519,13 @@ class Ledger(Displayed):
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
+
+    def __str__(self) -> str:
+        """The budgets, and how much of each is used; why not, if the ledger cannot be read."""
+        try:
+            return str(views().card(self).text())
+        except LedgerError as error:
+            return f"{self!r}: {error}"
 
 
 def _about(charge: Charge, part: str | None) -> Charge:

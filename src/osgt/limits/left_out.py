@@ -292,12 +292,12 @@ def _in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:
     if shares and all(share.is_vague for share, _ in shares):
         return ["the noise is too large to say how much"]
     small = [share for share, _ in shares if share.is_small]
-    anything = "anything else" if len(small) < len(shares) else "anything"
+    reason = "any other reason" if len(small) < len(shares) else "any reason"
     return [
         f"{share.interval if share.is_vague else share} {words}{' (too noisy to say)' if share.is_vague else ''}"
         for share, words in shares
         if not share.is_small
-    ] + ([f"at most {_percent(max(share.high for share in small))} % of {anything}"] if small else [])
+    ] + ([f"at most {_percent(max(share.high for share in small))} % for {reason}"] if small else [])
 
 
 def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:

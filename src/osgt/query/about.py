@@ -10,7 +10,7 @@ from osgt.data.rows import plain_rows
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.groups import key_words, value_words
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.text import listed, names_in_words, nearest, unknown
+from osgt.support.text import listed, names_in_words, nearest, ordinal, unknown
 
 
 class ReportTexts(TypedDict, total=False):
@@ -27,6 +27,9 @@ class ReportTexts(TypedDict, total=False):
     units: Mapping[str, str] | None
     values: Mapping[str, Mapping[Any, str]] | None
 
+
+#: What stands before the column in the name of a number, by the ending that a column has unless it is named.
+_BEFORE = {"mean": "mean", "median": "median", "sum": "sum of", "variance": "variance of"}
 
 #: The aggregates that are measured in the unit of their column.
 _IN_UNITS_OF_COLUMN = ("sum", "mean", "median", "quantile")
@@ -91,8 +94,8 @@ class About:
         return json.dumps({name: text for name, text in vars(self).items() if text})
 
     def label(self, name: str) -> str:
-        """Look up the name that people have for a key or a column."""
-        return self.labels.get(name, name.replace("_", " "))
+        """Look up the name that people have for a key or a column: without a label, "mean cost" for cost_mean."""
+        return self.labels.get(name) or _in_words(name)
 
     def heading(self, name: str) -> str:
         """The label with the unit of measurement, if there is one."""
@@ -102,6 +105,17 @@ class About:
         """A key of a released row as people read it: its label, if it has one."""
         words = key_words(row, key, missing=missing)
         return words if row[key] is None else self.values.get(key, {}).get(words, words)
+
+
+def _in_words(name: str) -> str:
+    """The name of a column in words, the kind of number before what it is of."""
+    column, _, kind = name.rpartition("_")
+    plain = column.replace("_", " ")
+    if column and kind in _BEFORE:
+        return f"{_BEFORE[kind]} {plain}"
+    if column and kind[:1] == "q" and kind[1:].isdecimal():
+        return f"{ordinal(int(kind[1:]))} percentile of {plain}"
+    return name.replace("_", " ")
 
 
 def _from_data(queries: Sequence[QuerySpec]) -> dict[str, Any]:

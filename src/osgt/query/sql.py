@@ -214,9 +214,10 @@ class _Reading:
             if name in _OTHERS:
                 raise self.refusal(f"{name} is not answered: {_OTHERS[name]}")
             if name in _KINDS:
+                comma = f". Is there a comma missing before {name}?" if run[1] is token and word(run[0]) else ""
                 raise self.refusal(
                     f"{self.text(run)}: an aggregate must stand by itself; compute with the published numbers "
-                    "afterwards, or within the brackets from each row"
+                    f"afterwards, or within the brackets from each row{comma}"
                 )
 
     def check_order(self, place: int, run: Tokens) -> None:

@@ -150,9 +150,10 @@ def _widths(plan: Plan, caption: str) -> CardTable:
     """The half-widths of each column with the noise used, and with the others; or at limits that may be chosen."""
     if plan.open_limits:
         names = [limit.argument for limit in plan.open_limits if limit.column is None]
-        heads = ["Column", *(f"{' and '.join(names) or 'any limit'} {size}" for size in HANDFUL)]
+        first, *others = [str(size) for size in HANDFUL]
+        heads = ["Column", f"{' and '.join(names) or 'any limit'} = {first}", *others]
         lines = widths_at_limits(plan)
-        rows = [[Cell(", ".join((line.name, *line.remarks))), *map(Cell, line.widths)] for line in lines]
+        rows = [[Cell(line.name, ", ".join(line.remarks)), *map(Cell, line.widths)] for line in lines]
         intervals = f"{percent(plan.confidence)} noise intervals at limits that may be chosen"
         return CardTable(heads, rows, caption=f"{caption}: {intervals}" if caption else intervals)
     names = list(plan.alternatives)
@@ -195,7 +196,8 @@ def release_card(release: Released, width: int = WIDE) -> Card:
         rows = counted(len(table), "row")
         title = title if name else f"{rows}, each number with its {percent(release.plan.confidence)} interval"
         tables += [replace(shown[0], caption=f"{name}: {shown[0].caption or rows}"), *shown[1:]] if name else shown
-        texts = *signs_explained(table, shown), *table.mostly_noise.sentences
+        noisy = table.mostly_noise
+        texts = *signs_explained(table, shown), *([] if noisy.warnings else noisy.sentences)
         lines += [f"{name}: {text}" if name else text for text in texts]
     return Card(title, warnings=release.warnings, tables=tables, lines=lines, promise="\n".join(brief(release)))
 

@@ -147,7 +147,8 @@ ASKING = _by_name(
         "rollup cube": 'it is an argument: data.group_by("department", "month", totals="rollup")',
         "assign with_columns withColumn mutate": 'use derive, as in data.derive(net="cost - paid")',
         "sort sort_values order_by orderBy nlargest": f"sort what was published: {_FRAME}",
-        "join merge": "join the tables first; a data set is one table with the column that names the person",
+        "join merge": 'join before the groups: data.join("wards.csv", on="ward_id")',
+        "select drop": 'name columns where they are needed, as in data.group_by("department").mean("cost")',
         "head tail sample show take first limit iloc describe info df data frame to_frame to_pandas to_polars to_arrow "
         "to_csv to_parquet to_excel report collect execute run": f"rows are private; release something: {_RELEASE}",
         "columns dtypes schema types": "print(data) lists the columns and their types",
@@ -196,6 +197,27 @@ SEVERAL = _by_name(
         "derive agg": 'ask for it in a table: Publication(by_department=data.group_by("department").count())',
         "add append": "name all tables at once: Publication(by_department=query_1, by_month=query_2)",
         "epsilon delta confidence": "it is in the plan",
+    }
+)
+
+#: On ledgers.
+KEPT = _by_name(
+    {
+        "show display budget budgets": "use print(ledger)",
+        "left": 'use ledger.remaining("visits"), the largest ε that one more release may use',
+        "charge": "releases charge it by themselves; ledger.reserve charges for a program of your own",
+        "releases": 'use ledger.history("visits")',
+    }
+)
+
+#: On the package.
+PACKAGE = _by_name(
+    {
+        "read_csv read_parquet read_excel read_sql scan_csv scan_parquet load dataset DataFrame from_pandas": "use "
+        'osgt.Dataset("visits.csv", privacy_unit="patient_id")',
+        "from_file read_file data_file": 'use osgt.Dataset.from_file("data.toml")',
+        "sql query": 'use data.sql("SELECT department, COUNT(*) FROM visits GROUP BY department")',
+        "noise Laplace Gaussian laplace gaussian": "use osgt.Mechanism(epsilon=1, delta=1e-8) to add noise to numbers",
     }
 )
 

@@ -252,10 +252,11 @@ def percentiles(level: float, ranks: float, size: int) -> str:
     if low <= 0 and high >= 100:
         return f"not enough data with {counted(size, 'value')}"
     first, last = max(math.floor(low), 0), min(math.ceil(high), 100)
-    return f"between the {_ordinal(first)} and {_ordinal(last)} percentile of {counted(size, 'value')}"
+    return f"between the {ordinal(first)} and {ordinal(last)} percentile of {counted(size, 'value')}"
 
 
-def _ordinal(number: int) -> str:
+def ordinal(number: int) -> str:
+    """A number in an order: "1st", "12th"."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 

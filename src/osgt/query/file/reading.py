@@ -168,7 +168,8 @@ def _read_toml(path: Path, argument: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise about(argument, FileNotFoundError(f"{argument}: there is no file {str(path)!r}")) from None
+        hint = "; `osgt start` writes a data file" if argument == "file" else ""
+        raise about(argument, FileNotFoundError(f"{argument}: there is no file {str(path)!r}{hint}")) from None
     except IsADirectoryError:
         raise about(argument, IsADirectoryError(f"{named} is a folder; give the name of a file")) from None
     except UnicodeDecodeError:
