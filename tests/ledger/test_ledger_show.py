@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger
 from osgt.cli import app
+from osgt.facts.ledger_wording import _in_brief
 from osgt.ledger import BudgetExceeded, DamagedLedgerError
 from osgt.ledger.history import moment
 from osgt.ledger.store import chain, checkpoint
@@ -434,3 +435,17 @@ def test_lost_charges_count_as_spent(sqlite_ledger, tmp_path):
     sqlite_ledger.restore(tmp_path / "backup.db", charges_unknown=True, reason="a disk failed")
     told = sqlite_ledger.spent("flights")
     assert (told.epsilon, told.delta, told.share, told.more_like_last) == (3, 1e-6, 1, 0)
+
+
+def test_instalments_that_are_published_share_a_line():
+    """A year of a series is a line, with what is not out yet and what people noted beside it."""
+    told = [
+        f"instalment 2026-{month:02}: {what}" for month in (1, 2, 3) for what in ("handed out", f"published as {month}")
+    ]
+    notes = ["sent to the press", *told, "instalment 2026-04: handed out"]
+    assert _in_brief(notes) == [
+        "3 instalments published, 2026-01 to 2026-03; the last: instalment 2026-03: published as 3",
+        "sent to the press",
+        "instalment 2026-04: handed out",
+    ]
+    assert _in_brief(notes[:3]) == notes[:3]

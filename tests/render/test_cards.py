@@ -213,7 +213,7 @@ def test_pictures(objects, name):
 def test_a_release_draws_what_is_asked(objects):
     from matplotlib import pyplot  # noqa: PLC0415
 
-    assert "v mean" in objects["release"].plot("v_mean").get_xlabel()
+    assert "mean v" in objects["release"].plot("v_mean").get_xlabel()
     with pytest.raises(ValueError, match=r"column must be one of n, v_mean, got 'w'"):
         objects["release"].plot("w")
     rows = pa.table({"user": np.arange(300), "day": np.arange(300) % 3})

@@ -54,7 +54,7 @@ def test_a_release(release, tmp_path):
     assert str(release.statement) in told
     assert ["town", "Town", "The group that the row is about."] in notes
     assert [row[:3] for row in notes if row and row[0] == "fare_mean_low"] == [
-        ["fare_mean_low", "fare mean, lower end", "CHF"]
+        ["fare_mean_low", "mean fare, lower end", "CHF"]
     ]
 
 

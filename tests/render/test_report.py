@@ -244,7 +244,7 @@ class TestTexts:
 
     def test_a_title_of_its_own(self, release, tmp_path):
         _, page = written(release, tmp_path)
-        assert page.words.startswith("Count and fare mean by city")
+        assert page.words.startswith("Count and mean fare by city")
 
     @pytest.mark.parametrize(
         ("texts", "error", "message"),
@@ -364,3 +364,20 @@ class TestPictures:
         assert page.tags.count("svg") == 12
         assert "those with the largest values, 12 of 30" in page.words
         assert any(a.get("aria-label", "").startswith("t7: ") for _, a in page.attributes)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cost_mean", "mean cost"),
+        ("length_of_stay_median", "median length of stay"),
+        ("cost_sum", "sum of cost"),
+        ("cost_variance", "variance of cost"),
+        ("cost_q90", "90th percentile of cost"),
+        ("count_units", "count units"),
+        ("mean", "mean"),
+    ],
+)
+def test_names_of_numbers_are_told_in_words(name, words):
+    assert About().label(name) == words
+    assert About(labels={name: "Own name"}).label(name) == "Own name"

@@ -1,7 +1,8 @@
 """The wording of releases, events and budgets, on a terminal and on a page. All texts are safe to print."""
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -37,7 +38,7 @@ class RecordLine:
 def release_line(release: ReleaseRecord) -> RecordLine:
     """The line of a release: its title, or its query; and what was left of the budget after it."""
     output = f"→ {one_line(release.output)}" if release.output else ""
-    if not release.output and release.status == "reserved":
+    if not release.output and release.status == "reserved" and not any(map(_INSTALMENT.match, release.notes)):
         output = "no output is known: it may be out"
     unit = "" if release.unit is None else f"unit {one_line(release.unit)}"
     table = "" if release.table is None else f"table {one_line(release.table)}"
@@ -46,13 +47,28 @@ def release_line(release: ReleaseRecord) -> RecordLine:
         time=_seconds(release.time),
         what=one_line(release.title) if release.title else shortened(release.query, _LONGEST),
         who=_who(release),
-        more=tuple(filter(None, (output, *(f"note: {one_line(note)}" for note in release.notes)))),
+        more=tuple(filter(None, (output, *(f"note: {one_line(note)}" for note in _in_brief(release.notes))))),
         about=", ".join(filter(None, (unit, table))),
         epsilon=_figure(release.epsilon),
         delta=_figure(release.delta),
         left=left(release.share_after),
         status=one_line(release.status),
     )
+
+
+#: A note about an instalment of a series: its period, and what became of it.
+_INSTALMENT = re.compile(r"instalment (\S+): (handed out|published)")
+
+
+def _in_brief(notes: Sequence[str]) -> list[str]:
+    """The notes; where several instalments of a series are published, one about all of these."""
+    about = [_INSTALMENT.match(note) for note in notes]
+    published = {found[1]: note for found, note in zip(about, notes, strict=True) if found and found[2] == "published"}
+    if len(published) < 2:
+        return list(notes)
+    others = [note for found, note in zip(about, notes, strict=True) if not found or found[1] not in published]
+    first, *_, last = published
+    return [f"{len(published)} instalments published, {first} to {last}; the last: {published[last]}", *others]
 
 
 def event_line(event: Event) -> RecordLine:
