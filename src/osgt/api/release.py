@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osgt.api.charge import SharedReservation, settle
+from osgt.api.post_processing import PostProcessing
 from osgt.data.rows import PrivateRows
-from osgt.facts.statement import Released, ReleasedTable, Statement
+from osgt.facts.statement import Released, Statement
 from osgt.limits.left_out import LeftOut
 from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About, ReportTexts
@@ -68,7 +69,7 @@ class Releasable(Familiar):
 
 
 @dataclass(eq=False, repr=False)
-class Release(Releasable, ReleasedTable, Interchange):
+class Release(Releasable, PostProcessing, Interchange):
     """A table that can be published: for each group the noisy values and their noise intervals.
 
     Writing it to a file settles the reservation in the ledger, if there is one. A release that is never written, or
@@ -77,8 +78,8 @@ class Release(Releasable, ReleasedTable, Interchange):
 
     _called, _advice = "a release", RELEASED
     _for_users = (
-        "to_pandas to_arrow to_polars to_csv to_excel to_parquet report write plot plan query statement left_out "
-        "warnings without_totals sql settle"
+        "to_pandas to_arrow to_polars to_csv to_excel to_parquet report write plot estimates difference ratio plan "
+        "query statement left_out warnings without_totals sql settle"
     )
 
     reservation: SharedReservation | None = None

@@ -90,6 +90,13 @@ def ratio_interval(numerator: Numbers, denominator: Numbers, largest: int, confi
     return _end(quantile, top, bottom, largest, -1), _end(quantile, top, bottom, largest, 1)
 
 
+def half_width_up_to(numerator: NoiseSum, denominator: NoiseSum, ratio: float, confidence: float) -> float:
+    """An h with P[|X₁ - r·X₂| ≤ h] ≥ confidence for all r from 0 to a ratio; the noises are independent."""
+    if isinstance(numerator, Combination) and isinstance(denominator, Combination):
+        return _quantiles_of_few(numerator, denominator, ratio, confidence)(_RATIOS)
+    return _quantiles_of_many(numerator, denominator, ratio, confidence)(_RATIOS)
+
+
 def std_of_interval(value: Floats, low: Floats, high: Floats, confidence: float) -> Floats:
     """Estimate the standard deviation of the noise of a number from its interval, rather too large than too small.
 
@@ -155,7 +162,7 @@ def _quantiles(numerator: NoiseSum, denominator: NoiseSum, largest: int, confide
     return _quantiles_of_many(numerator, denominator, largest, confidence)
 
 
-def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: int, confidence: float) -> Quantiles:
+def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: float, confidence: float) -> Quantiles:
     """Find `_quantiles` for sums of many noises: few are found, and chords lie above what is convex."""
     above, below = many_terms(numerator), many_terms(denominator)
 
@@ -173,7 +180,7 @@ def _quantiles_of_many(numerator: NoiseSum, denominator: NoiseSum, largest: int,
     return quantile
 
 
-def _quantiles_of_few(numerator: Combination, denominator: Combination, largest: int, confidence: float) -> Quantiles:
+def _quantiles_of_few(numerator: Combination, denominator: Combination, largest: float, confidence: float) -> Quantiles:
     """Find `_quantiles` for few noises, on a grid.
 
     The noises must be independent. X₁ is taken as spread evenly over the unit around each of its terms, which makes a

@@ -460,3 +460,32 @@ def _of_instalment(part: "Part", unit: Noun, together: int) -> list[str]:
         lasting,
         f"The promise about all instalments together, for any {unit.one}'s data, is {of_all}.",
     ]
+
+
+def estimates_gain(column: str, gain: float) -> str:
+    """Say how much smaller the error of estimates is."""
+    return (
+        f"{column}: the root mean square error of the estimates is about {percent(round(100 * gain) / 100)} smaller "
+        "than that of the published numbers, by an unbiased estimate."
+    )
+
+
+def estimates_coverage(confidence: float) -> str:
+    """Say what the intervals of estimates promise."""
+    return (
+        f"Intervals of estimates hold {percent(confidence)} of the true numbers on average over the groups, and not "
+        "for each group: unusual groups are missed more often. Intervals of the published numbers hold for each."
+    )
+
+
+#: Why a column is left as it was published, by the reason.
+ESTIMATES_LEFT = {
+    "may be negative": "its numbers may be negative",
+    "noise in common": "its groups have noise in common",
+    "nothing to gain": "estimates would not be clearly better: the table is not sparse, or has too few groups to tell",
+}
+
+
+def estimates_left(column: str, reason: str) -> str:
+    """Say why a column is left as it was published."""
+    return f"{column}: left as published; {ESTIMATES_LEFT[reason]}."

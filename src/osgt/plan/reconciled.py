@@ -13,12 +13,13 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from osgt.estimation.contrasts import CommonNoise, sum_of
 from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
-from osgt.estimation.sums import ManySum, ManyTerm, NoiseSum
+from osgt.estimation.sums import ManyTerm, NoiseSum
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
 from osgt.plan.schemes import Combined, Scheme
-from osgt.plan.shared import SharedNoise, SharedNumbers, TableNoise
+from osgt.plan.shared import SharedNoise, SharedNumbers, TableNoise, counted
 from osgt.plan.structure import Structure
 from osgt.query.aggregates.base import Aggregate, Noisy
 from osgt.query.groups import Groups, Level, Total, UnitsAt
@@ -28,9 +29,6 @@ from osgt.support.numeric import LARGEST_VALUE, Floats, Integers
 
 #: Groups of a level are put into at most so many classes, each with the noise of its noisiest group.
 _CLASSES = 24
-
-#: Noises up to which a sum is convolved term by term.
-_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -119,9 +117,31 @@ class Reconciled:
                 every.append((part * cells, self._own.laws[measure], 1))
             else:
                 every += [(_product(part, c), law, n) for c, law, n in terms[measure]]
-        if sum(n for _, _, n in every) <= _FEW:
-            return Combination(tuple((c, law) for c, law, n in every for _ in range(n)))
-        return ManySum(tuple(every))
+        return sum_of(every)
+
+    def joint_noise(self, asked: Measure, first: tuple[int, int], second: tuple[int, int]) -> CommonNoise:
+        """The noise of two numbers of an asked measure together, each by its level and its place there."""
+        weights = [self._weights(asked, *each) for each in (first, second)]
+
+        def joint(ratio: float) -> NoiseSum:
+            pairs = [(law, own - ratio * others) for (law, own), (_, others) in zip(*weights, strict=True)]
+            return sum_of(
+                [(Fraction(c) if c == int(c) else c, law, n) for law, each in pairs for c, law, n in counted(each, law)]
+            )
+
+        return CommonNoise(joint)
+
+    def _weights(self, asked: Measure, at: int, place: int) -> list[tuple[IntegerDistribution, Floats]]:
+        """The coefficients of all noises in one number, by the distribution that they have."""
+        result = []
+        for measure, part in self._own.scheme.combined[asked].items():
+            if measure.for_table:
+                cells = float(self.structure.cells[at][place])
+                result.append((self._own.laws[measure], np.array([float(part) * cells])))
+            else:
+                own = self.shared.weights(measure, self.table, at, place)
+                result += [(law, float(part) * each) for law, each in own]
+        return result
 
     def noisiest(self, at: int) -> tuple[LevelNoises, Mapping[Measure, NoiseSum]]:
         """The largest noises of a level: of numbers that add up, and of distinct units."""

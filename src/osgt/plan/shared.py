@@ -107,19 +107,19 @@ class SharedNoise:
 
     def terms(self, measure: Measure, table: int, at: int, place: int) -> list[ManyTerm]:
         """List the terms of the noise on the estimate for one group of a level."""
-        estimator, structure = self.estimator(measure, table), self.margins.structures[table]
-        if sum(law is not None for law in estimator.laws) == 1:
+        structure = self.margins.structures[table]
+        if sum(law is not None for law in self.estimator(measure, table).laws) == 1:
             return [(Fraction(1), self.tables[table].laws[measure], int(structure.cells[at][place]))]
+        return [term for law, own in self.weights(measure, table, at, place) for term in counted(own, law)]
+
+    def weights(self, measure: Measure, table: int, at: int, place: int) -> list[tuple[IntegerDistribution, Floats]]:
+        """The weights of the measured numbers in the estimate for one group of a level, by level, with their noise."""
+        estimator, structure = self.estimator(measure, table), self.margins.structures[table]
         one = np.zeros((structure.sizes[at], 1))
         one[place] = 1.0
         entry = self.entry(table, at)
         weights = estimator.squares.weights([one if level == entry else None for level in estimator.levels])
-        return [
-            term
-            for law, each in zip(estimator.laws, weights, strict=True)
-            if law is not None
-            for term in _counted(each[:, 0], law)
-        ]
+        return [(law, own[:, 0]) for law, own in zip(estimator.laws, weights, strict=True) if law is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ class SharedNumbers:
         return rounded_together(base[order], parts[order])[np.argsort(order)]
 
 
-def _counted(weights: Floats, law: IntegerDistribution) -> list[ManyTerm]:
+def counted(weights: Floats, law: IntegerDistribution) -> list[ManyTerm]:
     """Equal coefficients together; where there are many, they are rounded up to steps of one percent."""
     sizes = np.abs(weights[weights != 0])
     if len(sizes) == 0:

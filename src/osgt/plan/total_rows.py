@@ -24,14 +24,18 @@ def with_totals(
 ) -> tuple[pa.Table, pa.Table]:
     """Keys and columns of all levels, out of what `Reconciled.rows` gives."""
     assert groups.public is not None
-    columns, keys, ranks = [], [], []
-    of_groups = [codes(groups.public[name]) for name in groups.by]
-    for level, classes in zip([*reversed(groups.levels), None], rows, strict=True):
-        columns.append(_columns(groups, aggregates, classes, marks))
-        keys.append(_keys(groups, level))
-        ranks.append(_ranks(groups, level, of_groups))
-    order = pa.array(np.lexsort(np.concatenate(ranks, axis=1)[::-1]))
+    columns = [_columns(groups, aggregates, classes, marks) for classes in rows]
+    keys = [_keys(groups, level) for level in [*reversed(groups.levels), None]]
+    order = pa.array(order_of_rows(groups))
     return pa.concat_tables(keys).take(order), pa.concat_tables(columns).take(order)
+
+
+def order_of_rows(groups: Groups) -> NDArray[np.intp]:
+    """The row that each row of a table is, counted through the levels from the coarsest to the groups."""
+    assert groups.public is not None
+    of_groups = [codes(groups.public[name]) for name in groups.by]
+    ranks = [_ranks(groups, level, of_groups) for level in [*reversed(groups.levels), None]]
+    return np.lexsort(np.concatenate(ranks, axis=1)[::-1])
 
 
 def _columns(

@@ -1,0 +1,199 @@
+"""The numbers of a published table in steps, with the exact noise of each: what post-processing starts from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from osgt.estimation.contrasts import IndependentNoise, PairNoise
+from osgt.estimation.empirical_bayes import NoisyNumbers
+from osgt.estimation.sums import NoiseSum
+from osgt.plan.plan import Plan
+from osgt.plan.reconciled import Reconciled, distinct_noise
+from osgt.plan.total_rows import order_of_rows
+from osgt.query.aggregates.base import PlainNumbers, as_floats
+from osgt.query.groups import SUMMED_OVER, is_nested
+from osgt.support.errors import ArgumentError
+from osgt.support.numeric import Floats, Integers
+from osgt.support.text import unknown
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """A published table, and the plan that says how noisy its numbers are."""
+
+    table: pa.Table
+    plan: Plan
+
+    @property
+    def _reconciled(self) -> Reconciled | None:
+        """The estimators of a table with totals, or of groups that are public; None where groups were chosen."""
+        return self.plan.levels if isinstance(self.plan.levels, Reconciled) else None
+
+    @cached_property
+    def rows(self) -> list[Places]:
+        """The rows of the groups of each level, from the coarsest to the groups; an empty level is not in the table."""
+        size, groups = self.table.num_rows, self.plan.groups
+        if self._reconciled is None or not groups.levels:
+            return [np.arange(size)]
+        sizes = self._reconciled.structure.sizes
+        order = order_of_rows(groups)
+        if SUMMED_OVER not in self.table.column_names:  # without totals
+            order = order[order >= len(order) - sizes[-1]] - (len(order) - sizes[-1])
+            return [*(np.empty(0, np.intp) for _ in sizes[:-1]), np.argsort(order)]
+        return np.split(np.argsort(order), np.cumsum(sizes)[:-1])
+
+    @cached_property
+    def parents(self) -> list[Places] | None:
+        """For each level the group of the level above that each group is in; None where levels are not nested."""
+        if self._reconciled is None or not self.plan.groups.levels:
+            return None
+        if not is_nested([level.by for level in self.plan.groups.levels]):
+            return None
+        places, result = self._reconciled.structure.places, []
+        for above, below in pairwise(places):
+            parent = np.empty(int(below.max()) + 1, np.intp)
+            parent[below] = above
+            result.append(parent)
+        return [np.zeros(int(places[0].max()) + 1, np.intp), *result]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns whose noise is the same whatever the numbers are: counts and sums."""
+        return [name for each in self.plan.aggregates if isinstance(each, PlainNumbers) for name in each.names]
+
+    def column(self, name: str | None) -> "PublishedColumn":
+        """One of these columns; the only one, if there is no other."""
+        if name is None and len(self.names) == 1:
+            [name] = self.names
+        if name is None:
+            raise ArgumentError(f"column must be given: one of {', '.join(self.names)}", argument="column")
+        for aggregate in self.plan.aggregates:
+            if name in aggregate.names:
+                if isinstance(aggregate, PlainNumbers):
+                    return PublishedColumn(self, name, aggregate)
+                raise ArgumentError(
+                    f"column must be a count or a sum, whose noise is known exactly; {name!r} is a {aggregate.kind}",
+                    argument="column",
+                )
+        raise ArgumentError(f"column: {unknown('count or sum', str(name), self.names)}", argument="column")
+
+    def row_of(self, argument: str, group: Mapping[str, Any]) -> int:
+        """The row of a group; keys that are left out are summed over, where the table has such totals."""
+        by = self.plan.groups.by
+        for key in group:
+            if key not in by:
+                raise ArgumentError(f"{argument}: {unknown('key', str(key), by)}", argument=argument)
+        fits = np.ones(self.table.num_rows, dtype=bool)
+        for key, value in group.items():
+            fits &= np.array([each == value for each in self.table[key].to_pylist()], dtype=bool)
+        over = ", ".join(key for key in by if key not in group)
+        has_totals = SUMMED_OVER in self.table.column_names
+        if has_totals:
+            fits &= np.array([(each or "") == over for each in self.table[SUMMED_OVER].to_pylist()], dtype=bool)
+        rows = np.flatnonzero(fits)
+        if len(rows) == 1 and (has_totals or not over):
+            return int(rows[0])
+        if over and not has_totals:
+            raise ArgumentError(f"{argument} must have a value for each of {', '.join(by)}", argument=argument)
+        raise ArgumentError(f"{argument}: the table has no group {dict(group)!r}", argument=argument)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedColumn:
+    """A count or a sum in a published table."""
+
+    of: PublishedTable
+    name: str
+    aggregate: PlainNumbers
+
+    @property
+    def step(self) -> float:
+        """The size of a step."""
+        return float(self.aggregate.grid.step)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether the numbers without noise cannot be below 0."""
+        return self.aggregate.grid.low >= 0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether totals are the sums of their groups."""
+        return self.aggregate.adds_up(self.of.plan.groups)
+
+    @cached_property
+    def floats(self) -> Floats:
+        """The numbers of all rows."""
+        return as_floats(self.of.table[self.name])
+
+    @cached_property
+    def steps(self) -> Integers:
+        """The numbers of all rows in steps."""
+        return np.rint(np.nan_to_num(self.floats) / self.step).astype(np.int64)
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether groups have some noise in common, since their numbers are centred on one of the whole table."""
+        return any(measure.for_table for measure in self.of.plan.noise.scheme.combined[self.aggregate.measure])
+
+    @property
+    def rounding(self) -> float:
+        """The steps by which a published number may have been rounded."""
+        scheme, parts = self.of.plan.noise.scheme, self.of.plan.noise.scheme.combined[self.aggregate.measure]
+        is_whole = all(part.denominator == 1 for part in parts.values()) and not any(m in scheme.steps for m in parts)
+        return 0.0 if is_whole and not self.of.plan.groups.levels else 1.0
+
+    def noises(self, at: int) -> list[tuple[Places, NoiseSum]]:
+        """The places of a level, by the noise that they have."""
+        plan, measure, places = self.of.plan, self.aggregate.measure, np.arange(len(self.of.rows[at]))
+        levels = plan.levels
+        if not len(places):
+            return []
+        if not plan.groups.levels or not isinstance(levels, Reconciled):
+            return [(places, plan.noise.scheme.noises(plan.laws)[measure])]
+        level = levels.structure.levels[at]
+        distinct = None if self.adds_up or level is None else distinct_noise(level, plan.laws)
+        if distinct is not None:
+            return [(places, distinct)]
+        return [(each.places, each.noises.numbers[measure]) for each in levels.noises[at]]
+
+    def parts(self, at: int) -> list[tuple[Places, NoisyNumbers]]:
+        """The noisy numbers of a level, by the noise that they have, with their places."""
+        steps = self.steps[self.of.rows[at]]
+        return [(places, NoisyNumbers(steps[places], noise)) for places, noise in self.noises(at)]
+
+    @cached_property
+    def _classes(self) -> tuple[list[NoiseSum], Integers, list[tuple[int, int]]]:
+        """The noises that rows have, and for each row which of them, its level and its place there."""
+        result: list[NoiseSum] = []
+        which = np.zeros(len(self.steps), np.int64)
+        where = [(0, 0)] * len(self.steps)
+        for at, rows in enumerate(self.of.rows):
+            for i, row in enumerate(rows.tolist()):
+                where[row] = (at, i)
+            for places, noise in self.noises(at):
+                which[rows[places]] = len(result)
+                result.append(noise)
+        return result, which, where
+
+    def noise_of(self, row: int) -> NoiseSum:
+        """The noise of the number in a row."""
+        noises, which, _ = self._classes
+        return noises[int(which[row])]
+
+    def pair_noise(self, first: int, second: int) -> PairNoise:
+        """The noise of the numbers in two rows of this table together."""
+        levels = self.of.plan.levels
+        in_common = self.shares_noise or (bool(self.of.plan.groups.levels) and self.adds_up)
+        if isinstance(levels, Reconciled) and in_common:
+            _, _, where = self._classes
+            return levels.joint_noise(self.aggregate.measure, where[first], where[second])
+        return IndependentNoise(self.noise_of(first), self.noise_of(second))
