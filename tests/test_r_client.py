@@ -12,7 +12,7 @@ import pytest
 CLIENT = Path(__file__).parents[1] / "r"
 
 #: Budgets with which noise is almost surely 0, so that numbers can be compared with the truth.
-EXACT = "epsilon = 2000, delta = 1e-9, max_rows = 3, no_measure_left_out = TRUE, intervals = 'noise'"
+EXACT = "epsilon = 20000, delta = 1e-9, max_rows = 3, no_measure_left_out = TRUE, intervals = 'noise'"
 
 PREPARE = """
 options(osgt.command = Sys.getenv("OSGT"), warn = 2, width = 100)
@@ -64,7 +64,7 @@ def test_a_data_frame_in_and_a_data_frame_out(in_r):
     result, _ = in_r(f"""
 r <- osgt_release(visits, unit = "patient", by = "ward", keys = "ward=North,South,West", count = TRUE,
                   sum = "nights:100", {EXACT})
-stopifnot(is.data.frame(r), identical(attr(r, "promise")$epsilon, 2000L) || attr(r, "promise")$epsilon == 2000)
+stopifnot(is.data.frame(r), identical(attr(r, "promise")$epsilon, 20000L) || attr(r, "promise")$epsilon == 20000)
 cat(jsonlite::toJSON(list(rows = as.data.frame(unclass(r)), words = osgt_statement(r)), auto_unbox = TRUE))
 """)
     rows = {row["ward"]: row for row in result["rows"]}

@@ -1,6 +1,7 @@
 """DuckDB files: nothing is loaded because of them, and views in them read nothing but the file."""
 
 import sqlite3
+from contextlib import closing
 
 import duckdb
 import pandas as pd
@@ -87,3 +88,14 @@ def test_no_extension_is_installed_or_loaded_by_itself(file, tmp_path):
         settings = f"SELECT value FROM duckdb_settings() WHERE name IN ({names})"
         assert dataset.table.connection.execute(settings).fetchall() == [("false",)] * 2
         dataset.close()
+
+
+def test_duckdb_shows_no_bar_of_its_own(capfd):
+    """It would stand among the numbers on standard output, wherever Python is interactive."""
+    with closing(Dataset(pd.DataFrame({"person": [1, 2]}), "person")) as data:
+        connection = data.table.connection
+        connection.execute("SET progress_bar_time = 0")  # also turns the bar on
+        shown = connection.sql("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'").fetchall()
+        connection.sql("SELECT sum(a.range * b.range) FROM range(20000) a, range(1000) b").fetchall()
+    assert shown == [("true",)]
+    assert capfd.readouterr().out == ""

@@ -62,6 +62,7 @@ class DuckDB(Engine):
 
         connection = duckdb.connect(config=_SETTINGS) if path is None else _file(path)
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar_print = false")  # DuckDB's own goes to standard output
         _OWN.add(connection)
         return connection
 
