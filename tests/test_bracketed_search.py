@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osgt.support.numeric import grow, least_that_fits, root_within
+from osgt.support.numeric import bracket, first_that_fits, grow, least_that_fits, root_within
 
 places = st.floats(-1e3, 1e3)
 
@@ -20,6 +20,25 @@ class TestGrow:
 
     def test_nothing_moves_where_the_start_will_do(self):
         assert grow(3.0, lambda _: False) == 3.0
+
+
+class TestFirstThatFits:
+    @given(st.integers(-50, 50), st.integers(0, 60), st.integers(-60, 120))
+    def test_the_first_of_all(self, low, size, threshold):
+        result = first_that_fits(lambda number: number >= threshold, low, low + size)
+        assert result == next((number for number in range(low, low + size) if number >= threshold), low + size)
+
+
+class TestBracket:
+    @given(places, places, st.floats(1e-3, 10.0))
+    def test_the_sign_changes_between(self, place, start, step):
+        low, high = bracket(lambda x: x - place, start, step)
+        assert low <= place < high
+        assert start in (low, high) or high - low <= 2 * (abs(start - place) + step)
+
+    @pytest.mark.parametrize(("place", "end"), [(-80.0, -50.0), (80.0, 50.0)])
+    def test_an_end_where_it_changes_beyond(self, place, end):
+        assert bracket(lambda x: x - place, 0.0, 1.0, lowest=-50.0, largest=50.0) == (end, end)
 
 
 class TestLeastThatFits:

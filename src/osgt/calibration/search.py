@@ -22,7 +22,7 @@ from osgt.noise.error import Objective, expected_maximum
 from osgt.privacy import PrivacyProfile
 from osgt.privacy.profile import SLACK
 from osgt.support.errors import ArgumentError
-from osgt.support.numeric import confidence_level, count, real_number, root_within
+from osgt.support.numeric import bracket, confidence_level, count, real_number, root_within
 
 #: First look at these, then search between the neighbours of the best: errors have one minimum in the shape.
 _FIRST_LOOK = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -269,15 +269,9 @@ def _best(
 
 def _largest_log_scale(excess: Callable[[float], float]) -> float:
     """The largest x with excess(x) ≤ 0, for an increasing function, to a relative accuracy of 1e-12 from below."""
-    low = high = 0.0
-    step = 1.0
-    while excess(low) > 0:
-        low, high, step = low - step, low, 2 * step
-        if low < -600:
-            raise ValueError("the target is too small: no noise of this family meets it")
-    step = 1.0
-    while excess(high) <= 0:
-        low, high, step = high, high + step, 2 * step
+    low, high = bracket(excess, 0.0, 1.0, lowest=-600.0)
+    if low == high:
+        raise ValueError("the target is too small: no noise of this family meets it")
     return root_within(excess, low, high, inward=lambda x: x - 1e-12, xtol=1e-13, rtol=1e-15)
 
 

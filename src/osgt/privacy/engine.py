@@ -16,7 +16,7 @@ from osgt.privacy.composed import TINY, Composed, ComposedBelow, Enumerated, coa
 from osgt.privacy.grid import UNIT, GridLoss, coarsen, compose, cut
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import POSITION_ERROR, Pair
-from osgt.support.numeric import Floats
+from osgt.support.numeric import Floats, bracket
 
 #: Tilted mass that a coordinate may leave outside its window, over all coordinates.
 _CUT_TOLERANCE = 1e-10
@@ -384,18 +384,12 @@ def _hopeless(pairs: list[Pair], coordinates: list[int]) -> bool:
 
 def crossing(run: Composed | Enumerated, log_target: float, estimate: float, accuracy: float = 1e-12) -> float:
     """The ε ≥ 0 at which the bound of one composed loss meets the target, to a relative accuracy."""
-    stride = 1.0 / run.theta
-    low = high = estimate
-    while low > 0 and run.log_delta(low) < log_target:
-        low, stride = max(low - stride, 0.0), 2 * stride
-    if run.log_delta(low) <= log_target:
-        return low
-    stride = 1.0 / run.theta
-    while run.log_delta(high) > log_target:
-        high, stride = high + stride, 2 * stride
-        if high > 1e300:
-            return math.inf
+
+    def below(epsilon: float) -> float:
+        return log_target - run.log_delta(epsilon)
+
+    low, high = bracket(below, estimate, 1.0 / run.theta, lowest=0.0, largest=1e300)
+    if low == high:
+        return low if low == 0 else math.inf
     xtol, rtol = accuracy * high, max(0.01 * accuracy, 1e-14)
-    return float(
-        scipy.optimize.brentq(lambda e: max(run.log_delta(e), -1e4) - log_target, low, high, xtol=xtol, rtol=rtol)
-    )
+    return float(scipy.optimize.brentq(lambda e: min(below(e), 1e4), low, high, xtol=xtol, rtol=rtol))

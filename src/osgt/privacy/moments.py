@@ -19,7 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from osgt.privacy.pair import Pair
-from osgt.support.numeric import Floats, grow
+from osgt.support.numeric import Floats, bracket, grow
 
 #: Terms below exp(-_DEPTH) of the largest are left out.
 _DEPTH = 50.0
@@ -301,15 +301,5 @@ def _increasing_root(function: Callable[[float], float]) -> float:
     def by_logarithm(log_theta: float) -> float:
         return function(math.exp(log_theta))
 
-    low, high, stride = 0.0, 0.0, 1.0
-    if by_logarithm(0.0) < 0:
-        while by_logarithm(high) < 0:
-            low, high, stride = high, high + stride, 2 * stride
-            if high > _LARGEST_LOG_TILT:
-                return math.exp(_LARGEST_LOG_TILT)
-    else:
-        while by_logarithm(low) > 0:
-            high, low, stride = low, low - stride, 2 * stride
-            if low < -_LARGEST_LOG_TILT:
-                return math.exp(-_LARGEST_LOG_TILT)
-    return math.exp(scipy.optimize.brentq(by_logarithm, low, high, xtol=1e-2))
+    low, high = bracket(by_logarithm, 0.0, 1.0, lowest=-_LARGEST_LOG_TILT, largest=_LARGEST_LOG_TILT)
+    return math.exp(low if low == high else scipy.optimize.brentq(by_logarithm, low, high, xtol=1e-2))

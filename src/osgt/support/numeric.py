@@ -156,6 +156,27 @@ def first_that_fits(fits: Callable[[int], bool], low: int, high: int) -> int:
     return low + bisect_left(range(low, high), True, key=fits)
 
 
+def bracket(
+    excess: Callable[[float], float], start: float, step: float, *, lowest: float = -math.inf, largest: float = math.inf
+) -> tuple[float, float]:
+    """Two numbers between which an increasing excess passes 0; both `lowest`, or `largest`, if it does so beyond.
+
+    The search goes out from `start` in steps that double.
+    """
+    low = high = start
+    if excess(start) > 0:
+        while low == high or excess(low) > 0:
+            if low <= lowest:
+                return low, low
+            low, high, step = max(low - step, lowest), low, 2.0 * step
+    else:
+        while low == high or excess(high) <= 0:
+            if high >= largest:
+                return high, high
+            low, high, step = high, min(high + step, largest), 2.0 * step
+    return low, high
+
+
 def least_that_fits(
     fits: Callable[[float], bool],
     start: float,
@@ -170,17 +191,9 @@ def least_that_fits(
     The search goes out from `start` in steps that double, then halves what lies between. It looks at no number below
     `lowest`, which is the result if it fits; above `largest` it ends with None.
     """
-    low = high = start
-    if fits(start):
-        while low == high or fits(low):
-            if low <= lowest:
-                return low
-            low, high, step = max(low - step, lowest), low, 2.0 * step
-    else:
-        while low == high or not fits(high):
-            low, high, step = high, high + step, 2.0 * step
-            if high > largest:
-                return None
+    low, high = bracket(lambda x: 1.0 if fits(x) else -1.0, start, step, lowest=lowest, largest=largest)
+    if low == high:
+        return low if low <= lowest else None
     while high - low > accuracy:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if fits(middle) else (middle, high)
