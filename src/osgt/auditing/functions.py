@@ -203,18 +203,18 @@ def load(reference: str) -> Callable[[Any], Any]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        function: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = f"--function: there is no module {error.name!r}"
         raise ValueError(missing + ("" if error.name == module else f", which {module} imports")) from error
     except Exception as error:  # the module is the user's
         raise ValueError(f"--function: {module} cannot be imported: {type(error).__name__}: {error}") from error
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(function, part):
             raise ValueError(f"--function: {module} has no {name!r}")
-        found = getattr(found, part)
-    check_callable(found, reference)
-    return found  # type: ignore[no-any-return]
+        function = getattr(function, part)
+    check_callable(function, reference)
+    return function  # type: ignore[no-any-return]
 
 
 def check_callable(function: Any, name: str) -> None:

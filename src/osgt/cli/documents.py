@@ -54,36 +54,36 @@ def statement(
             raise ValueError("give one of --json, --csvw and --registry")
         from osgt.render.published import read_published  # noqa: PLC0415 - the extra "tables"
 
-        found = read_published(file)
+        published = read_published(file)
         if as_json:
-            typer.echo(json.dumps(found.statement.to_dict(), indent=2, ensure_ascii=False))
+            typer.echo(json.dumps(published.statement.to_dict(), indent=2, ensure_ascii=False))
         elif csvw:
-            typer.echo(found.description or found.metadata(f"{file.stem}.csv"), nl=False)
+            typer.echo(published.description or published.metadata(f"{file.stem}.csv"), nl=False)
         elif registry is not None:
-            _write_entry(found, file, registry, overwrite=overwrite)
+            _write_entry(published, file, registry, overwrite=overwrite)
         else:
-            _say(found)
+            _say(published)
 
 
-def _say(found: "Published") -> None:
+def _say(published: "Published") -> None:
     from osgt.facts.plan_wording import notes  # noqa: PLC0415 - the extra "tables"
 
     console = terminal()
-    if found.about.title is not None:
-        say(console, f"{found.about.title}\n")
-    say(console, found.statement)
+    if published.about.title is not None:
+        say(console, f"{published.about.title}\n")
+    say(console, published.statement)
     say(console, "\nColumns:")
-    for note in notes(found.statement.to_dict(), found.about):
+    for note in notes(published.statement.to_dict(), published.about):
         unit = "" if note.unit is None else f" In {note.unit}."
         say(console, f"  {note.name}: {note.words}{unit}")
 
 
-def _write_entry(found: "Published", file: Path, registry: Path, *, overwrite: bool) -> None:
+def _write_entry(published: "Published", file: Path, registry: Path, *, overwrite: bool) -> None:
     from osgt.render.registry import BLANK, registry_yaml  # noqa: PLC0415 - the extra "tables"
 
     suffixes = (".yaml", ".yml")
     target = command_target("--registry", registry, overwrite=overwrite, suffixes=suffixes, apart=[str(file)])
-    text = registry_yaml(found.statement, found.about)
+    text = registry_yaml(published.statement, published.about)
     with written(target) as place:
         place.write_text(text, encoding="utf-8")
     blanks = sum(line.count(f"{BLANK}:") for line in text.splitlines())

@@ -172,9 +172,9 @@ def preview(
         file = asked.query_file(query, reads=True)
         from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
 
-        found = build_query(file)
-        with closing(found.dataset), progress(found, "counting what limits cut off"):
-            shown = found.preview()
+        built = build_query(file)
+        with closing(built.dataset), progress(built, "counting what limits cut off"):
+            shown = built.preview()
         if as_json:
             typer.echo(json.dumps(shown.to_dict(), indent=2, ensure_ascii=False))
         else:

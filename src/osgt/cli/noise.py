@@ -196,12 +196,12 @@ def _read(text: str) -> _File:
     fields: list[str] = []
     at, line, begun = 0, 1, 1
     while at < len(body) or fields or not lines:
-        found = _FIELD.match(body, at)
-        if found is None:
+        match = _FIELD.match(body, at)
+        if match is None:
             raise ValueError(f"line {line}: quotes must enclose a whole field, and those within must be doubled")
-        raw, end = found.groups()
+        raw, end = match.groups()
         fields.append(raw)
-        at = found.end()
+        at = match.end()
         line += raw.count("\n")
         if end != ",":
             lines.append(_Row(fields, end, begun))

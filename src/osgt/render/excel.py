@@ -303,7 +303,7 @@ def _write_statement(sheet: _Sheet, values: Mapping[str, Any]) -> None:
     sheet.write(["For programs: all values of the statement, which `osgt check` recomputes the promise from"], "title")
     text = json.dumps(values, ensure_ascii=False)
     # Written as JSON escapes: what XML cannot hold, and what would begin one of a spreadsheet's own (_x0041_).
-    text = re.sub("_(?=x)|[\ud800-\udfff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = re.sub("_(?=x)|[\ud800-\udfff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", text)
     for start in range(0, len(text), _CELL):
         sheet.write([f"{_STATEMENT}{text[start : start + _CELL]}"])
 

@@ -154,17 +154,19 @@ class Web:
         key = _token(entries, "once")
         if self.jobs.has_begun(key):
             return self._to_job(key)  # the same page was sent twice
-        found = _patiently(request, lambda: self._checked(entries))
-        if found.plan is not None and entries.one("charge") != found.charge:
-            words = f"This would charge {found.charge}, which the page has not shown before. If that is right, publish."
-            found.problems.setdefault("publish", words)
-        if not (found.is_ready and key):
-            return self._page(entries, found, notice="Not published, and nothing was charged.", notice_is_bad=True)
+        checked = _patiently(request, lambda: self._checked(entries))
+        if checked.plan is not None and entries.one("charge") != checked.charge:
+            words = (
+                f"This would charge {checked.charge}, which the page has not shown before. If that is right, publish."
+            )
+            checked.problems.setdefault("publish", words)
+        if not (checked.is_ready and key):
+            return self._page(entries, checked, notice="Not published, and nothing was charged.", notice_is_bad=True)
         try:
             check_descriptors()
-            ready = jobs.prepare(jobs.with_files(found.file))
+            ready = jobs.prepare(jobs.with_files(checked.file))
         except ERRORS as error:
-            return self._refused(entries, found, error)
+            return self._refused(entries, checked, error)
         begun = Job(key, jobs.title(ready), entries.without(*_PASSING))
         self.jobs.begin(begun, lambda job: jobs.release(ready, job))
         return self._to_job(key)
@@ -174,15 +176,15 @@ class Web:
 
     def job(self, request: Request) -> Response:
         """Show how far a job is, or what became of it."""
-        found = self.jobs.get(request.path_params["key"])
-        if found is None:
+        running = self.jobs.get(request.path_params["key"])
+        if running is None:
             return PlainTextResponse("There is no such job.\n", 404)
-        return HTMLResponse(pages.job(found, token=self.gate.form_token, root=self.gate.root))
+        return HTMLResponse(pages.job(running, token=self.gate.form_token, root=self.gate.root))
 
     def file(self, request: Request) -> Response:
         """A file that a job has written."""
-        found = self.jobs.get(request.path_params["key"])
-        result = None if found is None else found.result
+        running = self.jobs.get(request.path_params["key"])
+        result = None if running is None else running.result
         number = request.path_params["number"]
         if result is None or number >= len(result.files):
             return PlainTextResponse("There is no such file.\n", 404)
@@ -239,22 +241,22 @@ class Web:
     def _planner(self, entries: Entries) -> Response:
         return self._page(entries, self._checked(entries))
 
-    def _page(self, entries: Entries, found: Checked, **more: Any) -> Response:
+    def _page(self, entries: Entries, checked: Checked, **more: Any) -> Response:
         shown = normalised(entries.without(*_PASSING))
-        if found.epsilon is not None:
-            shown = shown.updated({"budget.epsilon": [f"{found.epsilon:.15g}"]})
-        if "query" in found.problems:
+        if checked.epsilon is not None:
+            shown = shown.updated({"budget.epsilon": [f"{checked.epsilon:.15g}"]})
+        if "query" in checked.problems:
             shown = shown.updated({"query": [entries.raw("query")]})
         bad = more.get("notice_is_bad", False)
         tokens = {"once": secrets.token_urlsafe(16), "page": _token(entries, "page") or secrets.token_urlsafe(16)}
-        content = pages.planner(shown, found, token=self.gate.form_token, root=self.gate.root, **tokens, **more)
+        content = pages.planner(shown, checked, token=self.gate.form_token, root=self.gate.root, **tokens, **more)
         return HTMLResponse(content, status_code=422 if bad else 200)
 
-    def _refused(self, entries: Entries, found: Checked, error: BaseException) -> Response:
+    def _refused(self, entries: Entries, checked: Checked, error: BaseException) -> Response:
         place = argument_of(error)
         if place in ("output.out", "output.report"):
-            found.problems[place] = sentence(words_of(error), place)
-        return self._page(entries, found, notice=jobs.refusal(error), notice_is_bad=True)
+            checked.problems[place] = sentence(words_of(error), place)
+        return self._page(entries, checked, notice=jobs.refusal(error), notice_is_bad=True)
 
     def _loaded(self, entries: Entries) -> Response:
         """The page for a query file in place of all entries; if it is not one, the page as it was."""
@@ -264,9 +266,9 @@ class Web:
                 raise ValueError("choose a file, or paste its text here")
             file = query_file_of(tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            found = self._checked(entries)
-            found.problems["query"] = f"This is not a query file: {error}"
-            return self._page(entries, found, opened="file")
+            checked = self._checked(entries)
+            checked.problems["query"] = f"This is not a query file: {error}"
+            return self._page(entries, checked, opened="file")
         return self._begun_with(file, entries, "The query file is loaded.")
 
     def _with_data_file(self, entries: Entries) -> Response:
@@ -274,8 +276,10 @@ class Web:
         try:
             file = read_data_file(entries.one("data.source"))
         except ERRORS as error:
-            found = Checked({}, {"data.source": sentence(words_of(error), "file")}, ["the data: a file or a database"])
-            return self._page(entries, found)
+            checked = Checked(
+                {}, {"data.source": sentence(words_of(error), "file")}, ["the data: a file or a database"]
+            )
+            return self._page(entries, checked)
         return self._begun_with(file, entries, "The data file is loaded.")
 
     def _begun_with(self, file: DataFile, entries: Entries, notice: str) -> Response:
@@ -285,19 +289,19 @@ class Web:
 
     def _previewed(self, entries: Entries, request: Request) -> Response:
         """The page with exact figures, if somebody has said that they may see them."""
-        found = _patiently(request, lambda: self._checked(entries))
+        checked = _patiently(request, lambda: self._checked(entries))
         if not entries.one("preview.confirm"):
-            found.problems["preview.confirm"] = "Tick this first."
-        elif found.query is not None and not found.problems and "privacy_unit" in found.plain["data"]:
+            checked.problems["preview.confirm"] = "Tick this first."
+        elif checked.query is not None and not checked.problems and "privacy_unit" in checked.plain["data"]:
             try:
-                shown = jobs.preview(found.file)
+                shown = jobs.preview(checked.file)
             except ERRORS as error:
-                found.problems["preview.confirm"] = words_of(error)
+                checked.problems["preview.confirm"] = words_of(error)
             else:
-                return self._page(entries, found, preview_cards=pages.preview_cards(shown))
+                return self._page(entries, checked, preview_cards=pages.preview_cards(shown))
         else:
-            found.problems.setdefault("preview.confirm", "Complete the data and the table first.")
-        return self._page(entries, found)
+            checked.problems.setdefault("preview.confirm", "Complete the data and the table first.")
+        return self._page(entries, checked)
 
 
 def _patiently(request: Request, work: Callable[[], jobs.Answer]) -> jobs.Answer:
@@ -311,8 +315,8 @@ def _entries(request: Request) -> Entries:
 
 def _token(entries: Entries, name: str) -> str:
     """A token of the page, as it was made here; "" for anything else."""
-    found = entries.one(name)
-    return found if re.fullmatch(r"[\w-]{22}", found, re.ASCII) else ""
+    token_given = entries.one(name)
+    return token_given if re.fullmatch(r"[\w-]{22}", token_given, re.ASCII) else ""
 
 
 def _download(name: str, content: str) -> Response:

@@ -20,10 +20,10 @@ _MOST = 12
 def stamp(source: str) -> list[int]:
     """The stamp of a file, which changes with it, so that no old one stays open in its place; empty for databases."""
     try:
-        found = os.stat(source)
+        status = os.stat(source)
     except (OSError, ValueError):
         return []
-    return [found.st_ino, found.st_mtime_ns, found.st_size]
+    return [status.st_ino, status.st_mtime_ns, status.st_size]
 
 
 class Opened:

@@ -137,152 +137,152 @@ def check(plain: dict[str, Any], problems: Problems, opened: Opened, wanted: Wan
     follows from the question, and not from the data. `wanted` is there where ε is to follow from an error.
     """
     while True:
-        found = _checked(plain, dict(problems), opened, wanted)
-        data = found.plain.get("data", {})
-        if found.undeclared is None or found.undeclared in {**data.get("types", {}), **data.get("derive", {})}:
-            return found  # a derived column of text stays one
-        plain = {**plain, "data": {**data, "types": {**data.get("types", {}), found.undeclared: "float64"}}}
+        checked = _checked(plain, dict(problems), opened, wanted)
+        data = checked.plain.get("data", {})
+        if checked.undeclared is None or checked.undeclared in {**data.get("types", {}), **data.get("derive", {})}:
+            return checked  # a derived column of text stays one
+        plain = {**plain, "data": {**data, "types": {**data.get("types", {}), checked.undeclared: "float64"}}}
 
 
 def _checked(plain: dict[str, Any], problems: Problems, opened: Opened, wanted: Wanted | None) -> Checked:
-    found = Checked(plain, problems)
-    if not _may_open(found, opened):
-        return found
-    unit = _open(found, opened)
-    if found.dataset is None:
-        return found
+    checked = Checked(plain, problems)
+    if not _may_open(checked, opened):
+        return checked
+    unit = _open(checked, opened)
+    if checked.dataset is None:
+        return checked
     if plain.get("table"):
-        _several(found, opened)
+        _several(checked, opened)
     else:
-        _one(found, opened)
-    if unit is not None and found.query is not None:
-        _plan(found, wanted)
-    return found
+        _one(checked, opened)
+    if unit is not None and checked.query is not None:
+        _plan(checked, wanted)
+    return checked
 
 
-def _may_open(found: Checked, opened: Opened) -> bool:
+def _may_open(checked: Checked, opened: Opened) -> bool:
     """Whether the data are named, and every server among them is one that somebody has asked to connect to."""
-    data = found.plain.get("data", {})
+    data = checked.plain.get("data", {})
     if not data.get("source"):
-        found.needed.append("the data: a file or a database")
+        checked.needed.append("the data: a file or a database")
         return False
     if data.get("privacy_unit") is None:
-        found.needed.append("who is protected")
+        checked.needed.append("who is protected")
     named = [data[key] for key in SERVERS if data.get(key) is not None and names_server(data[key])]
-    found.servers = [shown_server(location) for location in named if not opened.may_connect(location)]
-    if found.servers:
-        found.needed.append("the connection to the server")
-    return not found.servers
+    checked.servers = [shown_server(location) for location in named if not opened.may_connect(location)]
+    if checked.servers:
+        checked.needed.append("the connection to the server")
+    return not checked.servers
 
 
-def _open(found: Checked, opened: Opened) -> Any:
+def _open(checked: Checked, opened: Opened) -> Any:
     """Open the data and the ledger; the unit that was entered."""
-    plain, data = found.plain, found.plain["data"]
+    plain, data = checked.plain, checked.plain["data"]
     stored = {name: column for name, column in plain.get("columns", {}).items() if name not in data.get("derive", {})}
-    with _at(found, "data", "data.source"):
+    with _at(checked, "data", "data.source"):
         options = {key: data[key] for key in _OPENS if key in data} | ({"columns": stored} if stored else {})
-        found.dataset = opened.dataset(options, data.get("privacy_unit"), data.get("neighbours"))
-    _ledger(found, opened)
+        checked.dataset = opened.dataset(options, data.get("privacy_unit"), data.get("neighbours"))
+    _ledger(checked, opened)
     return data.get("privacy_unit")
 
 
-def _one(found: Checked, opened: Opened) -> None:
+def _one(checked: Checked, opened: Opened) -> None:
     """The query for one table, kept from request to request, so that its plans are too."""
-    plain = found.plain
+    plain = checked.plain
     asked = [plain.get(part) for part in ("data", "columns", "groups", "aggregates")]
     key = json.dumps([asked, stamp(plain["data"]["source"])], sort_keys=True, default=str)
     known = opened.query(key)
-    if known is not None and not found.problems:
-        found.dataset, found.query = known.dataset, known
-        _missing(found)
+    if known is not None and not checked.problems:
+        checked.dataset, checked.query = known.dataset, known
+        _missing(checked)
         return
-    found.dataset = _rows(found)
-    found.query = _build_query(found)
-    if found.query is None:
+    checked.dataset = _rows(checked)
+    checked.query = _build_query(checked)
+    if checked.query is None:
         return
-    _missing(found)
-    if not found.problems:
-        opened.keep(key, found.query)
+    _missing(checked)
+    if not checked.problems:
+        opened.keep(key, checked.query)
 
 
-def _rows(found: Checked) -> Dataset:
+def _rows(checked: Checked) -> Dataset:
     """The data set with its derived columns and conditions, as far as these are right."""
-    data, plain = found.dataset, found.plain
+    data, plain = checked.dataset, checked.plain
     assert data is not None
     for row, (name, sql) in enumerate(plain.get("data", {}).get("derive", {}).items()):
-        with _at(found, "", f"derive.{row}.sql"):
+        with _at(checked, "", f"derive.{row}.sql"):
             data = data.derive({name: sql})
             if name in plain.get("columns", {}):
                 data.known = {**data.known, **data.check_columns({name: plain["columns"][name]})}
     where = plain.get("data", {}).get("where", [])
     for condition in [where] if isinstance(where, str) else where:
-        with _at(found, "", "data.where"):
+        with _at(checked, "", "data.where"):
             data = data.where(condition)
     return data
 
 
-def _build_query(found: Checked) -> Any:
+def _build_query(checked: Checked) -> Any:
     """The query with its groups and aggregates, as far as these are right; None if the groups are not."""
-    plain, data = found.plain, found.dataset
+    plain, data = checked.plain, checked.dataset
     assert data is not None
     groups = dict(plain.get("groups", {}))
     by = groups.pop("by", [])
     if plain.get("data", {}).get("privacy_unit") is None:  # and until then every row is one, which has no limits
         groups = {name: value for name, value in groups.items() if not name.startswith("max_")}
     query: Any = None
-    with _at(found, "groups", "groups.by"):
+    with _at(checked, "groups", "groups.by"):
         query = data.group_by(*([by] if isinstance(by, str) else by), **groups)
     if query is None:
         return None
     for row, aggregate in enumerate(plain.get("aggregates", ())):
         arguments = {name: value for name, value in aggregate.items() if name != "kind"}
-        with _at(found, f"aggregates.{row}", f"aggregates.{row}.kind", tuple(arguments)):
+        with _at(checked, f"aggregates.{row}", f"aggregates.{row}.kind", tuple(arguments)):
             query = getattr(query, aggregate["kind"])(**arguments)
     return query
 
 
-def _missing(found: Checked) -> None:
-    query: Any = found.query
+def _missing(checked: Checked) -> None:
+    query: Any = checked.query
     if not query.aggregates:
-        found.needed.append("what to publish: at least one number for each group")
+        checked.needed.append("what to publish: at least one number for each group")
 
 
-def _several(found: Checked, opened: Opened) -> None:
+def _several(checked: Checked, opened: Opened) -> None:
     """Several tables come from a file that was loaded: what is wrong with them is told there."""
-    asked = [found.plain.get(part) for part in ("data", "columns", "table")]
-    key = json.dumps([asked, stamp(found.plain["data"]["source"])], sort_keys=True, default=str)
+    asked = [checked.plain.get(part) for part in ("data", "columns", "table")]
+    key = json.dumps([asked, stamp(checked.plain["data"]["source"])], sort_keys=True, default=str)
     known = opened.query(key)
-    if known is None and found.plain.get("data", {}).get("privacy_unit") is not None:
-        with _at(found, "", "query"):
-            known = build_query(found.file)
+    if known is None and checked.plain.get("data", {}).get("privacy_unit") is not None:
+        with _at(checked, "", "query"):
+            known = build_query(checked.file)
             opened.keep(key, known)
-    found.query = known
+    checked.query = known
 
 
-def _plan(found: Checked, wanted: Wanted | None) -> None:
+def _plan(checked: Checked, wanted: Wanted | None) -> None:
     """The plan at the budget that was entered, or at the ε that an accepted error needs."""
-    budget = found.plain.get("budget", {})
+    budget = checked.plain.get("budget", {})
     epsilon, delta = budget.get("epsilon"), budget.get("delta")
     asked = ("budget.epsilon", epsilon, "ε")
     if wanted is not None:
         asked = ("budget.interval", wanted.interval, "the error that you can accept")
     for place, value, words in (("budget.delta", delta, "δ"), asked):
-        if value is None and place not in found.problems:
-            found.needed.append(words)
-    if found.needed or found.problems:
+        if value is None and place not in checked.problems:
+            checked.needed.append(words)
+    if checked.needed or checked.problems:
         return
-    query: Any = found.query
-    with _at(found, "budget", asked[0]):
-        options = found.file.plan_options()
+    query: Any = checked.query
+    with _at(checked, "budget", asked[0]):
+        options = checked.file.plan_options()
         if wanted is not None:
-            if found.plain.get("table"):
+            if checked.plain.get("table"):
                 raise ArgumentError("interval is for one table: choose ε by its value", argument="interval")
             exact = query.plan(None, delta, interval=wanted.interval, column=wanted.column, **options).epsilon
-            found.epsilon = epsilon = rounded_up(exact)
-            found.plain = {**found.plain, "budget": {**budget, "epsilon": epsilon}}
-        found.plan = query.plan(epsilon, delta, **options)
-    if found.plan is not None and found.spending is not None:
-        _fits(found)
+            checked.epsilon = epsilon = rounded_up(exact)
+            checked.plain = {**checked.plain, "budget": {**budget, "epsilon": epsilon}}
+        checked.plan = query.plan(epsilon, delta, **options)
+    if checked.plan is not None and checked.spending is not None:
+        _fits(checked)
 
 
 def rounded_up(epsilon: float) -> float:
@@ -291,36 +291,36 @@ def rounded_up(epsilon: float) -> float:
     return float(f"{math.ceil(epsilon / 10.0**power * (1.0 - 1e-12))}e{power}")
 
 
-def _ledger(found: Checked, opened: Opened) -> None:
+def _ledger(checked: Checked, opened: Opened) -> None:
     """Open the ledger that is named, and look up what is left in it."""
-    location, name = (found.plain.get("data", {}).get(key) for key in ("ledger", "dataset"))
+    location, name = (checked.plain.get("data", {}).get(key) for key in ("ledger", "dataset"))
     if location is None:
         if name is not None:
-            found.problems["data.dataset"] = "This is a name in a ledger: give the ledger as well."
+            checked.problems["data.dataset"] = "This is a name in a ledger: give the ledger as well."
         return
-    with _at(found, "", "data.ledger"):
-        found.ledger = opened.ledger(location)
-        found.datasets = found.ledger.datasets()
+    with _at(checked, "", "data.ledger"):
+        checked.ledger = opened.ledger(location)
+        checked.datasets = checked.ledger.datasets()
         if name is None:
-            found.needed.append("the name of the data set in the ledger")
-        elif name not in found.datasets:
-            known = f"It has {', '.join(found.datasets)}." if found.datasets else "It has none yet."
-            found.problems["data.dataset"] = (
+            checked.needed.append("the name of the data set in the ledger")
+        elif name not in checked.datasets:
+            known = f"It has {', '.join(checked.datasets)}." if checked.datasets else "It has none yet."
+            checked.problems["data.dataset"] = (
                 f"The ledger has no data set {name!r}. {known} Open one with `osgt ledger open`."
             )
         else:
-            found.spending = found.ledger.spent(name)
+            checked.spending = checked.ledger.spent(name)
 
 
-def _fits(found: Checked) -> None:
+def _fits(checked: Checked) -> None:
     """Check whether the ledger would take the charge now."""
-    data, plan = found.plain["data"], found.plan
+    data, plan = checked.plain["data"], checked.plan
     assert plan is not None
-    assert found.query is not None
-    assert found.ledger is not None
-    dataset = found.query.dataset
+    assert checked.query is not None
+    assert checked.ledger is not None
+    dataset = checked.query.dataset
     try:
-        found.ledger.check(
+        checked.ledger.check(
             data["dataset"],
             plan.charge,
             unit=dataset.privacy_unit,
@@ -328,22 +328,22 @@ def _fits(found: Checked) -> None:
             table=dataset.identity,
         )
     except ERRORS as error:
-        found.refused = words_of(error)
+        checked.refused = words_of(error)
 
 
 @contextmanager
-def _at(found: Checked, part: str, otherwise: str, arguments: tuple[str, ...] = ()) -> Iterator[None]:
+def _at(checked: Checked, part: str, otherwise: str, arguments: tuple[str, ...] = ()) -> Iterator[None]:
     """Tell an error of the library at the field of the argument that it is about."""
     try:
         yield
     except ERRORS as error:
         if isinstance(error, UndeclaredTypeError):
-            found.undeclared = error.column
+            checked.undeclared = error.column
         words, name = words_of(error), argument_of(error) or ""
         place = f"{part}.{name}" if name in arguments else _FIELDS.get(part, {}).get(name)
         if place is not None and place.endswith(".bounds"):
             place += ".low"
-        found.problems.setdefault(place or otherwise, sentence(words, name if place else ""))
+        checked.problems.setdefault(place or otherwise, sentence(words, name if place else ""))
 
 
 def sentence(words: str, name: str = "") -> str:

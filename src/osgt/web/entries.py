@@ -49,13 +49,13 @@ class Entries:
     def below(self, prefix: str) -> dict[str, str]:
         """The entries of the fields `PREFIX.…`, by the rest of their names, without empty ones."""
         start = f"{prefix}."
-        found = {name.removeprefix(start): self.one(name) for name in self.fields if name.startswith(start)}
-        return {name: value for name, value in found.items() if value}
+        result = {name.removeprefix(start): self.one(name) for name in self.fields if name.startswith(start)}
+        return {name: value for name, value in result.items() if value}
 
     def rows(self, prefix: str) -> list[int]:
         """The numbers N of the fields `PREFIX.N.…`, in order."""
-        found = {name.split(".")[1] for name in self.fields if name.startswith(f"{prefix}.") and name.count(".") > 1}
-        return sorted(int(number) for number in found if number.isdecimal() and len(number) < 5)
+        result = {name.split(".")[1] for name in self.fields if name.startswith(f"{prefix}.") and name.count(".") > 1}
+        return sorted(int(number) for number in result if number.isdecimal() and len(number) < 5)
 
     def without(self, *prefixes: str) -> "Entries":
         """Copy the entries without some fields and those below them."""
@@ -145,9 +145,9 @@ class Argument:
                 return None
             return ends
         if self.widget in ("numbers", "several"):
-            found = _numbers(entries, place, problems)
-            is_number = self.widget == "several" and found is not None and len(found) == 1
-            return found[0] if is_number else found  # type: ignore[index]
+            result = _numbers(entries, place, problems)
+            is_number = self.widget == "several" and result is not None and len(result) == 1
+            return result[0] if is_number else result  # type: ignore[index]
         if self.widget == "total":  # one number, or two with a blank between them
             return (_numbers if " " in entries.one(place) else number)(entries, place, problems)
         if self.widget == "column":
@@ -169,8 +169,8 @@ class Argument:
 def arguments_of(kind: str) -> list[Argument]:
     """The arguments of a kind of aggregate, those that it needs first."""
     fields = AGGREGATES[kind].arguments.model_fields
-    found = [_argument(name, field) for name, field in fields.items() if name != "kind"]
-    return sorted(found, key=lambda argument: argument.is_rare)
+    result = [_argument(name, field) for name, field in fields.items() if name != "kind"]
+    return sorted(result, key=lambda argument: argument.is_rare)
 
 
 def read_aggregate(entries: Entries, prefix: str, problems: Problems) -> dict[str, Any] | None:
@@ -181,8 +181,8 @@ def read_aggregate(entries: Entries, prefix: str, problems: Problems) -> dict[st
     if kind not in AGGREGATES:
         problems[f"{prefix}.kind"] = f"Choose one of {', '.join(AGGREGATES)}."
         return None
-    found = {argument.name: argument.read(entries, prefix, problems) for argument in arguments_of(kind)}
-    return {"kind": kind, **{name: value for name, value in found.items() if value is not None}}
+    result = {argument.name: argument.read(entries, prefix, problems) for argument in arguments_of(kind)}
+    return {"kind": kind, **{name: value for name, value in result.items() if value is not None}}
 
 
 def written_aggregate(plain: Mapping[str, Any], prefix: str) -> dict[str, list[str]]:
@@ -229,5 +229,5 @@ def _numbers(entries: Entries, place: str, problems: Problems) -> Sequence[Any] 
     entered = entries.one(place).replace(",", " ").split()
     if not entered:
         return None
-    found = [number(Entries({place: [entry]}), place, problems) for entry in entered]
-    return None if None in found else found
+    result = [number(Entries({place: [entry]}), place, problems) for entry in entered]
+    return None if None in result else result

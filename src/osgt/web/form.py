@@ -182,9 +182,9 @@ def _groups_fields(groups: dict[str, Any]) -> dict[str, list[str]]:
     by = as_list(groups.pop("by", None))
     fields = {"groups.by": by}
     if groups.get("public_keys") is not None:
-        found = _key_fields(groups["public_keys"], by)
-        fields |= {"keys.kind": [LOADED]} if found is None else found
-        if found is not None:
+        result = _key_fields(groups["public_keys"], by)
+        fields |= {"keys.kind": [LOADED]} if result is None else result
+        if result is not None:
             del groups["public_keys"]
     if groups.get("totals") is not None:
         name = next((name for name, value in TOTALS.items() if groups["totals"] == value), LOADED)
@@ -248,10 +248,10 @@ def _add(plain: dict[str, Any], part: str, values: Mapping[str, Any]) -> None:
 
 def _rest(entries: Entries) -> dict[str, Any]:
     try:
-        found = tomllib.loads(entries.raw(REST))
+        rest = tomllib.loads(entries.raw(REST))
     except (ValueError, RecursionError):
         return {}  # it is not a field that people type into
-    return {part: value for part, value in found.items() if isinstance(value, list if part == "table" else dict)}
+    return {part: value for part, value in rest.items() if isinstance(value, list if part == "table" else dict)}
 
 
 def _unit(entries: Entries) -> str | list[str] | None:
@@ -290,10 +290,10 @@ def _keys(entries: Entries, by: list[str], problems: Problems) -> Any:
     """The public keys that the fields say; None if there are none, or if they are those of the file that was loaded."""
     kind = entries.one("keys.kind")
     if kind == "file":
-        found = entries.one("keys.file")
-        if not found:
+        result = entries.one("keys.file")
+        if not result:
             problems["keys.file"] = "Give the path of a CSV or Parquet file with the groups."
-        return found or None
+        return result or None
     if kind in _WORDS_FOR_KEYS:
         return kind
     if kind != "lists" or not by:

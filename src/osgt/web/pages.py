@@ -78,10 +78,10 @@ def group_chips(keys: Any) -> tuple[dict[str, Chips], str]:
     return chips, f"{counted(total, 'group')} in all" if len(lists) > 1 and total else ""
 
 
-def preview_cards(found: "Preview | PublicationPreview") -> list[Card]:
+def preview_cards(result: "Preview | PublicationPreview") -> list[Card]:
     """Exact figures, under a red bar."""
     cards = []
-    for name, table in found.tables.items():
+    for name, table in result.tables.items():
         card = replace(preview_card(table.curves(), WARNING), lines=table.lines())
         cards.append(replace(card, title=f"{name}: {card.title}") if name else card)
     return cards
@@ -161,13 +161,13 @@ class Row:
     has_rare: bool
 
 
-def planner(entries: Entries, found: Checked, **more: Any) -> str:
+def planner(entries: Entries, checked: Checked, **more: Any) -> str:
     """The page: its steps, and the plan beside them."""
     shown = {"notice": "", "notice_is_bad": False, "opened": "", "preview_cards": [], **more}
-    shown |= {"ids": Ids, "meaning": _meaning, "entries": entries, "problems": found.problems}
-    shown |= {"steps": step_words(found.plain), "present": shown["opened"] or _present(found)}
+    shown |= {"ids": Ids, "meaning": _meaning, "entries": entries, "problems": checked.problems}
+    shown |= {"steps": step_words(checked.plain), "present": shown["opened"] or _present(checked)}
     for part in (_data_step, _table_step, _plan_part):
-        shown |= part(entries, found)
+        shown |= part(entries, checked)
     return _rendered("planner.html", **shown)
 
 
@@ -178,9 +178,9 @@ def _meaning(name: str) -> str:
     return str(table.meaning(key))
 
 
-def _present(found: Checked) -> str:
+def _present(checked: Checked) -> str:
     """The step to be open: the first with a problem, or that is not complete."""
-    for place in found.problems:
+    for place in checked.problems:
         name = place.split(".")
         if name[0] in ("unit", "data") and place not in ("data.where", "data.units"):
             return "data"
@@ -188,27 +188,27 @@ def _present(found: Checked) -> str:
             return "limits"
         if name[0] == "report":
             return "report"
-    return "data" if found.dataset is None or found.plain["data"].get("privacy_unit") is None else "table"
+    return "data" if checked.dataset is None or checked.plain["data"].get("privacy_unit") is None else "table"
 
 
-def _data_step(entries: Entries, found: Checked) -> dict[str, Any]:
-    columns = [(f"{BY_COLUMN}{name}", name) for name in found.columns]
+def _data_step(entries: Entries, checked: Checked) -> dict[str, Any]:
+    columns = [(f"{BY_COLUMN}{name}", name) for name in checked.columns]
     return {
         "files": data_files(),
-        "columns": [(name, name) for name in found.columns],
+        "columns": [(name, name) for name in checked.columns],
         "units": [*columns, (BY_ROW, "every row by itself (one row for each person)")],
         "by_row": entries.one("unit") == BY_ROW,
-        "reading": any(entries.one(f"data.{name}") or f"data.{name}" in found.problems for name in _READING),
+        "reading": any(entries.one(f"data.{name}") or f"data.{name}" in checked.problems for name in _READING),
         "engines": [("", "the usual one"), *((name, name) for name in engine_names())],
-        "servers": found.servers,
-        "datasets": [(name, name) for name in found.datasets],
-        "ledger_facts": [] if found.spending is None else ledger_facts(found.spending),
+        "servers": checked.servers,
+        "datasets": [(name, name) for name in checked.datasets],
+        "ledger_facts": [] if checked.spending is None else ledger_facts(checked.spending),
     }
 
 
-def _table_step(entries: Entries, found: Checked) -> dict[str, Any]:
-    known = _known_groups(entries, found)
-    chips, groups_in_all = group_chips(known or found.plain.get("groups", {}).get("public_keys"))
+def _table_step(entries: Entries, checked: Checked) -> dict[str, Any]:
+    known = _known_groups(entries, checked)
+    chips, groups_in_all = group_chips(known or checked.plain.get("groups", {}).get("public_keys"))
     kind = entries.one("keys.kind")
     usual = (
         [("", "all values that are publicly known"), ("none", _BY_SIZE)]
@@ -216,69 +216,69 @@ def _table_step(entries: Entries, found: Checked) -> dict[str, Any]:
         else [("", _BY_SIZE)]
     )
     # Also labels and units of names that nothing has: they can be seen and removed here.
-    labelled = [*_published(found), *entries.below("report.labels"), *entries.below("report.units")]
+    labelled = [*_published(checked), *entries.below("report.labels"), *entries.below("report.units")]
     return {
-        "several_tables": [str(table.get("name")) for table in found.plain.get("table", [])],
+        "several_tables": [str(table.get("name")) for table in checked.plain.get("table", [])],
         "keys_choices": _with_loaded([*(usual if known or kind == "none" else [("", _BY_SIZE)]), *_KEYS], kind),
         "totals_choices": _with_loaded(_TOTALS, entries.one("totals")),
         "chips": chips,
         "groups_in_all": groups_in_all,
-        "key_kinds": {name: _key_kind(dtype) for name, dtype in found.columns.items()},
+        "key_kinds": {name: _key_kind(dtype) for name, dtype in checked.columns.items()},
         "aggregates": _rows(entries),
         "kinds": [(name, name.replace("_", " ")) for name in AGGREGATES],
-        "types": _types(found),
+        "types": _types(checked),
         "type_choices": _TYPES,
         "derived": [f"derive.{row}" for row in range(len(entries.rows("derive")) + 1)],
         "published": list(dict.fromkeys(labelled)),
     }
 
 
-def _known_groups(entries: Entries, found: Checked) -> dict[str, list[Any]]:
+def _known_groups(entries: Entries, checked: Checked) -> dict[str, list[Any]]:
     """The public values of the keys, where they are known and nothing else was chosen; none otherwise."""
-    public = getattr(getattr(found.query, "groups", None), "public", None)
+    public = getattr(getattr(checked.query, "groups", None), "public", None)
     if entries.one("keys.kind") or public is None:
         return {}
     return {name: public[name].unique().to_pylist() for name in public.column_names}
 
 
-def _types(found: Checked) -> list[tuple[str, str]]:
+def _types(checked: Checked) -> list[tuple[str, str]]:
     """The columns of a text file that are used or declared, with their types; "" for text."""
-    data = found.plain.get("data", {})
-    columns = found.plain.get("columns", {})
+    data = checked.plain.get("data", {})
+    columns = checked.plain.get("columns", {})
     declared = {name: column["type"] for name, column in columns.items() if column.get("type")} | data.get("types", {})
-    if found.dataset is not None and not found.dataset.types_can_be_declared:
+    if checked.dataset is not None and not checked.dataset.types_can_be_declared:
         return []
     asked = [
-        *found.plain.get("groups", {}).get("by", []),
-        *(aggregate.get("column") for aggregate in found.plain.get("aggregates", [])),
+        *checked.plain.get("groups", {}).get("by", []),
+        *(aggregate.get("column") for aggregate in checked.plain.get("aggregates", [])),
     ]
     where = data.get("where", [])
-    conditions = [aggregate.get("condition", "") for aggregate in found.plain.get("aggregates", [])]
+    conditions = [aggregate.get("condition", "") for aggregate in checked.plain.get("aggregates", [])]
     texts = "\n".join([*data.get("derive", {}).values(), *([where] if isinstance(where, str) else where), *conditions])
-    asked += [name for name in found.columns if name in texts]
-    names = [name for name in asked if name in found.columns and name not in data.get("derive", {})]
+    asked += [name for name in checked.columns if name in texts]
+    names = [name for name in asked if name in checked.columns and name not in data.get("derive", {})]
     return [(name, declared.get(name, "")) for name in dict.fromkeys([*names, *data.get("types", {})])]
 
 
-def _plan_part(entries: Entries, found: Checked) -> dict[str, Any]:
-    text, hides = query_text(found.plain)
+def _plan_part(entries: Entries, checked: Checked) -> dict[str, Any]:
+    text, hides = query_text(checked.plain)
     return {
         "epsilons": [f"{epsilon:g}" for epsilon in EPSILONS],
         "slider": _slider(entries.one("budget.epsilon")),
-        "error_columns": [(name, name) for name in column_choices(found.query)],
+        "error_columns": [(name, name) for name in column_choices(checked.query)],
         "confidences": _CONFIDENCES,
         "objectives": _OBJECTIVES,
-        "needed": found.needed,
-        "other_problems": list(dict.fromkeys(found.problems.values())),
-        "chosen_epsilon": None if found.epsilon is None else f"{found.epsilon:.15g}",
-        "plan": None if found.plan is None else replace(plan_card(found.plan), title="", line=""),
-        "charge": found.charge,
-        "promise": "" if found.plan is None or found.dataset is None else promise_to(found.dataset, found.plan),
-        "refused": found.refused,
-        "default_files": default_files(found.plain.get("data", {}).get("source", "")),
+        "needed": checked.needed,
+        "other_problems": list(dict.fromkeys(checked.problems.values())),
+        "chosen_epsilon": None if checked.epsilon is None else f"{checked.epsilon:.15g}",
+        "plan": None if checked.plan is None else replace(plan_card(checked.plan), title="", line=""),
+        "charge": checked.charge,
+        "promise": "" if checked.plan is None or checked.dataset is None else promise_to(checked.dataset, checked.plan),
+        "refused": checked.refused,
+        "default_files": default_files(checked.plain.get("data", {}).get("source", "")),
         "query_text": text,
         "hides_password": hides,
-        "python": python_code(without_passwords(found.plain)),
+        "python": python_code(without_passwords(checked.plain)),
     }
 
 
@@ -335,10 +335,10 @@ def script() -> str:
 def data_files() -> list[str]:
     """The names of files in the server's folder that may be data."""
     try:
-        found = [entry.name for entry in os.scandir() if entry.name.lower().endswith(_DATA) and entry.is_file()]
+        result = [entry.name for entry in os.scandir() if entry.name.lower().endswith(_DATA) and entry.is_file()]
     except OSError:
         return []
-    return sorted(found)[:_MOST_FILES]
+    return sorted(result)[:_MOST_FILES]
 
 
 def _rendered(template: str, **values: Any) -> str:
@@ -349,22 +349,22 @@ def _rendered(template: str, **values: Any) -> str:
 
 def _rows(entries: Entries) -> list[Row]:
     rows = [f"aggregates.{row}" for row in entries.rows("aggregates")]
-    found = []
+    result = []
     for prefix in (*rows, f"aggregates.{len(rows)}"):
         kind = entries.one(f"{prefix}.kind")
         known = kind if kind in AGGREGATES else ""
         arguments = arguments_of(known) if known else []
         rare = any(entries.one(f"{prefix}.{argument.name}") for argument in arguments if argument.is_rare)
-        found.append(Row(prefix, known, AGGREGATES[known].summary if known else "", arguments, rare))
-    return found
+        result.append(Row(prefix, known, AGGREGATES[known].summary if known else "", arguments, rare))
+    return result
 
 
-def _published(found: Checked) -> list[str]:
+def _published(checked: Checked) -> list[str]:
     """The names that may have labels: of keys and of columns."""
-    if found.query is None:
+    if checked.query is None:
         return []
     names: list[str] = []
-    for query in found.query.tables.values():
+    for query in checked.query.tables.values():
         names += [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
     return list(dict.fromkeys(names))
 

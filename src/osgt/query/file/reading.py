@@ -191,9 +191,9 @@ _MOST = 10
 
 def in_words(error: ValidationError, model: type[BaseModel], plain: Mapping[str, Any]) -> str:
     """Put the problems into words, each key once; of very many the first ones."""
-    found = list(dict.fromkeys(_problem(one, model, plain) for one in error.errors(include_url=False)))
-    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    return "; ".join([*found[:_MOST], *more])
+    problems = list(dict.fromkeys(_problem(one, model, plain) for one in error.errors(include_url=False)))
+    more = [f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else []
+    return "; ".join([*problems[:_MOST], *more])
 
 
 def _problem(error: Any, model: type[BaseModel], plain: Mapping[str, Any]) -> str:

@@ -26,11 +26,11 @@ class _WithoutNull(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
-        found = super().default_schema(schema)
+        result = super().default_schema(schema)
         # A whole table as a default says nothing that its keys do not.
         return {
             key: value
-            for key, value in found.items()
+            for key, value in result.items()
             if key != "default" or isinstance(value, bool | int | float | str)
         }
 

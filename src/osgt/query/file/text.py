@@ -62,12 +62,12 @@ def _one_of_several(table: Mapping[str, Any]) -> list[str]:
 
 def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
     """The part with the paths of files that are there, or are to be written, taken from the folder."""
-    found = dict(values)
+    result = dict(values)
     for key in _PATHS.get(part, ("values",)):
-        value = found.get(key)
+        value = result.get(key)
         if isinstance(value, str) and "://" not in value and _is_path(part, key, value, values.get("engine")):
-            found[key] = os.path.relpath(value, os.fspath(folder))
-    return found
+            result[key] = os.path.relpath(value, os.fspath(folder))
+    return result
 
 
 def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:
@@ -205,10 +205,10 @@ def _call(start: str, arguments: list[str]) -> list[str]:
 
 def _variables(names: Iterable[str]) -> dict[str, str]:
     """A name of Python for each table, all different."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name in names:
         variable = "table_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-        while variable in found.values():
+        while variable in result.values():
             variable += "_"
-        found[name] = variable
-    return found
+        result[name] = variable
+    return result

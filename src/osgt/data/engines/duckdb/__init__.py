@@ -148,13 +148,13 @@ class DuckDB(Engine):
         [(database, schema)] = self.run(connection, here)
         *before, name = (part.lower() for part in names)
         place = [*[database.lower(), schema.lower()][: 2 - len(before)], *before]
-        found = [
+        places = [
             table[:3]
             for *table, temporary in sorted(tables, key=lambda row: not row[-1])
             if table[2].lower() == name
             and ((temporary and not before) or [part.lower() for part in table[:2]] == place)
         ]
-        return ".".join(self.quote(part) for part in found[0]) if found else None
+        return ".".join(self.quote(part) for part in places[0]) if places else None
 
     def small_table(self, connection: Any, table: pa.Table) -> Table:
         """A table of a connection of our own: joined to one whose ranges are known, rows need no hash table."""

@@ -127,8 +127,8 @@ class PostgreSQL(Engine):
                 ELSE nspname = %(schema)s AND %(database)s IN ('', pg_catalog.current_database())
             END
         """
-        found = _rows(connection, query, {"name": name, "schema": schema, "database": ".".join(before[:-1])})
-        return ".".join(self.quote(part) for part in found[0]) if found else None
+        places = _rows(connection, query, {"name": name, "schema": schema, "database": ".".join(before[:-1])})
+        return ".".join(self.quote(part) for part in places[0]) if places else None
 
     def stored(self, connection: Any, name: str, keeps: Any = None) -> Table:
         table = super().stored(connection, name, keeps)
