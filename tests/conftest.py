@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(items):
     """Mark what starts a server, a cluster or a browser, also by a parameter: `make check` leaves it out."""
     items[:] = [item for item in items if not is_for_others(item)]
     for item in items:
+        if "spark" in item.fixturenames and "spark" not in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} needs `spark` in its name: else two workers start a JVM each")
         parameters = getattr(item, "callspec", None)
         named = [] if parameters is None else [value for value in parameters.params.values() if isinstance(value, str)]
         if STARTED & set(item.fixturenames) or any(name.startswith(("postgres", "spark")) for name in named):
@@ -69,6 +71,11 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure():
+    """Let the interpreter clear them at its end: DuckDB prints a page about its objects that stay."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

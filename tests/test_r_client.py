@@ -74,27 +74,30 @@ cat(jsonlite::toJSON(list(rows = as.data.frame(unclass(r)), words = osgt_stateme
     assert "is (ε, δ)-differentially private with ε = 2000" in result["words"]
 
 
-@pytest.mark.parametrize(
-    ("condition", "count"),
-    [
-        ("ward = 'East, \"old\"'", 1),
-        ("ward_factor = 'North'", 3),
-        ("cost > 0.3", 4),  # 0.1 + 0.2 is larger, and every digit arrives
-        ("cost IS NULL", 1),
-        ("nights >= 4", 2),
-        ("emergency", 3),
-        ("admitted < DATE '2024-02-01'", 2),
-        ("admitted IS NULL", 1),
-        ("seen = TIMESTAMP '2024-03-01 12:30:16'", 1),
-    ],
-)
-def test_values_of_all_classes_arrive(in_r, condition, count):
-    where = condition.replace("\\", "\\\\").replace('"', '\\"')
+#: By condition, how many rows of `visits` meet it.
+CONDITIONS = {
+    "ward = 'East, \"old\"'": 1,
+    "ward_factor = 'North'": 3,
+    "cost > 0.3": 4,  # 0.1 + 0.2 is larger, and every digit arrives
+    "cost IS NULL": 1,
+    "nights >= 4": 2,
+    "emergency": 3,
+    "admitted < DATE '2024-02-01'": 2,
+    "admitted IS NULL": 1,
+    "seen = TIMESTAMP '2024-03-01 12:30:16'": 1,
+}
+
+
+def test_values_of_all_classes_arrive(in_r):
+    conditions = ", ".join(json.dumps(condition) for condition in CONDITIONS)  # R reads these strings as JSON does
     result, _ = in_r(f"""
-r <- osgt_sql(visits, "SELECT COUNT(*) AS n FROM visits WHERE {where}", unit = "patient", {EXACT})
-cat(r$n)
+counts <- vapply(c({conditions}), function(condition) {{
+  query <- paste("SELECT COUNT(*) AS n FROM visits WHERE", condition)
+  osgt_sql(visits, query, unit = "patient", {EXACT})$n
+}}, 0)
+cat(jsonlite::toJSON(as.list(counts), auto_unbox = TRUE))
 """)
-    assert result == count
+    assert result == CONDITIONS
 
 
 def test_a_query_file_of_several_tables(in_r, tmp_path):

@@ -52,7 +52,7 @@ def test_a_spark_session_is_left_as_it_was(berlin):
     assert state(berlin) == before
 
 
-def test_a_frame_that_is_kept_in_memory_stays_there(spark):
+def test_a_spark_frame_that_is_kept_in_memory_stays_there(spark):
     frame = spark.sql("SELECT id AS person FROM range(3)").cache()
     data = Dataset(frame, "person")
     assert sums(data.group_by(max_rows_per_group=1), [Units()]) == {(): [[3]]}
