@@ -34,7 +34,7 @@ system:
 	@sh tests/system_packages.sh
 
 # Quick tests of what is seen from outside; the others are for `make test`, as those that start many processes.
-QUICK := $(filter-out tests/test_start_up.py tests/test_families.py,$(wildcard tests/test_*.py)) tests/docs/test_architecture.py tests/golden tests/mechanism tests/query
+QUICK := $(filter-out tests/test_start_up.py tests/test_families.py tests/test_r_client.py,$(wildcard tests/test_*.py)) tests/docs/test_architecture.py tests/golden tests/mechanism tests/query
 
 check: $(VENV)/installed  ## lint, types and quick tests that need neither server nor browser
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint quick

@@ -96,7 +96,7 @@ class TestPlanted:
             present = [place for place in PLACES if place in set(table["city"])]
             return pd.DataFrame({"city": present, "count": laplace(1e6, len(present))})
 
-        result = run(release, rides())
+        result = run(release, rides(), draws=2000)  # each of them tells
         assert not result.passed
         assert "group" in told(result) or "columns" in told(result)
 
@@ -104,8 +104,8 @@ class TestPlanted:
         def release(table):
             return float(np.rint(np.clip(table["fare"].to_numpy(), 0, 10).sum())) + laplace(11.0, 1)[0]
 
-        assert not run(release, rides()).passed
-        assert run(release, rides(), missing_values=False).passed
+        assert not run(release, rides(), draws=2000).passed  # each of them tells
+        assert run(release, rides(), draws=2000, missing_values=False).passed
 
     def test_an_error_that_only_one_neighbour_raises(self):
         def release(table):
@@ -126,9 +126,8 @@ class TestPlanted:
             return pd.DataFrame({"n": np.zeros(1, np.int64 if len(table) % 2 else np.float64)})
 
         for release in (order, types):
-            result = run(release, data=pd.DataFrame({"city": ["a", "b"], "fare": 1.0}), neighbour=pd.DataFrame(
-                {"city": ["b", "a", "b"], "fare": 1.0}
-            ))  # fmt: skip
+            tables = [pd.DataFrame({"city": cities, "fare": 1.0}) for cities in (["a", "b"], ["b", "a", "b"])]
+            result = run(release, data=tables[0], neighbour=tables[1], draws=2000)  # each of them tells
             assert not result.passed
             assert "is there" in told(result) or "not there" in told(result)
 

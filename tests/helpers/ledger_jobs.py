@@ -2,6 +2,7 @@
 
     python ledger_jobs.py charge LOCATION WORKERS CHARGES   many processes charge at once
     python ledger_jobs.py crash LOCATION FOLDER ROUNDS      releases, each killed somewhere on its way
+    python ledger_jobs.py open LOCATION WORKERS             many processes open a data set where there is no ledger yet
 
 Each prints one line of JSON.
 """
@@ -60,6 +61,18 @@ def charge(location, workers, charges):
             results.append(json.load(pipe))
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     return results
+
+
+def open_at_once(location, workers):
+    """Many processes open the same data set; how each of them ended."""
+    children = []
+    for _ in range(workers):
+        pid = os.fork()
+        if pid == 0:
+            Ledger(location).open("flights", epsilon=3, delta=1e-6)
+            os._exit(0)
+        children.append(pid)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 
 
 def release(location, folder, name, step):
@@ -153,6 +166,8 @@ if __name__ == "__main__":
     act, location, *rest = sys.argv[1:]
     if act == "charge":
         answer = charge(location, *(int(number) for number in rest))
+    elif act == "open":
+        answer = open_at_once(location, int(rest[0]))
     else:
         answer = crash(location, rest[0], int(rest[1]))
     print(json.dumps(answer))
