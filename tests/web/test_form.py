@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osgt.query.file.aggregates import AGGREGATES
-from osgt.query.file.model import ColumnTable
+from osgt.query.file.model import ColumnTable, JoinedTable
 from osgt.query.file.reading import query_file_model, query_file_of
 from osgt.query.file.text import query_file_text
 from osgt.web.entries import Entries, arguments_of, number, whole
@@ -138,18 +138,24 @@ class TestRoundTrip:
         for part, field in query_file_model().model_fields.items():
             if part in ("aggregates", "table"):
                 continue
-            table = ColumnTable if part == "columns" else field.annotation
+            by_name = {"columns": ColumnTable, "tables": JoinedTable}
+            table = by_name.get(part, field.annotation)
             for key in table.model_fields:
                 if (part, key) == ("data", "file"):  # what it says stands in the page itself
                     continue
                 value = EXAMPLES.get((part, key), "text")
                 plain = {"data": {"source": "a.csv", "privacy_unit": "row"}}
-                plain[part] = {"a": {key: value}} if part == "columns" else {**plain.get(part, {}), key: value}
+                if part in by_name:
+                    needed = {name for name, field in table.model_fields.items() if field.is_required()}
+                    plain[part] = {"a": dict.fromkeys(needed, "text") | {key: value}}
+                else:
+                    plain[part] = {**plain.get(part, {}), key: value}
                 assert meaning(through_the_page(plain)) == meaning(plain), (part, key)
 
 
 EXAMPLES = {
     ("data", "types"): {"a": "int64"},
+    ("tables", "types"): {"a": "int64"},
     ("series", "period"): "week",
     ("series", "max_periods"): 2,
     ("series", "remember"): False,
