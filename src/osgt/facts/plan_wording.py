@@ -218,7 +218,8 @@ def widths_at_limits(plan: Plan) -> list[Widths]:
             remarks, scale = [f"in percentiles of {counted(_LARGE, 'value')}"], _LARGE / 100
         if column.by_size is not None:
             remarks.append(f"with {counted(max(column.by_size), 'value')}")
-        widths = [half_width(at.columns[i].width / scale, whole=column.is_count) + sign for at in plans]
+        halves = [at.columns[i].width / scale for at in plans]
+        widths = [half_width(half, whole=column.is_count, digits=2 if sign else 3) + sign for half in halves]
         lines.append(Widths(column.name, widths, tuple(remarks)))
     if plan.selection is not None:
         counted_by = plan.groups.counted_in_words(plan.chosen_by)

@@ -251,8 +251,8 @@ class Owners:
             raise OtherSubjectError(
                 f"refused, nothing was charged: the budget of {dataset!r} protects {self.unit!r}, and this release "
                 f"protects {subject.unit!r}. What protects one does not protect the other: open a budget for "
-                f"{subject.unit!r} (osgt ledger open). If both name the same people, say so: osgt ledger table … "
-                f"--add NAME:{subject.unit}"
+                f"{subject.unit!r} (osgt ledger open). If both name the same people, say so: "
+                f"osgt ledger table LEDGER {dataset} --add NAME:{subject.unit}"
             )
         if None not in (self.neighbours, subject.neighbours) and self.neighbours != subject.neighbours:
             raise OtherSubjectError(
@@ -307,8 +307,8 @@ class Owners:
         known = ", ".join(repr(one.shown) for one in self.tables)
         return (
             f"the budget of {dataset!r} is for {known}, and this release reads {table.shown!r}. If that table is about "
-            f"the same people, say so: osgt ledger table … --add {table.name or 'NAME'}. Otherwise open a budget for "
-            "it (osgt ledger open)"
+            f"the same people, say so: osgt ledger table LEDGER {dataset} --add {table.name or 'NAME'}. "
+            "Otherwise open a budget for it (osgt ledger open)"
         )
 
 
@@ -323,10 +323,14 @@ def _other_columns(dataset: str, table: Table, same: Table) -> str:
     if column is None:
         return (
             f"the columns of {table.shown!r} have other names or types than in earlier releases charged to "
-            f"{dataset!r}. If it is the same table with new columns, say so: osgt ledger table … --changed "
-            f"{table.name}. If it is another table, open a budget for it"
+            f"{dataset!r}. If it is the same table with new columns, say so: osgt ledger table LEDGER "
+            f"{dataset} --changed {table.name}. If it is another table, open a budget for it"
         )
-    changed = f". If the column has changed, say so: osgt ledger table … --changed {table.name}" if table.name else ""
+    changed = (
+        f". If the column has changed, say so: osgt ledger table LEDGER {dataset} --changed {table.name}"
+        if table.name
+        else ""
+    )
     return (
         f"types: column {column!r} of {table.shown!r} is {table.types[column]} here, and was declared as "
         f"{same.types[column]} in an earlier release charged to {dataset!r}. Declare the same type{changed}"

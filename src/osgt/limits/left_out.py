@@ -287,6 +287,11 @@ def _percent(share: float) -> str:
     return f"{percents:.0f}" if percents >= 1.95 or percents < 0.05 else f"{percents:.1f}"
 
 
+def _at_most(share: float) -> str:
+    """A bound on a share in words: never "at most 0 %" where it may be more."""
+    return f"at most {_percent(share)} %" if _percent(share) != "0" else "less than 0.1 %"
+
+
 def _in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:
     """Tell shares in a few words each, and small ones together."""
     if shares and all(share.is_vague for share, _ in shares):
@@ -297,7 +302,7 @@ def _in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:
         f"{share.interval if share.is_vague else share} {words}{' (too noisy to say)' if share.is_vague else ''}"
         for share, words in shares
         if not share.is_small
-    ] + ([f"at most {_percent(max(share.high for share in small))} % for {reason}"] if small else [])
+    ] + ([f"{_at_most(max(share.high for share in small))} for {reason}"] if small else [])
 
 
 def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:

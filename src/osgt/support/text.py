@@ -229,9 +229,9 @@ def rounded(number: Any, place: int | None, way: str = ROUND_HALF_EVEN) -> str:
     return f"{exact + 0 if exact == 0 else exact:,f}".removeprefix("-" if exact == 0 else "\0")
 
 
-def half_width(number: float, *, whole: bool = False) -> str:
+def half_width(number: float, *, whole: bool = False, digits: int = 3) -> str:
     """A half-width, with three digits at most, never rounded down; that of counts is a whole number."""
-    place = None if number == 0 else math.floor(math.log10(number)) - 2
+    place = None if number == 0 else math.floor(math.log10(number)) + 1 - digits
     text = rounded(float(number), max(place, 0) if whole and place is not None else place, ROUND_CEILING)
     return f"±{text.rstrip('0').rstrip('.') if '.' in text else text}"
 
