@@ -62,7 +62,11 @@ def test_one_command_says_what_who_when_where_and_what_is_left(run, published, t
     text = " ".join(shown.stdout.split())
     for part in ("count, mean(fare) by city", "unit rider", "0.5 1e-08", "settled", "reserved", "by-city.csv"):
         assert part in text
-    for part in ("rides protects rider (add_remove)", "opened with ε = 3, δ = 1e-06 (adaptive)", "agreed on 3 May"):
+    for part in (
+        "rides protects rider (adding or removing one)",
+        "opened with ε = 3, δ = 1e-06 (adaptive)",
+        "agreed on 3 May",
+    ):
         assert part in text
     assert "after answers had been seen" in text
     assert "ann (signed in as " in text
@@ -241,7 +245,7 @@ def test_the_report_says_all_that_an_auditor_asks(run, published, tmp_path):
         "at most a factor of 55 (e^ε with ε = 4), except with a probability of about 1 in 1 million (δ = 1e-06)",
         "for every analyst",
         "does not cover what was released before and after that change together",
-        "rider (add_remove)",
+        "rider (adding or removing one)",
         "count, mean(fare) by city",
         "by-city.csv",
         "agreed on 3 May",
