@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from osgt import Dataset, cut, month, weekday
-from osgt.data.code_lists import code_list
+from osgt.data import code_list
 from osgt.plan.choice import draws_of, limit_of
 from osgt.query.about import About
 

@@ -18,10 +18,10 @@ from osgt.plan.plan import AnyPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.aggregates.marks import Marks
+from osgt.query.file import as_list
 from osgt.query.file.aggregates import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
 from osgt.query.file.reading import with_parts
-from osgt.query.file.types import as_list
 from osgt.query.sql import named_table, read_select
 from osgt.release.measuring import Presentation
 from osgt.render.published import SUFFIXES, check_writable, with_descriptions

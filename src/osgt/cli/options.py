@@ -240,8 +240,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _list_keys() -> dict[str, tuple[Key, str]]:
     """The keys that are options, each with its panel, by the name of its parameter; none without the extra "tables"."""
     try:
+        from osgt.query.file import Panel, plain_type  # noqa: PLC0415 - the extra "tables"
         from osgt.query.file.model import QueryFile  # noqa: PLC0415 - the extra "tables"
-        from osgt.query.file.types import Panel, plain_type  # noqa: PLC0415 - the extra "tables"
     except ImportError:
         return {}
     keys = {}

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from osgt.cli.options import BUDGET, OUTPUT, takes_keys
 from osgt.cli.shared import clear_errors, command_target, option, say, switch, terminal
-from osgt.data.code_lists import CODE_LISTS
+from osgt.data import CODE_LISTS
 from osgt.facts import wording
 from osgt.support.text import names_in_words, nearest, printable
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from osgt.data.code_lists import CODE_LISTS, code_list
+from osgt.data import CODE_LISTS, code_list
 from osgt.data.engines.source import interval_texts, is_interval
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about

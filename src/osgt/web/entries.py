@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from osgt.query.file import plain_type
 from osgt.query.file.aggregates import AGGREGATES
-from osgt.query.file.types import plain_type
 
 #: What is wrong, by the name of the field.
 Problems = dict[str, str]

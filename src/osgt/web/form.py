@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, get_origin
 
 from osgt.data.unit import Noun
+from osgt.query.file import as_list, plain_type
 from osgt.query.file.model import DataFile, QueryFile, TextsTable
 from osgt.query.file.text import query_file_text
-from osgt.query.file.types import as_list, plain_type
 from osgt.support.locations import holds_secret, shown
 from osgt.web.entries import Entries, Problems, as_text, number, read_aggregate, text, whole, written_aggregate
 

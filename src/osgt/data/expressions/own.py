@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import count, pairwise
 from typing import Any
 
-from osgt.data.code_lists import LABELS
+from osgt.data import LABELS
 from osgt.data.expressions.dialect import Dialect
 from osgt.data.expressions.syntax import Binary, Call, Case, Cast, Extract, Is, Node, Number, Text, Unary, Word, rebuild
 from osgt.data.types import ColumnType

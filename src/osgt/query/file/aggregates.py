@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from osgt.query.file.types import FileTable, PlainNumber, Text, Words
+from osgt.query.file import FileTable, PlainNumber, Text, Words
 
 ColumnName = Annotated[Text, Field(description="The column of numbers.")]
 Bounds = Annotated[

@@ -69,11 +69,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, create_model
 
-from osgt.data.code_lists import CODE_LISTS
+from osgt.data import CODE_LISTS
 from osgt.data.engines import engine_named
 from osgt.data.unit import Neighbours
+from osgt.query.file import FileTable, Panel, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
 from osgt.query.file.aggregates import Arguments
-from osgt.query.file.types import FileTable, Panel, PlainNumber, Text, Texts, WholeNumber, Words, YesNo
 
 if TYPE_CHECKING:
     from osgt.query.about import ReportTexts

@@ -18,10 +18,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+from osgt.query.file import FileTable, Words, as_list
 from osgt.query.file.aggregates import AGGREGATES, Kind
 from osgt.query.file.model import DataFile, OneOfSeveral, QueryFile
 from osgt.query.file.text import relative_paths
-from osgt.query.file.types import FileTable, Words, as_list
 from osgt.support.errors import ArgumentError, about
 from osgt.support.text import names_in_words, nearest, shortened
 
