@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from osgt.cli import as_typed, name_of
-from osgt.support.errors import argument_of, message_naming
+from osgt.support.errors import USER_ERRORS, argument_of, message_naming
 from osgt.support.files import Target, words_of, written
 from osgt.support.locations import holds_secret
 from osgt.support.text import printable
@@ -101,7 +101,7 @@ def clear_errors() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort):
         raise
-    except (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError) as error:
+    except USER_ERRORS as error:
         own = name_of(argument_of(error) or "")
         complain(words_of(error) if own is None else message_naming(error, own))
         raise typer.Exit(REFUSED) from None

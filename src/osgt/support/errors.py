@@ -47,6 +47,9 @@ class ArgumentTypeError(OsgtError, TypeError):
         self.argument = argument
 
 
+#: What the library raises for what a user may do wrong; anything else that Python raises is a mistake in here.
+USER_ERRORS = (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError)
+
 Anything = TypeVar("Anything", bound=BaseException)
 
 

@@ -20,12 +20,12 @@ from starlette.routing import Route
 from osgt.query.file.model import DataFile
 from osgt.query.file.reading import is_data_file, query_file_of, read_data_file
 from osgt.query.file.text import python_code
-from osgt.support.errors import argument_of
+from osgt.support.errors import USER_ERRORS, argument_of
 from osgt.support.files import words_of
 from osgt.support.locations import names_server
 from osgt.web import jobs, pages
 from osgt.web.cache import Opened
-from osgt.web.checking import ERRORS, SERVERS, Checked, Wanted, check, sentence
+from osgt.web.checking import SERVERS, Checked, Wanted, check, sentence
 from osgt.web.entries import Entries, number
 from osgt.web.form import (
     data_file_text,
@@ -165,7 +165,7 @@ class Web:
         try:
             check_descriptors()
             ready = jobs.prepare(jobs.with_files(checked.file))
-        except ERRORS as error:
+        except USER_ERRORS as error:
             return self._refused(entries, checked, error)
         begun = Job(key, jobs.title(ready), entries.without(*_PASSING))
         self.jobs.begin(begun, lambda job: jobs.release(ready, job))
@@ -208,7 +208,7 @@ class Web:
             ledger = self.opened.ledger(location)
             overviews = [ledger.overview(name) for name in ledger.datasets()]
             content = page(ledger.name, overviews, ledger.verify(), datetime.now(UTC))
-        except ERRORS as error:
+        except USER_ERRORS as error:
             return PlainTextResponse(f"{words_of(error)}\n", 400)
         return HTMLResponse(content, headers={"content-security-policy": _APART})
 
@@ -275,7 +275,7 @@ class Web:
         """The page for the data file that is named as the data; if it is not one, the page as it was."""
         try:
             file = read_data_file(entries.one("data.source"))
-        except ERRORS as error:
+        except USER_ERRORS as error:
             checked = Checked(
                 {}, {"data.source": sentence(words_of(error), "file")}, ["the data: a file or a database"]
             )
@@ -295,7 +295,7 @@ class Web:
         elif checked.query is not None and not checked.problems and "privacy_unit" in checked.plain["data"]:
             try:
                 shown = jobs.preview(checked.file)
-            except ERRORS as error:
+            except USER_ERRORS as error:
                 checked.problems["preview.confirm"] = words_of(error)
             else:
                 return self._page(entries, checked, preview_cards=pages.preview_cards(shown))

@@ -15,7 +15,7 @@ from osgt.api.query_file import build_query
 from osgt.data.types import UndeclaredTypeError
 from osgt.query.file.model import QueryFile
 from osgt.query.file.reading import query_file_of
-from osgt.support.errors import ArgumentError, argument_of
+from osgt.support.errors import USER_ERRORS, ArgumentError, argument_of
 from osgt.support.files import words_of
 from osgt.support.locations import names_server, shown, shown_server
 from osgt.web.cache import Opened, stamp
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from osgt.api.query import Query
     from osgt.ledger import Ledger, Spending
     from osgt.plan.plan import AnyPlan
-
-#: What the library raises for what a user may do wrong.
-ERRORS = (ValueError, TypeError, OverflowError, OSError, ImportError, RuntimeError)
 
 #: The fields of the arguments that messages begin with, where the two have different names.
 _FIELDS = {
@@ -327,7 +324,7 @@ def _fits(checked: Checked) -> None:
             neighbours=dataset.neighbours,
             table=dataset.identity,
         )
-    except ERRORS as error:
+    except USER_ERRORS as error:
         checked.refused = words_of(error)
 
 
@@ -336,7 +333,7 @@ def _at(checked: Checked, part: str, otherwise: str, arguments: tuple[str, ...] 
     """Tell an error of the library at the field of the argument that it is about."""
     try:
         yield
-    except ERRORS as error:
+    except USER_ERRORS as error:
         if isinstance(error, UndeclaredTypeError):
             checked.undeclared = error.column
         words, name = words_of(error), argument_of(error) or ""

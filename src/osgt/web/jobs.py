@@ -30,9 +30,9 @@ from osgt.query.file.model import QueryFile
 from osgt.query.file.reading import with_parts
 from osgt.release.choice import TooFewUnitsError
 from osgt.release.measuring import NothingReleasedError
+from osgt.support.errors import USER_ERRORS
 from osgt.support.files import Target, words_of
 from osgt.support.locations import names_server
-from osgt.web.checking import ERRORS
 from osgt.web.entries import Entries
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def release(request: Request, job: Job) -> Result:
         return Result("left" if error.is_kept else "nothing", str(error))
     except (NothingReleasedError, TooFewUnitsError, LostAnswerError) as error:
         return Result("nothing", words_of(error))
-    except ERRORS as error:
+    except USER_ERRORS as error:
         return Result("refused", refusal(error))
     finally:
         request.close()
