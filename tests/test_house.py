@@ -20,6 +20,15 @@ PACKAGE = SOURCE / "osgt"
 FULL: dict[str, int] = {}
 MOST_MODULES = 15
 
+#: How much there is to read: files, lines of a file, and lines of the trusted core. The aims are 190, 400 and 8,500.
+MOST_FILES, LONGEST_FILE, LARGEST_CORE = 235, 519, 8520
+
+#: What privacy rests on: mathematics without data, files and words for users.
+CORE = ("noise", "sampling", "privacy", "calibration", "mechanism.py")
+
+#: Loops whose variable is called "each": the name of an element says more. The number only shrinks.
+MOST_CALLED_EACH = 80
+
 #: The largest set of modules that all depend on each other may have this many.
 LARGEST_CIRCLE = 3
 
@@ -50,6 +59,30 @@ def test_no_folder_is_a_hall():
     sizes = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
     full = {folder: count for folder, count in sizes.items() if count - 1 > FULL.get(folder, MOST_MODULES)}
     assert full == {}
+
+
+def test_there_is_not_too_much_to_read():
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in PACKAGE.rglob("*.py")}
+    core = sum(count for path, count in lines.items() if path.relative_to(PACKAGE).parts[0] in CORE)
+    assert len(lines) <= MOST_FILES
+    assert max(lines.values()) <= LONGEST_FILE, max(lines, key=lines.get)
+    assert 0 < core <= LARGEST_CORE
+
+
+def called_each(text):
+    """The number of loops and comprehensions in a module whose variable is called "each"."""
+    loops = [node.target for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For | ast.comprehension)]
+    return sum(any(isinstance(name, ast.Name) and name.id == "each" for name in ast.walk(loop)) for loop in loops)
+
+
+def test_loop_variables_are_called_after_their_elements():
+    assert sum(called_each(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")) <= MOST_CALLED_EACH
+    assert (
+        called_each(
+            "for i, each in enumerate(a):\n    b = [each for each in c if d]\nfor group in groups:\n    each = 1\n"
+        )
+        == 2
+    )
 
 
 def circles(graph):

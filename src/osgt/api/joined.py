@@ -40,7 +40,9 @@ class Step(NamedTuple):
 def steps_to(file: "DataFile") -> list[Step]:
     """The joins from the table with the privacy unit to the one whose rows are asked about, in their order."""
     name, steps = file.data.rows, list[Step]()
-    first = [each for each in (name_of(file.data.source, file.data.table), file.data.dataset) if each is not None]
+    first = [
+        known_as for known_as in (name_of(file.data.source, file.data.table), file.data.dataset) if known_as is not None
+    ]
     if name is not None and name not in file.tables and name not in first:
         raise ArgumentError(
             f"rows: {unknown('table', name, [*first[:1], *file.tables], having='there are')}", argument="rows"
@@ -51,7 +53,7 @@ def steps_to(file: "DataFile") -> list[Step]:
         onto, on = _read_joins(name, file.tables[name].joins)
         steps.insert(0, Step(name, file.tables[name], on))
         if onto not in file.tables and onto not in first:
-            known = [each for each in (*first[:1], *file.tables) if each != name]
+            known = [other for other in (*first[:1], *file.tables) if other != name]
             raise ArgumentError(
                 f"tables.{name}.joins: {unknown('table', onto, known, having='there are')}", argument="tables"
             )

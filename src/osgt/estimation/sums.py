@@ -206,9 +206,9 @@ class _Table:
         place = np.minimum(folded, 2.0 * math.pi - folded) * (last / math.pi)
         left = np.minimum(place.astype(np.int64), last - 1)
         t, width = place - left, math.pi / last
-        f, g, h, k = (width**n * each[left] for n, each in enumerate(self.derivatives))
+        f, g, h, k = (width**n * derivative[left] for n, derivative in enumerate(self.derivatives))
         # What the cubic at the left end is short of at the right one, in the same order.
-        after = (width**n * each[left + 1] for n, each in enumerate(self.derivatives))
+        after = (width**n * derivative[left + 1] for n, derivative in enumerate(self.derivatives))
         cubic = f + g + h / 2 + k / 6, g + h + k / 2, h + k, k
         a, b, c, d = (there - here for there, here in zip(after, cubic, strict=True))
         rest = 35 * a - 15 * b + 5 / 2 * c - d / 6

@@ -138,7 +138,7 @@ def declared_columns(query: QuerySpec) -> tuple[str, ...]:
         return ()
     left = [
         *query.groups.by,
-        *(name for each in query.aggregates for measure in each.measures for name in measure.reads),
+        *(name for aggregate in query.aggregates for measure in aggregate.measures for name in measure.reads),
         *(name for condition in dataset.filters for name in condition.columns),
     ]
     used: set[str] = set()
