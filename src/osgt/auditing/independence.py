@@ -80,19 +80,19 @@ class _Releases:
     def streams(self) -> dict[IntegerDistribution, Integers]:
         """For each distribution its draws, in their order."""
         result: dict[IntegerDistribution, list[Integers]] = {}
-        for law, numbers in itertools.chain.from_iterable(self.drawn):
-            result.setdefault(law, []).append(numbers.ravel())
-        return {law: np.concatenate(pieces) for law, pieces in result.items()}
+        for noise, numbers in itertools.chain.from_iterable(self.drawn):
+            result.setdefault(noise, []).append(numbers.ravel())
+        return {noise: np.concatenate(pieces) for noise, pieces in result.items()}
 
     def places(self) -> tuple[Integers, Floats]:
         """By release and place the draws and their -log P: not more than `_PLACES`, from first to last."""
         flat = np.stack([np.concatenate([numbers.ravel() for _, numbers in release]) for release in self.drawn])
-        laws = [law for law, numbers in self.drawn[0] for _ in range(numbers.size)]
-        kept = np.array(_spread(range(len(laws)), _PLACES))
+        noises = [noise for noise, numbers in self.drawn[0] for _ in range(numbers.size)]
+        kept = np.array(_spread(range(len(noises)), _PLACES))
         draws, unlikely = flat[:, kept], np.zeros((len(flat), len(kept)))
-        for law in dict.fromkeys(laws):
-            at = np.array([laws[i] == law for i in kept])
-            unlikely[:, at] = -law.logpmf(draws[:, at])
+        for noise in dict.fromkeys(noises):
+            at = np.array([noises[i] == noise for i in kept])
+            unlikely[:, at] = -noise.logpmf(draws[:, at])
         return draws, unlikely
 
 
@@ -115,7 +115,7 @@ def independence(release: Callable[[int], Sequence[Drawn]], *, false_alarm: floa
         streams = releases.streams()
         total += sum(len(stream) for stream in streams.values())
         error = false_alarm / 2 / len(shapes) / len(streams)
-        runs += [run for law, stream in streams.items() if (run := _run(stream, law, error))]
+        runs += [run for noise, stream in streams.items() if (run := _run(stream, noise, error))]
         every = {**_by_lag(streams, times), **_by_columns(releases.columns)}
         every |= _by_place(releases) if times >= _FEWEST else {}
         logs |= {f"{what} ({times} releases of {groups:,} groups)": log for what, log in every.items()}
@@ -160,21 +160,23 @@ def _in_words(shapes: Sequence[tuple[int, int]]) -> str:
 def _by_lag(streams: dict[IntegerDistribution, Integers], times: int) -> dict[str, float]:
     """Evidence that draws of a distribution are copies of those so many draws before."""
     result = {}
-    for law, stream in streams.items():
-        gained, size = _gained(-law.logpmf(stream)), len(stream) // times
+    for noise, stream in streams.items():
+        gained, size = _gained(-noise.logpmf(stream)), len(stream) // times
         lags = {*range(1, _LAGS + 1), size, 2 * size, *(1 << i for i in range(7, 20))}
         tried = sorted(lag for lag in lags if 2 * lag < len(stream))
         every = {lag: _of_copies(stream[:-lag], stream[lag:], gained[:, lag:]) for lag in tried}
         worst = max(every, key=lambda lag: every[lag])
-        result[f"draws of {law!r} follow from those {worst:,} before them"] = log_mean(list(every.values()))
+        result[f"draws of {noise!r} follow from those {worst:,} before them"] = log_mean(list(every.values()))
     return result
 
 
 def _by_columns(columns: Sequence[tuple[IntegerDistribution, Integers]]) -> dict[str, float]:
     """Evidence that a column follows from another one in the same group, or from itself in the group before."""
     every: dict[str, float] = {}
-    sorted_out = [[(law_cells.of(draws), law_cells.probability) for law_cells in _cells(law)] for law, draws in columns]
-    gained = [_gained(-law.logpmf(draws)) for law, draws in columns]
+    sorted_out = [
+        [(law_cells.of(draws), law_cells.probability) for law_cells in _cells(noise)] for noise, draws in columns
+    ]
+    gained = [_gained(-noise.logpmf(draws)) for noise, draws in columns]
     for i, j in itertools.combinations_with_replacement(range(len(columns)), 2):
         draws = columns[j][1]
         rows, back = min(draws.shape[1], columns[i][1].shape[1]), int(i == j)
@@ -233,13 +235,13 @@ class _Partition:
         return np.searchsorted(self.edges, np.abs(draws) if self.sizes else draws).astype(np.int64)
 
 
-def _cells(law: IntegerDistribution) -> list[_Partition]:
+def _cells(noise: IntegerDistribution) -> list[_Partition]:
     """Partition the draws by sign, by size, and into cells of about equal probability."""
-    zero = float(law.pmf(0))
-    half = int(law.isf(0.25))
-    beyond = min(1.0, 2.0 * float(law.sf(half)))
-    edges = np.unique(np.asarray(law.ppf(np.arange(1, _CELLS) / _CELLS), dtype=np.float64)).astype(np.int64)
-    below = np.concatenate([[0.0], np.asarray(law.cdf(edges), dtype=np.float64), [1.0]])
+    zero = float(noise.pmf(0))
+    half = int(noise.isf(0.25))
+    beyond = min(1.0, 2.0 * float(noise.sf(half)))
+    edges = np.unique(np.asarray(noise.ppf(np.arange(1, _CELLS) / _CELLS), dtype=np.float64)).astype(np.int64)
+    below = np.concatenate([[0.0], np.asarray(noise.cdf(edges), dtype=np.float64), [1.0]])
     return [
         _Partition(np.array([-1, 0]), np.array([(1 - zero) / 2, zero, (1 - zero) / 2])),
         _Partition(np.array([half]), np.array([1.0 - beyond, beyond]), sizes=True),
@@ -253,7 +255,7 @@ def _of_table(table: Integers, probability: Floats) -> float:
     return sum(log_against_cells(Counts(nothing, 0, row, int(row.sum())), probability) for row in table)
 
 
-def _run(stream: Integers, law: IntegerDistribution, false_alarm: float) -> str | None:
+def _run(stream: Integers, noise: IntegerDistribution, false_alarm: float) -> str | None:
     """A run of draws that comes again, in words; None if there is none.
 
     A run of length n at one place is the one at another, the same with the other sign, or that backwards at a length of
@@ -261,7 +263,7 @@ def _run(stream: Integers, law: IntegerDistribution, false_alarm: float) -> str 
     before; backwards, at least n pairs of different draws have to be equal.
     """
     pairs = len(stream) * (len(stream) + 1) / 2
-    length = math.ceil(math.log(3 * pairs / false_alarm) / max(-law.log_peak, 1e-9))
+    length = math.ceil(math.log(3 * pairs / false_alarm) / max(-noise.log_peak, 1e-9))
     if 4 * length > len(stream):
         return None  # too little noise to tell runs apart
     kinds = (
@@ -275,7 +277,9 @@ def _run(stream: Integers, law: IntegerDistribution, false_alarm: float) -> str 
             first, second = places
             if how == " backwards":
                 second = len(stream) - long - second
-            return f"{long} draws of {law!r}, from the {first + 1:,}th on, come again{how} from the {second + 1:,}th on"
+            return (
+                f"{long} draws of {noise!r}, from the {first + 1:,}th on, come again{how} from the {second + 1:,}th on"
+            )
     return None
 
 

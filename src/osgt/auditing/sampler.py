@@ -35,27 +35,29 @@ _LEARNED, _BATCH, _FEWEST = 0.125, 1 << 20, 100
 class Cells:
     """A partition of the integers: cell i holds edges[i-1] < y ≤ edges[i]. `pairs` are even numbers: 2i and 2i + 1."""
 
-    law: IntegerDistribution
+    noise: IntegerDistribution
     edges: Integers
     probability: Floats
     pairs: Integers
 
     @classmethod
-    def of(cls, law: IntegerDistribution, draws: int) -> "Cells":
+    def of(cls, noise: IntegerDistribution, draws: int) -> "Cells":
         """Cells in which about eight of the draws are expected, or more."""
         tails = 2.0 ** -np.arange(7, max(8, math.log2(max(draws, 256) / 8)))
         upper = np.concatenate([np.arange(1, _MIDDLE) / _MIDDLE, 1.0 - tails])
-        edges = np.unique([*law.ppf(upper[upper <= 0.5]), *(-1 - np.asarray(law.ppf(upper[upper <= 0.5])))])
-        edges = np.unique([*edges, *np.asarray(law.ppf(tails)), *(-1 - np.asarray(law.ppf(tails)))]).astype(np.int64)
-        below = np.asarray(law.cdf(edges), dtype=np.float64)
-        above = np.asarray(law.sf(edges), dtype=np.float64)
+        edges = np.unique([*noise.ppf(upper[upper <= 0.5]), *(-1 - np.asarray(noise.ppf(upper[upper <= 0.5])))])
+        edges = np.unique([*edges, *np.asarray(noise.ppf(tails)), *(-1 - np.asarray(noise.ppf(tails)))]).astype(
+            np.int64
+        )
+        below = np.asarray(noise.cdf(edges), dtype=np.float64)
+        above = np.asarray(noise.sf(edges), dtype=np.float64)
         # Each from the side on which it is small: no digits are lost in the tails.
         from_below = np.diff(np.concatenate([[0.0], below]))
         from_above = -np.diff(np.concatenate([[1.0], above]))
         middle = np.where(edges < 0, from_below, from_above)
         probability = np.concatenate([middle, above[-1:]])
-        most = int(min(_PAIRS, max(1, abs(int(law.ppf(1e-3))) // 2)))
-        return cls(law, edges, probability, 2 * np.arange(-most, most, dtype=np.int64))
+        most = int(min(_PAIRS, max(1, abs(int(noise.ppf(1e-3))) // 2)))
+        return cls(noise, edges, probability, 2 * np.arange(-most, most, dtype=np.int64))
 
     def count(self, draws: Integers) -> Integers:
         """Count the draws in each cell, at each value near zero, and the odd ones: one after the other."""
@@ -77,9 +79,9 @@ class Cells:
     def log_evidence(self, counts: Counts) -> dict[str, float]:
         """Evidence against the distribution, by what it looks at."""
         cells = self.in_cells(counts)
-        below = np.asarray(self.law.cdf(self.edges), dtype=np.float64)
+        below = np.asarray(self.noise.cdf(self.edges), dtype=np.float64)
         thresholds = self.edges[self.edges >= 0]
-        tail = np.minimum(2.0 * np.asarray(self.law.sf(thresholds), dtype=np.float64), 1.0)
+        tail = np.minimum(2.0 * np.asarray(self.noise.sf(thresholds), dtype=np.float64), 1.0)
         return {
             "values up to a level": log_mean(log_against(cells.of(lambda hits: np.cumsum(hits)[:-1]), below)),
             "values beyond a level": log_mean(log_against(cells.of(lambda hits: _beyond(self.edges, hits)), tail)),
@@ -91,7 +93,9 @@ class Cells:
 
     def _log_of_pairs(self, counts: Counts) -> float:
         """Evidence against the ratio of the two values of each pair, all pairs together."""
-        ratio = np.asarray(self.law.pmf(self.pairs + 1) / (self.law.pmf(self.pairs) + self.law.pmf(self.pairs + 1)))
+        ratio = np.asarray(
+            self.noise.pmf(self.pairs + 1) / (self.noise.pmf(self.pairs) + self.noise.pmf(self.pairs + 1))
+        )
         near = counts.of(lambda hits: hits[len(self.probability) : -1].reshape(-1, 2))
         return sum(
             float(log_against(Counts(old[1:], int(old.sum()), new[1:], int(new.sum())), second)[0])
@@ -99,10 +103,10 @@ class Cells:
         )
 
     def _odd(self) -> float:
-        if self.law.std() > _ADDED_UP:
+        if self.noise.std() > _ADDED_UP:
             return 0.5
-        most = int(self.law.isf(1e-18)) // 2 + 1
-        return float(min(1.0, math.fsum(2.0 * np.asarray(self.law.pmf(2 * np.arange(most) + 1)))))
+        most = int(self.noise.isf(1e-18)) // 2 + 1
+        return float(min(1.0, math.fsum(2.0 * np.asarray(self.noise.pmf(2 * np.arange(most) + 1)))))
 
 
 def _beyond(edges: Integers, cells: Integers) -> Integers:
@@ -116,7 +120,7 @@ def _beyond(edges: Integers, cells: Integers) -> Integers:
     return np.array(result, dtype=np.int64)
 
 
-def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
+def sampler(noise: IntegerDistribution, budget: Budget, draw: Sampler | None = None, *, name: str = "sampler") -> Check:
     """Judge a sampler by its draws against the distribution that it promises; by fewer if it fails before.
 
     Parameters
@@ -124,12 +128,12 @@ def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = Non
     draw
         The sampler: so many draws. That of the distribution if not given.
     """
-    cells, counts = _count(law, budget, draw or (lambda size: np.asarray(law.sample(size), dtype=np.int64)), name)
+    cells, counts = _count(noise, budget, draw or (lambda size: np.asarray(noise.sample(size), dtype=np.int64)), name)
     logs, draws = cells.log_evidence(counts), counts.learned_draws + counts.judged_draws
     evidence = log_mean(list(logs.values()))
     p = p_value(evidence)
     details: dict[str, Any] = {
-        "noise": repr(law),
+        "noise": repr(noise),
         "draws": draws,
         "p_value": p,
         "outermost": float(cells.probability[-1]),
@@ -137,20 +141,20 @@ def sampler(law: IntegerDistribution, budget: Budget, draw: Sampler | None = Non
     }
     if evidence >= -math.log(budget.false_alarm):
         worst = max(logs, key=lambda key: logs[key])
-        what = f"{worst} are not as in {law!r}: p-value {p:.2g} after {draws:,} draws"
+        what = f"{worst} are not as in {noise!r}: p-value {p:.2g} after {draws:,} draws"
         words, findings = "The draws do not follow their distribution.", (Finding(name, what),)
         return Check(name, words, findings, budget.false_alarm, details)
     words = (
-        f"{draws:,} draws follow {law!r}: {len(cells.probability)} cells, the outermost with a probability of "
+        f"{draws:,} draws follow {noise!r}: {len(cells.probability)} cells, the outermost with a probability of "
         f"{cells.probability[-1]:.1g}, and the ratios of {2 * len(cells.pairs)} neighbouring values."
     )
     return Check(name, words, (), budget.false_alarm, details)
 
 
-def _count(law: IntegerDistribution, budget: Budget, draw: Sampler, name: str) -> tuple[Cells, Counts]:
+def _count(noise: IntegerDistribution, budget: Budget, draw: Sampler, name: str) -> tuple[Cells, Counts]:
     """Draw, learn and count, until the distribution is refuted or the budget is used up."""
     planned = budget.affordable(draw)
-    cells = Cells.of(law, planned)
+    cells = Cells.of(noise, planned)
     to_learn = replace(budget, draws=max(_FEWEST, int(_LEARNED * planned)), seconds=_LEARNED * budget.seconds)
 
     def count(size: int) -> Integers:

@@ -59,8 +59,8 @@ def conjecture(progress: Callable[[], object] = lambda: None, *, fine: bool = Tr
         by_epsilon.append(_advantage(of_shape(shape, VARIANCE), int(count), epsilons))
         progress()
     for z in shapes:
-        law, at = of_shape(z, VARIANCE), np.array([FIXED_EPSILON])
-        by_shape.append([np.ravel(_advantage(law, int(count), at)) for count in counts])
+        noise, at = of_shape(z, VARIANCE), np.array([FIXED_EPSILON])
+        by_shape.append([np.ravel(_advantage(noise, int(count), at)) for count in counts])
         progress()
     over_epsilon, over_shape = np.moveaxis(np.array(by_epsilon), 1, 0), np.moveaxis(np.array(by_shape), 2, 0)
     few = np.array([1, 2, 4, 8, 16, 32, 64, 128] if fine else [1, 8], dtype=np.float64)
@@ -93,9 +93,9 @@ def _counts(fine: bool) -> Floats:
     return np.unique(np.round(np.geomspace(1, 2048, 30 if fine else 8)))
 
 
-def _advantage(law: OSGT, coordinates: int, epsilons: Floats) -> tuple[Floats, Floats]:
+def _advantage(noise: OSGT, coordinates: int, epsilons: Floats) -> tuple[Floats, Floats]:
     """log₁₀ of δ Gaussian/δ OSGT, and of δ OSGT/δ Laplace, where δ of the Gaussian is worth looking at."""
-    osgt, gaussian, laplace = Trio.of(law).profiles(coordinates)
+    osgt, gaussian, laplace = Trio.of(noise).profiles(coordinates)
     rival = np.asarray(gaussian.delta(epsilons))
     useful = rival > _SMALLEST
     first, second = np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
@@ -130,8 +130,8 @@ def threshold(shape: float, coordinates: int, variance: float = VARIANCE) -> tup
 
 def information_excess(shape: float) -> float:
     """V·I - 1 ≥ 0, I the Fisher information: how much more privacy the OSGT loses than the Gaussian as k → ∞."""
-    law = OSGT(shape, 1.0)
-    return law.var() * law.fisher_information() - 1.0
+    noise = OSGT(shape, 1.0)
+    return noise.var() * noise.fisher_information() - 1.0
 
 
 def divergence_turn(shape: float) -> float:
@@ -140,11 +140,11 @@ def divergence_turn(shape: float) -> float:
     Below it the conjecture fails at every fixed δ for all large k; above it (noise hardly larger than what it hides)
     it does not.
     """
-    law = of_shape(shape, 1.0)
+    noise = of_shape(shape, 1.0)
     gaussian = OSGT.gaussian(1.0)
     order = 1.0 + 1e-7  # so near to 1 that the divergence is Kullback and Leibler's to seven digits
 
     def difference(shift: float) -> float:
-        return float(PrivacyProfile(law, shift).renyi(order) / PrivacyProfile(gaussian, shift).renyi(order) - 1.0)
+        return float(PrivacyProfile(noise, shift).renyi(order) / PrivacyProfile(gaussian, shift).renyi(order) - 1.0)
 
     return float(brentq(difference, 0.2, 20.0, xtol=1e-6))
