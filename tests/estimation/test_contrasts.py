@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from osgt import DiscreteOSGT
-from osgt.estimation.contrasts import Contrasts, IndependentNoise
+from osgt.estimation.intervals import Contrasts, IndependentNoise
 from osgt.noise.error import Combination
 
 PAIRS = [

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from osgt.estimation.contrasts import Contrasts, IndependentNoise
+from osgt.estimation.intervals import Contrasts, IndependentNoise
 from osgt.facts import wording
 from osgt.facts.statement import ReleasedTable
 from osgt.query.aggregates.base import as_floats
 from osgt.query.aggregates.marks import MARK
 from osgt.query.groups import SUMMED_OVER, key_words
-from osgt.release.estimates import estimate_column
-from osgt.release.numbers import PublishedColumn, PublishedTable
+from osgt.release.numbers import PublishedColumn, PublishedTable, estimate_column
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.published import Interchange
 from osgt.support.errors import ArgumentError, ArgumentTypeError, guided

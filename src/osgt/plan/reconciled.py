@@ -13,8 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.estimation.contrasts import CommonNoise, sum_of
-from osgt.estimation.intervals import PARTS_OF_ONE, Quotient
+from osgt.estimation.intervals import PARTS_OF_ONE, CommonNoise, Quotient, sum_of
 from osgt.estimation.sums import ManyTerm, NoiseSum
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
