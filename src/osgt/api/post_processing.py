@@ -199,7 +199,9 @@ def _estimates(release: ReleasedTable, confidence: float) -> Estimates:
             else ends[1]
         )
         new = dict(zip(("", "_low", "_high"), (result.values, result.low, high), strict=True))
-        at = max(table.column_names.index(each) for each in (f"{name}_high", name + MARK) if each in table.column_names)
+        at = max(
+            table.column_names.index(column) for column in (f"{name}_high", name + MARK) if column in table.column_names
+        )
         for i, (end, values) in enumerate(new.items(), start=1):
             table = table.add_column(at + i, f"{name}_estimate{end}", pa.array(values))
         shown += [name, f"{name}_estimate"]
@@ -297,7 +299,7 @@ class _Pairs:
         numbers = self.first.steps[one].astype(float) * sizes[0], self.second.steps[two].astype(float) * sizes[1]
         ends = np.empty((2, len(one)))
         for places, contrasts, half in self._contrasts(one, two):
-            pair = tuple(each[places] / sizes[0] for each in numbers)
+            pair = tuple(one[places] / sizes[0] for one in numbers)
             if what == "difference":
                 ends[:, places] = contrasts.difference(*pair)
             else:
@@ -328,7 +330,7 @@ class _Pairs:
             for row, other in zip(one, two, strict=True)
         ]
         for pair in dict.fromkeys(noises):
-            places = np.array([i for i, each in enumerate(noises) if each == pair])
+            places = np.array([i for i, noise in enumerate(noises) if noise == pair])
             contrasts = Contrasts(IndependentNoise(*pair, scale), self.confidence, rounding)
             yield places, contrasts, pair[1].half_width(self.confidence) + self.second.rounding
 

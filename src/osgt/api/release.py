@@ -228,7 +228,7 @@ class PublicationRelease(Releasable):
     @property
     def data_warnings(self) -> list[str]:
         """The warnings where much was left out or does not fit its type, and where most groups are mostly noise."""
-        return [f"Table {name}: {text}" for name, each in self.tables.items() for text in each.data_warnings]
+        return [f"Table {name}: {text}" for name, table in self.tables.items() for text in table.data_warnings]
 
     @property
     def warnings(self) -> list[str]:

@@ -238,10 +238,10 @@ class Shrinkage:
         folds = np.split(part_of, np.cumsum(sizes)[:-1])
         result = np.concatenate([np.empty(size) for size in sizes])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        for each in range(_PARTS):
-            weights = self._weights([fold != each for fold in folds])
+        for held_out in range(_PARTS):
+            weights = self._weights([fold != held_out for fold in folds])
             for noise, cells, fold, start in zip(self._noises, self._cells, folds, starts, strict=True):
-                own = np.flatnonzero(fold == each)
+                own = np.flatnonzero(fold == held_out)
                 if len(own):
                     result[start + own] = self._risks(Posterior(self._ranges, weights, noise), cells[own])
         error = float(result.std(ddof=1)) / math.sqrt(len(result))

@@ -1,4 +1,4 @@
-"""Noise intervals of means and variances, and of differences and ratios of two noisy numbers, whatever the true ones are.
+"""Noise intervals of means and variances, and of differences and ratios of two noisy numbers, true whatever they are.
 
 A ratio ρ from 0 on is in its interval if |first - ρ·second| ≤ q(ρ), where q(ρ) is the half-width of X₁ - ρ·X₂: at the
 true ratio that difference is this noise itself (Fieller). Half-widths are found at ratios that are a hundredth apart,
@@ -124,7 +124,7 @@ def _end(quantile: Quantiles, top: Floats, bottom: Floats, largest: int, side: i
 
     def over(place: Places) -> Floats:
         distinct, back = np.unique(np.abs(place), return_inverse=True)
-        bounds = np.array([_bound(quantile, int(each)) for each in distinct])[back]
+        bounds = np.array([_bound(quantile, int(place)) for place in distinct])[back]
         return np.asarray(sign * (top - place * unit * bottom) - bounds)
 
     unit, end = largest / _RATIOS, np.full(len(top), side * _RATIOS)
@@ -342,7 +342,7 @@ class Contrasts:
 
         def over(place: NDArray[np.int_]) -> Floats:
             distinct, back = np.unique(place, return_inverse=True)
-            halves = np.array([self._half_width(int(each)) for each in distinct])[back]
+            halves = np.array([self._half_width(int(place)) for place in distinct])[back]
             return np.asarray(sign * (_ratio(place) * second - first) - halves)
 
         zero, far = np.zeros(len(first), np.int_), np.full(len(first), _LAST + 1)

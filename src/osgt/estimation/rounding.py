@@ -46,7 +46,7 @@ def rounded_margins(
     needed = {some for m in margins for n in range(len(m) + 1) for some in itertools.combinations(m, n)}
     for axes in sorted(needed, key=len):
         first = next(i for i, margin in enumerate(margins) if set(axes) <= set(margin))
-        whole, rest = (_running(each[first], shape, margins[first], axes) for each in (base, parts))
+        whole, rest = (_running(numbers[first], shape, margins[first], axes) for numbers in (base, parts))
         total = whole + np.rint(rest).astype(np.int64)
         for place, axis in enumerate(axes):
             total[(slice(None),) * place + (-1,)] = running[tuple(other for other in axes if other != axis)]

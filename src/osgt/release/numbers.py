@@ -74,7 +74,12 @@ class PublishedTable:
     @property
     def names(self) -> list[str]:
         """The columns whose noise is the same whatever the numbers are: counts and sums."""
-        return [name for each in self.plan.aggregates if isinstance(each, PlainNumbers) for name in each.names]
+        return [
+            name
+            for aggregate in self.plan.aggregates
+            if isinstance(aggregate, PlainNumbers)
+            for name in aggregate.names
+        ]
 
     def column(self, name: str | None) -> "PublishedColumn":
         """One of these columns; the only one, if there is no other."""
@@ -100,11 +105,13 @@ class PublishedTable:
                 raise ArgumentError(f"{argument}: {unknown('key', str(key), by)}", argument=argument)
         fits = np.ones(self.table.num_rows, dtype=bool)
         for key, value in group.items():
-            fits &= np.array([each == value for each in self.table[key].to_pylist()], dtype=bool)
+            fits &= np.array([own == value for own in self.table[key].to_pylist()], dtype=bool)
         over = ", ".join(key for key in by if key not in group)
         has_totals = SUMMED_OVER in self.table.column_names
         if has_totals:
-            fits &= np.array([(each or "") == over for each in self.table[SUMMED_OVER].to_pylist()], dtype=bool)
+            fits &= np.array(
+                [(summed_over or "") == over for summed_over in self.table[SUMMED_OVER].to_pylist()], dtype=bool
+            )
         rows = np.flatnonzero(fits)
         if len(rows) == 1 and (has_totals or not over):
             return int(rows[0])
@@ -170,7 +177,7 @@ class PublishedColumn:
         distinct = None if self.adds_up or level is None else distinct_noise(level, plan.laws)
         if distinct is not None:
             return [(places, distinct)]
-        return [(each.places, each.noises.numbers[measure]) for each in levels.noises[at]]
+        return [(group.places, group.noises.numbers[measure]) for group in levels.noises[at]]
 
     def parts(self, at: int) -> list[tuple[Places, NoisyNumbers]]:
         """The noisy numbers of a level, by the noise that they have, with their places."""
@@ -282,7 +289,7 @@ def _as_published(steps: NDArray[np.int64], variance: float, half: float) -> Est
 def _in_order(parts: Sequence[Estimated], places: NDArray[np.intp], size: int) -> Estimated:
     """The estimates of all parts, by their places."""
     result = np.empty((4, size))
-    result[:, places] = np.concatenate([[each.values, each.low, each.high, each.variances] for each in parts], axis=1)
+    result[:, places] = np.concatenate([[part.values, part.low, part.high, part.variances] for part in parts], axis=1)
     return Estimated(*result)
 
 
