@@ -10,7 +10,7 @@ and lie on or below chords between these:
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from osgt.estimation.sums import ManySum, ManyTerm, NoiseSum, many_terms
+from osgt.estimation.sums import ManySum, NoiseSum, many_terms, sum_of
 from osgt.noise.error import ROUNDING, Combination, GridSum, grid_step, grid_sum, spectrum
 from osgt.support.numeric import LARGEST_VALUE, Floats, Integers
 
@@ -253,16 +253,6 @@ def variance_interval(
 #: The ratios at which half-widths are found: so many for each doubling, from 2⁻³⁰ to 2³⁰.
 _EACH, _DOUBLINGS = 64, 30
 _LAST = 2 * _EACH * _DOUBLINGS
-
-#: Noises up to which a sum is convolved term by term.
-_FEW = 4
-
-
-def sum_of(terms: Sequence[ManyTerm]) -> NoiseSum:
-    """The sum of noises: one that is convolved where they are few."""
-    if sum(n for _, _, n in terms) <= _FEW:
-        return Combination(tuple((c, law) for c, law, n in terms for _ in range(n)))
-    return ManySum(tuple(terms))
 
 
 class PairNoise(Protocol):

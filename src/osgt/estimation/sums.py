@@ -8,7 +8,7 @@ by Chernoff's inequality. `Combination` is better for a few noises: it is exact 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,6 +24,9 @@ from osgt.support.numeric import Floats
 
 #: A coefficient, the noise, and how many independent noises have them.
 ManyTerm = tuple[Coefficient, Distribution, int]
+
+#: Noises up to which a sum is convolved term by term.
+_FEW = 4
 
 #: Degree of the polynomials.
 _DEGREE = 3072
@@ -261,3 +264,10 @@ def _log_moment(half: Floats, exponents: Floats) -> float:
     """log E exp(exponent·Y) = log Σ half·(eˣ + e⁻ˣ), with half the mass of zero."""
     top = float(exponents[-1])
     return top + math.log(float((np.exp(exponents - top) + np.exp(-exponents - top)) @ half))
+
+
+def sum_of(terms: Sequence[ManyTerm]) -> NoiseSum:
+    """The sum of noises: one that is convolved where they are few."""
+    if sum(n for _, _, n in terms) <= _FEW:
+        return Combination(tuple((c, law) for c, law, n in terms for _ in range(n)))
+    return ManySum(tuple(terms))

@@ -13,8 +13,8 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from osgt.estimation.intervals import PARTS_OF_ONE, CommonNoise, Quotient, sum_of
-from osgt.estimation.sums import ManyTerm, NoiseSum
+from osgt.estimation.intervals import PARTS_OF_ONE, CommonNoise, Quotient
+from osgt.estimation.sums import ManyTerm, NoiseSum, sum_of
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
 from osgt.plan.schemes import Combined, Scheme
