@@ -60,6 +60,7 @@ TESTS = {
     "privacy/moments.py": "privacy/test_privacy_renyi.py",
     "privacy/estimate.py": "privacy/test_estimate.py calibration/test_rough.py calibration/test_calibrate.py",
     "privacy/l2.py": "privacy/test_rounded_gaussian.py privacy/test_privacy_composition.py",
+    "privacy/filters/part*.py": "privacy/test_parts.py ledger/test_ledger_parts.py",
     "privacy/filters/*.py": _FILTERS,
     "privacy/*.py": _PROFILE,
     "calibration/*.py": "calibration",
@@ -71,6 +72,12 @@ TESTS = {
     "release/measuring.py": "release/test_release.py release/test_totals.py release/test_quantile_release.py",
     "ledger/account.py": _LEDGER,
     "ledger/reservation.py": _LEDGER,
+    "ledger/instalments.py": "api/test_series.py",
+    "api/counted.py": "api/test_series.py",
+    "api/series.py": "api/test_series.py",
+    "data/parts.py": "data/test_engine_parts.py api/test_series.py",
+    "data/joins.py": "data/test_engine_joins.py",
+    "check.py": "check/test_check.py",
 }
 
 #: Libraries that the tests import anyway.

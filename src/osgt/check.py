@@ -32,8 +32,10 @@ COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at"), (0, 
 SUMS, CENTRED = ("clipped_sum", "limited_sum", "centred_sum", "squares"), ("centred", "centred_on_all")
 KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
+#: The difference between neighbours, in words.
+NEIGHBOURS = {"add_remove": "added or removed", "change_one": "exchanged for those of another"}
 #: The mark of the cells of an Excel file that hold the statement, in parts.
-MARK = "osgt statement: "
+MARK, SHEET = "osgt statement: ", re.compile(r"xl/(sharedStrings|worksheets/sheet\d+)\.xml")
 
 
 class NotCheckedError(ValueError):
@@ -59,6 +61,7 @@ class Result:
     selection_delta: float = 0.0
     problems: list[str] = field(default_factory=list)
     trusted: list[str] = field(default_factory=list)
+    series: str = ""  # of an instalment: what is promised of all together
 
     @property
     def delta(self) -> float:
@@ -75,7 +78,10 @@ class Limits:
     def __init__(self, query: dict[str, Any], aggregates: list[dict[str, Any]]) -> None:
         given, data, self.aggregates = query["groups"], query["data"], aggregates
         self.each_row, self.exchanged = data["privacy_unit"] == "row", data["neighbours"] == "change_one"
-        self.rows, self.box, self.length = (given.get(f"max_{x}") for x in ("rows", "rows_per_group", "length"))
+        names = ("max_rows", "max_rows_per_group", "max_length", "max_groups", "public_keys")
+        if any(value is not None and (type(value) is not int or value < 1) for value in map(given.get, names)):
+            raise NotCheckedError(f"limits are whole numbers from 1 on, and there are others in {given}")
+        self.rows, self.box, self.length = (given.get(name) for name in names[:3])
         self.public = given["public_keys"] if given["by"] else 1  # how many groups; None if they are chosen by size
         most = self.rows if "max_groups" not in given and self.public is None else given.get("max_groups")
         counted = [1] if self.each_row or not given["by"] else [n for n in (most, self.public) if n is not None]
@@ -146,9 +152,10 @@ def reaches(rule: dict[str, Any], aggregate: dict[str, Any]) -> bool:
     bounds = aggregate.get("bounds") or (most if isinstance(most, list) else most and [-most, most])
     if aggregate.get("column") != rule["column"] or not bounds:
         return False
-    (low, high), step = (Fraction(end) for end in bounds), Fraction(rule["step"])
-    ends = (rule["from"], low, math.ceil(low)), (rule["to"], high, math.floor(high))
-    return all(min(abs(at - end / step), abs(at - inner / step)) <= 1 for at, end, inner in ends)
+    low, high = ({Fraction(end), Fraction(str(end))} for end in bounds)
+    near = low | {Fraction(math.ceil(end)) for end in low}, high | {Fraction(math.floor(end)) for end in high}
+    steps = [{math.floor(end / Fraction(rule["step"]) + Fraction(1, 2)) for end in ends} for ends in near]
+    return rule["from"] in steps[0] and rule["to"] in steps[1]
 
 
 # 2. The privacy loss. If Y + Δ is seen rather than Y, the loss at y is L(y) = U(|y|) - U(|y - Δ|), which does not fall
@@ -313,15 +320,22 @@ def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int
         epsilon, delta = float(whole["epsilon"]), float(whole["delta"])
         if not (0 < epsilon < math.inf and 0 <= delta < 1):
             raise NotCheckedError(f"ε = {epsilon} and δ = {delta} promise nothing")
-        result.problems += _contradictions(statement, whole, tables, columns, rows)
-        parts = _choice(result, privacy.get("choice_of_limits"))
+        result.problems += [
+            *_contradictions(statement, whole, tables, columns, rows),
+            *_strange_groups(privacy, tables),
+        ]
+        parts = _choice(result, privacy["choice_of_limits"])
         parts += [part for block in _blocks(tables) for part in _parts_of(result, block)]
         charged = [_part(each["noise"], each["shift"], each["coordinates"]) for each in privacy["charge"]["parts"]]
         if _merged(parts) != _merged(charged):
             result.problems.append("what was charged for is not what is said to have been measured")
+        if not math.isclose(result.selection_delta, privacy["charge"]["selection_delta"], rel_tol=1e-9):
+            result.problems.append("what was charged for choosing groups is not the chance of showing one unit")
         result.noise_delta = delta_of(_merged(parts), epsilon, max(delta - result.selection_delta, 0.0))
-        if result.delta > delta * (1 + TOLERANCE):
+        if not result.delta <= delta * (1 + TOLERANCE):
             result.problems.append(f"at ε = {epsilon:.15g} it keeps δ = {result.delta:.4g}, and promises {delta:.15g}")
+        if "parts" in (data := next(iter(tables.values()))["query"]["data"]):
+            _add_parts_of_people(result, data, _merged(parts))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, NotCheckedError):
             raise
@@ -337,14 +351,28 @@ def _contradictions(statement: Any, whole: Any, tables: Any, columns: list[str] 
     if any(mine != other for mine, other in shared):
         yield "the file says something else than the publication that it belongs to"
     for name, value in (("ε", whole["epsilon"]), ("δ", whole["delta"])):
-        said = re.search(rf"{name} = (\d[\d.e+-]*(?<=\d))", whole["statement"])
-        if value and (said is None or not math.isclose(float(said[1]), value, rel_tol=1e-9)):
+        said = re.search(rf"{name} = (\d[\d.e+-]*(?<=\d)|\d)", whole["statement"])
+        if (value or said) and (said is None or not math.isclose(float(said[1]), value, rel_tol=1e-9)):
             yield f"the words of the statement do not say {name} = {value:.15g}, as its values do"
+    if ("chosen privately" in whole["statement"]) != (whole["privacy"]["choice_of_limits"] is not None):
+        yield "words and values do not tell the same of limits that were chosen privately"
     for name in columns or []:
         if name not in [column["name"] for column in own["columns"]]:
             yield f"the statement does not say what the column {name!r} is"
     if columns and rows > own["groups_shown"]:
         yield f"the table has {rows:,} rows, and {own['groups_shown']:,} were released"
+
+
+def _strange_groups(privacy: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
+    """Compare units, neighbours and the number of groups with those of the queries."""
+    for table in tables.values():
+        data, groups, shown = table["query"]["data"], table["query"]["groups"], table["groups_shown"]
+        stated = privacy["unit"], privacy["neighbours"]
+        if (data["privacy_unit"], data["neighbours"]) != stated or stated[1] not in NEIGHBOURS:
+            yield "the promise is about other units, or other neighbours, than the query"
+        most = groups["public_keys"] if groups["by"] else 1
+        if not 0 <= shown <= (math.inf if most is None else most * (1 + len(groups.get("totals") or []))):
+            yield f"{shown} groups were released, and {most} are public"
 
 
 def _blocks(tables: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -363,8 +391,10 @@ def _part(noise: dict[str, Any], shift: float, n: int) -> Part:
     """Noise that is known here; a rounded Gaussian counts as the Gaussian, since rounding tells nothing more."""
     rounded = noise["family"] == "rounded_gaussian"
     part = Part(noise.get("slope", 0.0), noise["curvature"], int(noise["discrete"] and not rounded), float(shift), n)
-    known = rounded or noise["family"] == "osgt"
-    if not (known and min(part.a, part.c) >= 0 and 0 < part.a + part.c < math.inf and shift >= 1 and n >= 1):
+    known = (
+        (part.a == 0 if rounded else noise["family"] == "osgt") and type(noise["discrete"]) is bool and type(n) is int
+    )
+    if not (known and min(part.a, part.c) >= 0 and 0 < part.a + part.c < math.inf and 1 <= shift < math.inf and n >= 1):
         raise NotCheckedError(f"this is no noise that the checker knows: {noise} on a number that moves by {shift}")
     return part
 
@@ -381,7 +411,24 @@ def _choice(result: Result, choice: dict[str, Any] | None) -> list[Part]:
         return []
     result.trusted.append(f"that the choice of {', '.join(choice['limits'])} was private at the stated ε")
     counting = [] if choice["noise_on_units"] is None else [_part(choice["noise_on_units"], 1, 1)]
-    return [Part(choice["epsilon_of_each"], 0.0, 1, 1.0, len(choice["limits"])), *counting]
+    response = {"family": "osgt", "discrete": True, "slope": choice["epsilon_of_each"], "curvature": 0.0}
+    return [_part(response, 1, len(choice["limits"])), *counting]
+
+
+def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part, ...]) -> None:
+    """Say of a release about one part of the people what several parts promise together."""
+    most, count, plain = data["max_parts"], len(data["parts"]), result.statement
+    if type(most) is not int or most < 1:
+        raise NotCheckedError(f"a unit counts in {most!r} parts")
+    result.trusted.append(f"that a unit counts in the first {most} of {count} parts alone, also if rows change")
+    if ", instalment " in str((plain["ledger"] or {}).get("reservation")):
+        k = min(most * (2 if data["neighbours"] == "change_one" else 1), count)
+        epsilon, delta = k * plain["epsilon"], k * plain["delta"]
+        noise = delta_of(tuple(part._replace(n=part.n * k) for part in parts), epsilon, delta)
+        result.series = (
+            f"This is one of {count} instalments. One unit, or two that are exchanged, count in {k} of them: together "
+            f"they keep ε = {epsilon:.15g} at δ ≤ {min(noise + k * result.selection_delta, delta):.6g}."
+        )
 
 
 def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
@@ -390,10 +437,7 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
     limits = Limits(block[0]["query"], [aggregate for table in block for aggregate in table["query"]["aggregates"]])
     for measure in privacy["measures"]:
         rule, name, noise = measure["rule"], measure["measure"], measure["noise"]
-        moves, stated = (
-            limits.moves(rule),
-            [(move["shift"], move["coordinates"]) for move in measure["moved_by_one_unit"]],
-        )
+        moves, stated = limits.moves(rule), [(m["shift"], m["coordinates"]) for m in measure["moved_by_one_unit"]]
         length = rule["kind"] not in ("cut_off", "outside", "misfits", "total") and limits.kind_of(rule) == "length"
         in_one = not length and sum(shift * n for shift, n in moves) <= stated[0][0]
         fits = len(moves) == len(stated) and all(a <= b for a, b in zip(sum(moves, ()), sum(stated, ()), strict=True))
@@ -401,9 +445,13 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
             result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
         if length and noise["family"] != "rounded_gaussian":
             raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
+        if type(rule["kind"]) is not str or rule.get("of") not in ("row", "unit", None):
+            raise NotCheckedError(f"of {name!r} it is not said what a row or a unit adds")
         if rule["kind"] not in KNOWN:
             result.trusted.append(f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}")
         parts += [_part(noise, shift, n) for shift, n in stated]
+    if limits.public is not None and block[0]["query"]["groups"]["by"]:
+        result.trusted.append(f"that the {limits.public} groups are public, and not taken from the data")
     if limits.public is None:
         [count] = [m for m in privacy["measures"] if m["measure"] == privacy["chosen_by_measure"]]
         result.selection_delta += _selection(result, limits, count, privacy)
@@ -425,7 +473,7 @@ def _selection(result: Result, limits: Limits, count: dict[str, Any], privacy: d
         tail = math.exp(log_tail(part.a, part.c, not part.whole, k if k >= 0 else -k - 1))
         logs.append(math.log1p(-tail) if k >= 0 else math.log(tail))
     chance = -math.expm1(logs[0] + (limits.groups - 1) * logs[1 if limit == "in all" else 0])
-    if chance > privacy["selection_delta"] * (1 + SAME):
+    if not chance <= privacy["selection_delta"] * (1 + SAME):
         result.problems.append(f"one unit alone is shown with probability {chance}, not {privacy['selection_delta']}")
     return chance * (1 + SAME)
 
@@ -452,15 +500,11 @@ def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, in
         from pyarrow import parquet  # noqa: PLC0415 - nothing else needs it
 
         found = parquet.read_metadata(path)
-        text, rows, columns = (
-            (found.metadata or {}).get(b"osgt", b""),
-            found.num_rows,
-            found.schema.to_arrow_schema().names,
-        )
+        text, rows = (found.metadata or {}).get(b"osgt", b""), found.num_rows
+        columns = found.schema.to_arrow_schema().names
     elif suffix == ".xlsx":
-        with zipfile.ZipFile(path) as book:
-            texts = ["".join(cell.itertext()) for cell in ElementTree.fromstring(book.read("xl/sharedStrings.xml"))]
-        text = "".join(each.removeprefix(MARK) for each in texts if each.startswith(MARK))
+        text, sheet = _read_book(path)
+        columns, rows = sheet[0], len(sheet) - 1
     else:
         beside = path.with_name(path.name + "-metadata.json") if suffix == ".csv" else path
         text = beside.read_text(encoding="utf-8")
@@ -470,23 +514,42 @@ def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, in
         with path.open(encoding="utf-8", newline="") as file:
             names, *lines = csv.reader(file)
         columns, rows = [name.removeprefix("'") for name in names], len(lines)
-    return json.loads(text), columns, rows
+    return json.loads(text, parse_constant=Fraction), columns, rows
+
+
+def _read_book(path: Path) -> tuple[str, list[list[str]]]:
+    """Read the statement, and the cells of the first sheet, of an Excel file: their texts may be kept apart."""
+    with zipfile.ZipFile(path) as book:
+        parts = {name: ElementTree.fromstring(book.read(name)) for name in book.namelist() if SHEET.fullmatch(name)}
+    shared = ["".join(each.itertext()) for each in parts.pop("xl/sharedStrings.xml", ())]
+
+    def text_of(cell: ElementTree.Element) -> str:
+        return shared[int(cell.findtext("{*}v", ""))] if cell.get("t") == "s" else "".join(cell.itertext())
+
+    sheets = [
+        [[text_of(cell) for cell in row] for row in sheet.findall(".//{*}row")] for _, sheet in sorted(parts.items())
+    ]
+    cells = [cell for sheet in sheets for row in sheet for cell in row]
+    return "".join(cell.removeprefix(MARK) for cell in cells if cell.startswith(MARK)), sheets[0]
 
 
 def explain(result: Result) -> str:
     """Say what is promised to whom, whether it holds, and what no file can show."""
     statement, privacy = result.statement, result.statement["privacy"]
+    unit = privacy["unit"] if isinstance(privacy["unit"], str) else " and ".join(privacy["unit"])
+    who, rows = ("row", "it is") if unit == "row" else (f"{privacy['noun'][0]} (column {unit})", "all rows of one are")
     lines = [
         f"DOES NOT HOLD: {'; '.join(result.problems)}." if result.problems else "HOLDS, if what is below is true.",
-        f"Promised: ε = {statement['epsilon']:.15g} and δ = {statement['delta']:.15g}, in total, for every "
-        f"{privacy['noun'][0]} ({privacy['unit_in_words']}), if {privacy['neighbouring']}.",
+        f"Promised: ε = {statement['epsilon']:.15g} and δ = {statement['delta']:.15g}, in total, for every {who}, "
+        f"if {rows} {NEIGHBOURS.get(privacy['neighbours'], '?')}.",
         f"Recomputed: δ ≤ {result.delta:.6g}, of which {result.noise_delta:.6g} is for the noise and "
         f"{result.selection_delta:.6g} for showing groups that are large enough.",
+        *([result.series] if result.series else []),
         "No file can show: that noise was really drawn, in secret and from these distributions; that limits were kept, "
         "and numbers measured as their rules say; that nothing else about these data was published.",
         *(f"Taken on trust: {each}." for each in result.trusted),
     ]
-    return "\n".join(lines)
+    return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,14 +1,17 @@
 """Series: each instalment once, whoever is killed or comes twice, and no unit in more of them than it may."""
 
+import contextlib
 import datetime
 import itertools
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pyarrow as pa
 import pyarrow.csv
@@ -254,9 +257,9 @@ STEPS = [
     ("osgt.api.series.fill", "after"),
     ("osgt.api.series.Memory.finish", "before"),
     ("osgt.api.series.Memory.finish", "after"),
-    ("osgt.api.series._copy", "after"),
     ("osgt.ledger.ledger.Ledger.record_published", "before"),
     ("osgt.ledger.ledger.Ledger.record_published", "after"),
+    ("osgt.api.series._copy", "after"),
 ]
 
 KILLED = """
@@ -355,6 +358,38 @@ class TestAnotherPlace:
         (found.memory.folder / "counted.db").write_bytes(earlier)
         with pytest.raises(ForgottenError, match="has been forgotten"):
             published(series())
+
+    @pytest.mark.parametrize(
+        "step", ["osgt.api.series._copy", "osgt.ledger.ledger.Ledger.record_published", "osgt.api.series.Memory.finish"]
+    )
+    def test_with_an_earlier_folder_after_a_run_was_cut_off(self, births, monkeypatch, step):
+        """The folder is that of before the instalment was made, and its files have gone: nobody gets other numbers."""
+        folder = series().memory.folder
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "units_of", lambda *_: 1 / 0)
+            with pytest.raises(NothingReleasedError):
+                published(series(), datetime.date(2026, 2, 1))
+        shutil.copytree(folder, "earlier")
+        real = resolve_name(step)
+
+        def cut_off(*given, **more):
+            real(*given, **more)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(step, cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                published(series(), datetime.date(2026, 2, 1))
+        seen = tables()
+        for name in seen:
+            Path(name).unlink()
+        shutil.rmtree(folder)
+        shutil.copytree("earlier", folder)
+        with contextlib.suppress(ForgottenError):
+            published(series(), datetime.date(2026, 2, 1))
+        again = tables()
+        assert not seen.keys() & again.keys() or seen == again
+        assert step.endswith(("finish", "_published")) == (seen == {})
 
     def test_what_is_handed_out_stays_with_its_holder(self, births):
         published(series(), datetime.date(2026, 2, 1))

@@ -81,20 +81,24 @@ RELEASES = {
 }
 
 
+NAMES = [f"{name}, {n}" for name in RELEASES for n in ("add_remove", "change_one")] + ["each row"]
+
+
+def statement_of(name):
+    """The statement of a release of this name, as a file has it."""
+    if name == "each row":
+        by_row = data("row").group_by("town", public_keys=TOWNS).count().sum("cost", (0, 900)).mean("cost", (0, 900))
+        release = by_row.release(1, 1e-6, **ALONE)
+    else:
+        kind, neighbours = name.rsplit(", ", 1)
+        release = RELEASES[kind](data(neighbours=neighbours))
+    return json.loads(json.dumps(release.statement.to_dict()))
+
+
 @pytest.fixture(scope="module")
 def statements():
     """The statement of each release, once for both kinds of neighbours, and of one where every row is a unit."""
-    made = {
-        f"{name}, {neighbours}": release(data(neighbours=neighbours)).statement.to_dict()
-        for name, release in RELEASES.items()
-        for neighbours in ("add_remove", "change_one")
-    }
-    by_row = data("row").group_by("town", public_keys=TOWNS).count().sum("cost", (0, 900)).mean("cost", (0, 900))
-    made["each row"] = by_row.release(1, 1e-6, **ALONE).statement.to_dict()
-    return {name: json.loads(json.dumps(plain)) for name, plain in made.items()}
-
-
-NAMES = [f"{name}, {n}" for name in RELEASES for n in ("add_remove", "change_one")] + ["each row"]
+    return {name: statement_of(name) for name in NAMES}
 
 
 def measures(plain):
@@ -214,6 +218,111 @@ def test_a_length_takes_a_rounded_gaussian(statements):
     for noise in [m["noise"] for m in measures(plain)]:
         noise |= {"family": "osgt", "slope": 0.0}
     assert refused(plain)
+
+
+def set_all(owner, key, value):
+    """Set a key of one dict, or of each of several."""
+    for one in owner if isinstance(owner, list) else [owner]:
+        one[key] = value
+
+
+def fewer_groups(plain):
+    """Say that there is one public group, so that a unit moves one number, with the noise of that."""
+    plain["query"]["groups"]["public_keys"] = 1
+    for move in [*measures(plain)[0]["moved_by_one_unit"], *plain["privacy"]["charge"]["parts"]]:
+        move["coordinates"] = 1
+
+
+def coarse_steps(plain):
+    """Say of whole numbers from 0 to 2 that each adds 1 at most: half of the truth."""
+    plain["query"]["aggregates"][1]["bounds"] = [0, 2]
+    for measure in measures(plain):
+        if "to" in measure["rule"]:
+            measure["rule"]["to"] = 1
+
+
+#: Statements that cannot be true, or do not say what they must: a release, and what is changed in it.
+FORGERIES = {
+    "more groups than are public": ("units, add_remove", fewer_groups),
+    "steps of a sum": ("each row", coarse_steps),
+    "another unit": ("rows, add_remove", lambda s: set_all(s["privacy"], "unit", "row")),
+    "another unit in the query": ("units, add_remove", lambda s: set_all(s["query"]["data"], "privacy_unit", "row")),
+    "other neighbours": ("rows, change_one", lambda s: set_all(s["privacy"], "neighbours", "add_remove")),
+    "unknown neighbours": (
+        "rows, add_remove",
+        lambda s: [set_all(each, "neighbours", "event") for each in (s["privacy"], s["query"]["data"])],
+    ),
+    "a choice of limits that is not told": (
+        "chosen limit, add_remove",
+        lambda s: [
+            set_all(s["privacy"], "choice_of_limits", None),
+            set_all(s["privacy"]["charge"], "parts", s["privacy"]["charge"]["parts"][:2]),
+        ],
+    ),
+    "a choice of nothing": ("rows, add_remove", lambda s: set_all(s["privacy"], "choice_of_limits", {"limits": []})),
+    "a choice with less than nothing": (
+        "chosen limit, add_remove",
+        lambda s: [
+            set_all(s["privacy"]["choice_of_limits"], "epsilon_of_each", -0.15),
+            set_all(s["privacy"]["charge"]["parts"][-1]["noise"], "slope", -0.15),
+        ],
+    ),
+    "groups are chosen for nothing": (
+        "chosen by rows, add_remove",
+        lambda s: set_all(s["privacy"]["charge"], "selection_delta", 0.0),
+    ),
+    "δ of 0 in values alone": ("rows, add_remove", lambda s: set_all(s, "delta", 0.0)),
+    "limits that are no numbers": ("box, add_remove", lambda s: set_all(s["query"]["groups"], "max_groups", 0.5)),
+    "fewer groups than none": ("box, add_remove", lambda s: set_all(s["query"]["groups"], "max_groups", -3)),
+    "no count of groups": ("rows, add_remove", lambda s: set_all(s, "groups_shown", float("nan"))),
+    "noise on neither": ("rows, add_remove", lambda s: set_all(measures(s)[0]["noise"], "discrete", "false")),
+    "Laplace noise on a length": (
+        "length, add_remove",
+        lambda s: [
+            each["noise"].update(slope=1e-8, curvature=0.0) for each in [*measures(s), *s["privacy"]["charge"]["parts"]]
+        ],
+    ),
+    "half a number": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"], "coordinates", 1.5)),
+    "a rule without a name": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "kind", None)),
+    "a rule of something else": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "of", "thing")),
+    "a huge shift": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"][0], "shift", 10**400)),
+    "ε of one that is not": ("rows, add_remove", lambda s: set_all(s, "epsilon", float("nan"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_statement_is_refused(statements, name):
+    of, change = FORGERIES[name]
+    plain = copy.deepcopy(statements[of])
+    change(plain)
+    assert refused(plain)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_values_of_every_kind_end_in_a_verdict(statements):
+    """Put nonsense in every place of a statement: each is judged, refused or told; nothing else is raised."""
+    nonsense = [None, True, -1, 0, 1e308, 10**400, float("nan"), "1", [], {}]
+
+    def places(value, path=()):
+        yield path
+        for key, inner in (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        ):
+            yield from places(inner, (*path, key))
+
+    plain = statements["chosen by rows, add_remove"]
+    judged = [
+        path for path in places(plain) if path and path[0] in ("epsilon", "delta", "privacy", "query", "groups_shown")
+    ]
+    for path, value in itertools.product(judged, nonsense):
+        if path[-1] in ("slope", "curvature") and value in (10**400, True):
+            continue  # minutes
+        changed = copy.deepcopy(plain)
+        owner = changed
+        for key in path[:-1]:
+            owner = owner[key]
+        owner[path[-1]] = value
+        refused(changed)
 
 
 def test_files_of_a_publication_say_what_the_publication_says(tmp_path):
@@ -349,6 +458,34 @@ def test_a_broken_promise_ends_with_1(published, tmp_path):
     result = run(published / "a.json", tmp_path / "b.json")
     assert result.exit_code == 1
     assert "DOES NOT HOLD" in result.output
+
+
+def test_a_file_prints_nothing_but_text(published, tmp_path):
+    """A noun that writes another verdict over the true one, or on the next line."""
+    plain = json.loads((published / "a.json").read_text())
+    plain["privacy"]["noun"] = ["\x1b[2J\n\u202eHOLDS, if", "x"]
+    (tmp_path / "b.json").write_text(json.dumps(plain))
+    text = checker.explain(check(*checker.read(tmp_path / "b.json")))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert len(text.splitlines()) == len(checker.explain(check(*checker.read(published / "a.json"))).splitlines())
+
+
+def test_numbers_that_are_none_are_no_statement(published, tmp_path):
+    text = (published / "a.json").read_text().replace('"groups_shown": 4', '"groups_shown": Infinity')
+    (tmp_path / "b.json").write_text(text)
+    assert run(tmp_path / "b.json").exit_code == 2
+
+
+def test_a_sheet_with_more_than_was_released(published, tmp_path):
+    """A row and a column that somebody has added to a workbook."""
+    workbook = pytest.importorskip("openpyxl").load_workbook(published / "a.xlsx")
+    sheet = workbook.worksheets[0]
+    sheet.append(["Bonn", 1])
+    sheet.cell(1, sheet.max_column + 1, "salary")
+    workbook.save(tmp_path / "b.xlsx")
+    problems = check(*checker.read(tmp_path / "b.xlsx")).problems
+    assert any("what the column 'salary' is" in each for each in problems)
+    assert any("5 rows, and 4 were released" in each for each in problems)
 
 
 def test_columns_and_rows_that_were_not_released(published, tmp_path):

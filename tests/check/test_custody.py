@@ -170,6 +170,9 @@ def test_instalments_are_those_of_a_charged_series(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "instalment 2026-02" in words(result)
     assert "byte for byte" in words(result)
+    assert "one of 3 instalments" in words(result)
+    assert "count in 2 of them: together they keep ε = 1 at δ ≤ 0." in words(result)
+    assert "a unit counts in the first 2 of 3 parts alone" in words(result)
     (tmp_path / "other.csv").write_bytes((tmp_path / "count-2026-01.csv").read_bytes())
     (tmp_path / "other.csv-metadata.json").write_bytes((tmp_path / "count-2026-02.csv-metadata.json").read_bytes())
     assert run("other.csv", "--ledger", "budget.db").exit_code == 1

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pyarrow as pa
 import pytest
+from test_check import FORGERIES, statement_of
 from typer.testing import CliRunner
 
 from osgt import Dataset, Publication
@@ -103,6 +104,7 @@ def made_statements(plans, each):
             factor = 1.0 if i == 0 else float(generator.uniform(0.8, 1.2))
             epsilon = plan.epsilon * (1.0 if i < 3 else float(generator.uniform(0.7, 1.5)))
             privacy = {"choice_of_limits": choice_values(plan.choice), "charge": plan.charge.to_dict()}
+            privacy |= {"unit": query.dataset.privacy_unit, "neighbours": query.dataset.neighbours}
             plain = {"privacy": privacy | measured_values(plan), "query": public_query(query)}
             plain = json.loads(json.dumps(plain | {"columns": [], "groups_shown": 0}))
             for noise in [part["noise"] for part in (*plain["privacy"]["measures"], *privacy["charge"]["parts"])]:
@@ -137,6 +139,20 @@ def test_it_agrees_with_python(page):
             )
             some += own[0] > 0
     assert some > 150
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_refuses_what_python_refuses(page):
+    statements = {of: statement_of(of) for of, _ in FORGERIES.values()}
+    script = """text => { try { const r = check(JSON.parse(text)); return [r.problems.length, r.trusted.length]; }
+        catch (error) { if (error instanceof NotChecked) return null; throw error; } }"""
+    for name, (of, change) in FORGERIES.items():
+        assert page.evaluate(script, json.dumps(statements[of])) == [0, len(check(statements[of]).trusted)]
+        plain = json.loads(json.dumps(statements[of]))
+        change(plain)
+        text = json.dumps(plain).replace("NaN", "null")
+        answer = page.evaluate(script, text)
+        assert answer is None or answer[0] > 0, name
 
 
 OPENED = {

@@ -78,11 +78,12 @@ class Memory:
         for period, instalment in known.items():
             secret, mark = own.get(period, ("", None))
             if hashlib.sha256(secret.encode()).hexdigest() != instalment.holder:
-                raise self._forgotten(period, f"was handed out to {instalment.actor}, and nothing is known of it here")
+                raise self.forgotten(period, f"was handed out to {instalment.actor}, and nothing is known of it here")
             if instalment.status == "published" and instalment.mark != mark:
-                raise self._forgotten(period, "is published, and who was counted in it has been forgotten")
+                raise self.forgotten(period, "is published, and who was counted in it has been forgotten")
 
-    def _forgotten(self, period: str, what: str) -> ForgottenError:
+    def forgotten(self, period: str, what: str) -> ForgottenError:
+        """The error for a folder that does not know of an instalment what the ledger knows."""
         return ForgottenError(
             f"the instalment {period} {what}: the folder {str(self.folder)!r} is another one, or was put back to an "
             "earlier state. Use the folder with which the series was begun ([series] store); if it is lost, nothing "

@@ -5,9 +5,10 @@ they have rows (`osgt.data.parts`). So one unit is in at most `max_periods` inst
 many (docs/series.md has the proof). The steps of an instalment, each durable before the next:
 
 the ledger hands it out → units are counted and remembered → it is measured, and its files are made in a private folder
-→ they are said to be made → they are copied to their places → the ledger is told.
+→ they are said to be made → the ledger is told of their hashes → they are copied to their places.
 
-Before the files are made nobody has seen a number; after it they are never made again.
+Before the ledger is told nobody has seen a number; after it they are never made again, also by somebody who has an
+earlier copy of the folder.
 """
 
 import hashlib
@@ -212,24 +213,25 @@ class Series:
         """Publish an instalment, or go on with it where another run has stopped."""
         secret = self.memory.secret(period)
         status = self.ledger.hand_out(self.file.data.dataset, entry, period, secret)
-        if status == "published":
-            return Instalment(period, end, "published before")
         made = self.memory.read_made(period)
-        if made is None:
-            made = self._make(entry, period)
-        files = []
+        if status == "published":
+            if made is None:
+                raise self.memory.forgotten(period, "is published, and its files are not known here")
+            if not (self.memory.folder / period).exists():
+                return Instalment(period, end, "published before")
+        else:
+            made = self._make(entry, period) if made is None else made
+            told = {
+                "output": ", ".join(os.path.abspath(place) for place, _ in made["files"].values()),
+                "statement_hash": made["statement_hash"],
+                "output_hashes": [digest for _, digest in made["files"].values()],
+                "mark": self.memory.mark(period),
+            }
+            self.ledger.record_published(self.file.data.dataset, entry, period, secret, told)
         for name, (place, digest) in made["files"].items():
             _copy(self.memory.folder / period / name, Path(place), digest, self._apart())
-            files.append(Path(place))
-        told = {
-            "output": ", ".join(map(os.path.abspath, files)),
-            "statement_hash": made["statement_hash"],
-            "output_hashes": [digest for _, digest in made["files"].values()],
-            "mark": self.memory.mark(period),
-        }
-        self.ledger.record_published(self.file.data.dataset, entry, period, secret, told)
         shutil.rmtree(self.memory.folder / period, ignore_errors=True)
-        return Instalment(period, end, "published now", tuple(files))
+        return Instalment(period, end, "published now", tuple(Path(place) for place, _ in made["files"].values()))
 
     def _make(self, entry: int, period: str) -> dict[str, Any]:
         """Measure an instalment, and make its files in the private folder."""
