@@ -391,6 +391,22 @@ class TestAnotherPlace:
         assert not seen.keys() & again.keys() or seen == again
         assert step.endswith(("finish", "_published")) == (seen == {})
 
+    @pytest.mark.parametrize("knows", [True, False])
+    def test_with_an_earlier_copy_of_the_ledger(self, births, knows):
+        """The copy does not know that January is out: another folder gets no other numbers for it."""
+        with Ledger("budget.db") as ledger:
+            published(series(ledger=ledger), datetime.date(2020, 1, 1))
+            ledger.backup("earlier.db")
+            published(series(ledger=ledger), datetime.date(2026, 2, 1))
+            heads = ledger.verify().heads if knows else None
+            ledger.restore("earlier.db", heads=heads, charges_unknown=not knows, reason="r")
+        for name in tables():
+            Path(name).rename(f"seen-{name}")
+        for store in ("elsewhere", "budget.db.series"):
+            with pytest.raises(HandedOutError, match="an earlier copy of the ledger was put back"):
+                published(series({"series": {"store": store}}), datetime.date(2026, 2, 1))
+            assert tables() == {}
+
     def test_what_is_handed_out_stays_with_its_holder(self, births):
         published(series(), datetime.date(2026, 2, 1))
         with Ledger("budget.db") as ledger:

@@ -2,15 +2,16 @@
 
     PYTHONPATH=tests/helpers python tests/ledger/simulator.py 17    run number 17 again, and tell what happens
 
-A run is a number: it decides every step. Two processes charge, read, publish, settle and cancel; others are forked and
-die at some statement, commit or file operation. Answers to commits are lost, the disk is full, a reader does not let
+A run is a number: it decides every step. Two processes charge, read, publish, settle and cancel, also about parts of
+the people, and publish the instalments of a series from two private folders; others are forked and die at some
+statement, commit or file operation. Answers to commits are lost, the disk is full, a reader does not let
 go, one process charges in the middle of another's transaction, clocks jump, the same message comes twice, an old copy
 is put back with `restore` or without telling anybody, an entry is forged. The store is real, and so is each release:
 what fails, fails at seams that exist (events of SQLAlchemy, file functions, the clock).
 
 After every step the ledger is compared with what the processes were told. The budget is never exceeded, also by what an
-old copy has forgotten; no output is without its charge; nothing is charged twice; what was refused is not charged; and
-the chain can be verified. Else `Violation` is raised.
+old copy has forgotten; no output is without its charge; nothing is charged twice; what was refused is not charged; no
+instalment is seen with two sets of numbers; and the chain can be verified. Else `Violation` is raised.
 """
 
 import contextlib
@@ -25,22 +26,33 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from charges import gaussian, laplace, osgt
 from osgt import Dataset, Ledger
+from osgt.api.memory import ForgottenError
 from osgt.api.publish import publish
-from osgt.ledger import BudgetExceeded, DamagedLedgerError, LedgerError, LostAnswerError, accounts
+from osgt.api.series import Series
+from osgt.ledger import (
+    BudgetExceeded,
+    DamagedLedgerError,
+    HandedOutError,
+    LedgerError,
+    LostAnswerError,
+    accounts,
+)
 from osgt.ledger.store import chain, database, schema
 from osgt.privacy import Charge
 from osgt.query.about import About
+from osgt.query.file.reading import query_file_of
 from osgt.release.measuring import Presentation
 from osgt.render.published import with_descriptions
 from osgt.support.files import Target, written
@@ -49,13 +61,20 @@ HELPERS = Path(__file__).parents[1] / "helpers"
 
 DELTA = 1e-6
 KINDS = (laplace(0.4), gaussian(6, 2, 1e-8), osgt(8, 10, 3), gaussian(40, 1, 9e-8))
-COMPOSITIONS = {"flights": "planned", "O'Hare; --": "adaptive"}
+COMPOSITIONS = {"flights": "planned", "O'Hare; --": "adaptive", "regions": "adaptive"}
+PARTS = {"regions": {"north": "y > 0", "south": "y < 0"}}
 BUDGETS = (1.0, 2.0, 3.0)
 STEPS = 15
 
 #: The data that are released, and the kind of charge of such a release.
-ROWS = pa.table({"rider": [i % 40 for i in range(80)], "city": ["Bern", "Rome"] * 40})
-TABLE = len(KINDS)
+DAYS = [date(2026, 1 + i % 2, 1) for i in range(40)]
+ROWS = pa.table({"rider": [i % 40 for i in range(80)], "city": ["Bern", "Rome"] * 40, "day": DAYS * 2})
+TABLE, SERIES = len(KINDS), len(KINDS) + 1
+
+#: The series of a data set; the private folder and the files have the place in their names.
+MONTHS = ("2026-01", "2026-02")
+PLACES = ("here", "elsewhere")
+AFTERWARDS = date(2027, 1, 1)
 
 
 class Violation(AssertionError):  # noqa: N818 - of what a ledger promises
@@ -69,6 +88,7 @@ class Request:
     dataset: str
     kind: int
     may: set[str | None]
+    part: str | None = None
     is_out: bool = False
 
 
@@ -92,6 +112,14 @@ class Backup:
     heads: dict[str, Any]
 
 
+def people_of(dataset: str, part: str | None = "all") -> dict[str, Any]:
+    """The arguments for whom a data set is about, and of a charge about a part of them; None: about everybody."""
+    if dataset not in PARTS:
+        return {}
+    about = {} if part is None else {"parts": PARTS[dataset]}
+    return {"unit": "rider", **about, **({} if part in (None, "all") else {"part": part})}
+
+
 def query_of(**options: Any) -> Any:
     """The query of every release of a table."""
     data = Dataset(ROWS, privacy_unit="rider", **options)
@@ -105,9 +133,28 @@ def plan_of_table() -> Any:
 
 
 @cache
+def plan_of_instalment() -> Any:
+    """The plan of each instalment, of which a rider counts in one: another one than that of a table."""
+    return query_of().plan(epsilon=0.3, delta=1e-9)
+
+
+def series_of(folder: Path, place: str, dataset: str, ledger: Ledger) -> Series:
+    """The series of a data set, as somebody publishes it who has a private folder at this place."""
+    plain = {
+        "data": {"source": str(folder / "rows.parquet"), "privacy_unit": "rider", "ledger": "-", "dataset": dataset},
+        "groups": {"by": ["city"], "max_groups": 1, "max_rows_per_group": 1, "public_keys": ["Bern"]},
+        "aggregates": [{"kind": "count"}],
+        "budget": {"epsilon": 0.3, "delta": 1e-9},
+        "series": {"column": "day", "from": MONTHS[0], "until": MONTHS[-1], "store": str(folder / place / dataset[:3])},
+        "output": {"out": str(folder / f"{dataset[:3]} {place} {{period}}.csv")},
+    }
+    return Series.of(query_file_of(plain), ledger)
+
+
+@cache
 def composed_delta(counts: tuple[int, ...], epsilon: float) -> float:
     """δ of so many charges of each kind, composed exactly: an oracle that knows nothing of ledgers."""
-    kinds = (*KINDS, plan_of_table().charge)
+    kinds = (*KINDS, plan_of_table().charge, plan_of_instalment().charge)
     charges = [charge for charge, count in zip(kinds, counts, strict=True) for _ in range(count)]
     return Charge.compose(charges).delta(epsilon) if charges else 0.0
 
@@ -184,6 +231,27 @@ def at_moment(moment: int, act: Callable[[], None], engine: Any = sa.Engine) -> 
             sa.event.remove(engine, name, step)
 
 
+class CutOff(BaseException):
+    """The end of what somebody does, in the middle of it."""
+
+
+@contextlib.contextmanager
+def cut_off(moment: int) -> Iterator[None]:
+    """Let whatever is done end at a file operation, counted from here."""
+    count = 0
+
+    def step() -> None:
+        nonlocal count
+        count += 1
+        if count == moment:
+            raise CutOff
+
+    with contextlib.ExitStack() as stack:
+        for function in ("fsync", "link", "replace", "open", "unlink"):
+            stack.enter_context(patch.object(os, function, _stepping(getattr(os, function), step)))
+        yield
+
+
 class Clock(datetime):
     """A clock that jumps."""
 
@@ -202,6 +270,8 @@ class World:
         self.folder = folder
         self.path, self.out = folder / "budget.db", folder / "out"
         self.out.mkdir()
+        pq.write_table(ROWS, folder / "rows.parquet")
+        self.shown: dict[tuple[str, str], bytes] = {}  # the files of instalments, as they were seen first
         self.log: list[str] = []
         self.requests: dict[str, Request] = {}
         self.backups: list[Backup] = []
@@ -210,7 +280,7 @@ class World:
         self.forgotten: list[Request] = []  # were out, and an old copy was restored since
         with Ledger(self.path) as ledger:
             for name, composition in COMPOSITIONS.items():
-                ledger.open(name, epsilon=BUDGETS[-1], delta=DELTA, composition=composition)
+                ledger.open(name, epsilon=BUDGETS[-1], delta=DELTA, composition=composition, **people_of(name))
             self.heads: dict[str, Any] | None = ledger.verify().heads
         self.budgets = dict.fromkeys(COMPOSITIONS, BUDGETS[-1])
         self.processes = [Process(Ledger(self.path)) for _ in range(2)]
@@ -218,7 +288,8 @@ class World:
     def run(self) -> None:
         """Take all steps, and check after each."""
         acts = {
-            self.charge: 8, self.publish: 3, self.go_on: 3, self.settle: 2, self.cancel: 2, self.ask_again: 1,
+            self.charge: 8, self.publish: 3, self.instalments: 2, self.old_folder: 1,
+            self.go_on: 3, self.settle: 2, self.cancel: 2, self.ask_again: 1,
             self.die: 3, self.restart: 1, self.change_budget: 1, self.jump: 1, self.back_up: 1, self.restore: 1,
             self.roll_back: 1, self.forge: 1, self.open_again: 1,
         }  # fmt: skip
@@ -251,7 +322,8 @@ class World:
         """Begin with another release."""
         name = f"request {len(self.requests)}"
         dataset = self.random.choice([*COMPOSITIONS])
-        self.requests[name] = Request(dataset, self.random.randrange(TABLE) if kind is None else kind, {None})
+        part = self.random.choice([None, *PARTS[dataset]]) if dataset in PARTS and kind is None else None
+        self.requests[name] = Request(dataset, self.random.randrange(TABLE) if kind is None else kind, {None}, part)
         return name, self.requests[name]
 
     @contextlib.contextmanager
@@ -295,7 +367,14 @@ class World:
         ask = (
             again.reserve
             if again
-            else partial(process.ledger.reserve, request.dataset, KINDS[request.kind], query=text, actor="somebody")
+            else partial(
+                process.ledger.reserve,
+                request.dataset,
+                KINDS[request.kind],
+                query=text,
+                actor="somebody",
+                **people_of(request.dataset, request.part),
+            )
         )
         try:
             reservation = ask()
@@ -350,6 +429,58 @@ class World:
         finally:
             query.dataset.close()
         request.is_out = place.exists()
+
+    def instalments(self) -> None:
+        """Publish what is due of a series, from one of two private folders; files that are out may be taken away."""
+        process, place = self.random.choice(self.processes), self.random.choice(PLACES)
+        dataset = self.random.choice([name for name in COMPOSITIONS if name not in PARTS])
+        name = f"series of {dataset}"
+        request = self.requests.setdefault(name, Request(dataset, SERIES, {None}))
+        before, moment = set(request.may), self.random.randrange(1, 120)
+        self.say(f"publish the {name} {place}, until moment {moment}")
+        period = self.random.choice([None, *MONTHS])
+        try:
+            with self.misfortune(process), cut_off(moment), patch("osgt.api.series.title_of", lambda _: name):
+                series = series_of(self.folder, place, dataset, process.ledger)
+                for one in series.publish(AFTERWARDS, only=period):
+                    self.say(f"  {one.period}: {one.status}")
+        except BudgetExceeded:
+            self.check_refusal(request)
+        except (CutOff, LedgerError, LostAnswerError) as error:
+            self.say(f"  {type(error).__name__}")
+            request.may = before | {"reserved", "settled"}
+        except (ForgottenError, HandedOutError, FileExistsError) as error:
+            self.say(f"  {type(error).__name__}")
+            request.may = {"reserved", "settled"}
+        else:
+            request.may = {"reserved", "settled"}
+        self.look_at_instalments(dataset, take=self.random.random() < 0.3)
+
+    def look_at_instalments(self, dataset: str, *, take: bool) -> None:
+        """See every file of a series that is out: of one month there is one set of numbers."""
+        for place in PLACES:
+            for month in MONTHS:
+                path = self.folder / f"{dataset[:3]} {place} {month}.csv"
+                if path.exists():
+                    content = path.read_bytes()
+                    assert self.shown.setdefault((dataset, month), content) == content, f"{month} is out twice: {path}"
+                    self.requests[f"series of {dataset}"].is_out = True
+                    if take:
+                        path.unlink()
+
+    def old_folder(self) -> None:
+        """Keep a copy of the private folders, or put one back."""
+        place, copy = self.random.choice(PLACES), self.folder / "copy of folders"
+        if not copy.exists():
+            self.say("copy the private folders")
+            copy.mkdir()
+            for each in PLACES:
+                (self.folder / each).mkdir(exist_ok=True)
+                shutil.copytree(self.folder / each, copy / each)
+        else:
+            self.say(f"put the private folder {place} back")
+            shutil.rmtree(self.folder / place)
+            shutil.copytree(copy / place, self.folder / place)
 
     def pick(self) -> tuple[Process, str, Any] | None:
         """A reservation that a process has."""
@@ -430,7 +561,7 @@ class World:
         name, request = self.new_request()
         moment, gives_up = self.random.randrange(1, 70), self.random.random() < 0.3
         self.say(f"{name} of {request.dataset} in a process that dies at moment {moment}")
-        status = mortal().live(self.path, self.out, request.dataset, request.kind, name, moment, gives_up)
+        status = mortal().live(self.path, self.out, request.dataset, request.kind, request.part, name, moment, gives_up)
         if status not in (0, -signal.SIGKILL):
             raise Violation(f"a process came to another end: {status}")
         request.is_out = (self.out / f"{name}.csv").exists()
@@ -465,7 +596,7 @@ class World:
             if epsilon != self.budgets[name]:
                 stack.enter_context(refused("open already"))
             ledger = self.random.choice(self.processes).ledger
-            ledger.open(name, epsilon=epsilon, delta=DELTA, composition=COMPOSITIONS[name])
+            ledger.open(name, epsilon=epsilon, delta=DELTA, composition=COMPOSITIONS[name], **people_of(name))
 
     def jump(self) -> None:
         """Set the clock."""
@@ -549,15 +680,22 @@ class World:
 
     # What must be so
 
-    def counts(self, dataset: str, *, surely: bool) -> tuple[int, ...]:
-        """Count the charges of each kind that stand: all that may, or what must count against the budget."""
+    def delta(self, dataset: str) -> float:
+        """Compose what must count against the budget, for those of whom most is charged."""
+        parts = [None, *PARTS.get(dataset, ())]
+        counts = [self.counts(dataset, surely=True, part=part) for part in parts]
+        return max(composed_delta(each, self.budgets[dataset]) for each in counts)
+
+    def counts(self, dataset: str, *, surely: bool, part: str | None = None) -> tuple[int, ...]:
+        """Count the charges of each kind that stand about a part: all that may, or what must count."""
         standing = [
             request
             for name, request in self.requests.items()
             if request.dataset == dataset and (name in self.seen if surely else request.may - {None, "cancelled"})
         ]
         standing += [request for request in self.forgotten if request.dataset == dataset]
-        return tuple(sum(request.kind == kind for request in standing) for kind in range(TABLE + 1))
+        own = [request for request in standing if request.part in (None, part)]
+        return tuple(sum(request.kind == kind for request in own) for kind in range(SERIES + 1))
 
     def check(self) -> None:
         """Compare the ledger with what the processes were told."""
@@ -572,7 +710,7 @@ class World:
         """Compare one data set."""
         statuses: dict[str, str] = {}
         for record in ledger.history(dataset):
-            text = record.title or record.query.strip()
+            text = (record.title or record.query.strip()).removesuffix(f", {len(MONTHS)} instalments")
             assert text not in statuses, f"{text} was charged twice"
             assert self.requests[text].dataset == dataset
             statuses[text] = record.status
@@ -592,11 +730,10 @@ class World:
             self.seen = self.seen | {name} if is_charged else self.seen - {name}
         if grew:
             assert dataset not in self.lost, f"{dataset}: a charge after charges were lost"
-            delta = composed_delta(self.counts(dataset, surely=True), self.budgets[dataset])
+            delta = self.delta(dataset)
             assert delta <= DELTA, f"{dataset}: the budget is exceeded, δ = {delta}"
         spent = ledger.spent(dataset)
-        stands = composed_delta(self.counts(dataset, surely=True), self.budgets[dataset])
-        assert dataset in self.lost or spent.delta >= stands * (1 - 1e-3), "more is spent than it says"
+        assert dataset in self.lost or spent.delta >= self.delta(dataset) * (1 - 1e-3), "more is spent than it says"
         assert spent.releases == sum(status != "cancelled" for status in statuses.values())
         if dataset in self.lost:
             assert spent.share == 1, f"{dataset}: charges were lost, and the budget is not spent"
@@ -716,14 +853,16 @@ def live_and_die() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def live(path: str, out: str, state: str, dataset: str, kind: int, name: str, moment: int, gives_up: bool) -> None:
+def live(
+    path: str, out: str, state: str, dataset: str, kind: int, part: str | None, name: str, moment: int, gives_up: bool
+) -> None:
     """Release, or reserve and cancel, and die at that moment: a statement, a commit or a file function."""
     os.environ["XDG_STATE_HOME"] = state
     with at_moment(moment, lambda: os.kill(os.getpid(), signal.SIGKILL)) as step, contextlib.ExitStack() as stack:
         for function in ("fsync", "link", "replace", "open", "unlink"):
             stack.enter_context(patch.object(os, function, _stepping(getattr(os, function), step)))
         with Ledger(path) as ledger:
-            reservation = ledger.reserve(dataset, KINDS[kind], query=name)
+            reservation = ledger.reserve(dataset, KINDS[kind], query=name, **people_of(dataset, part))
             if gives_up:
                 reservation.cancel()
                 return

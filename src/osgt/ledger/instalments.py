@@ -80,6 +80,11 @@ def hand_out(accounts: "Accounts", name: str, sequence: int, period: str, secret
         if before is not None:
             _check_holder(before, holder, period, name, sequence)
             return None
+        if account.lost is not None:
+            raise HandedOutError(
+                f"an earlier copy of the ledger was put back at {account.lost}, which may not know that the instalment "
+                f"{period} of entry {sequence} of {name!r} was handed out: it is not handed out any more"
+            )
         told = {"period": period, "holder": holder, "status": "handed out"}
         values = {"text": f"instalment {period}: handed out", "instalment": told}
         return chain.append(connection, head, "note", values, actor=actor, refers_to=sequence), None
