@@ -115,8 +115,8 @@ def test_what_is_not_measured_must_be_a_margin():
         Cube((2, 2), [(), (0, 1)], [1.0, None])
     with pytest.raises(ValueError, match="must be measured"):
         Cube((2, 2), [(0,), (1,)], [1.0, None])
-    with pytest.raises(ValueError, match="above 0"):
-        Cube((2, 2), [(), (0, 1)], [0.0, 1.0])
+    with pytest.raises(ValueError, match="at least 0"):
+        Cube((2, 2), [(), (0, 1)], [-1.0, 1.0])
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])

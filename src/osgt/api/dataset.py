@@ -17,8 +17,9 @@ from osgt.data.sql import Table
 from osgt.data.types import ColumnType
 from osgt.data.unit import Neighbours
 from osgt.query.aggregates import OfAllRows, method_names
-from osgt.query.groups import LARGEST_LIMIT, Groups, levels_of
+from osgt.query.groups import LARGEST_LIMIT, Groups
 from osgt.query.keys import public_table, read_keys
+from osgt.query.levels import known_files, levels_of
 from osgt.query.sql import read_select
 from osgt.support.errors import ASKING, ArgumentError, ArgumentTypeError, Familiar, guided
 from osgt.support.numeric import count
@@ -263,7 +264,10 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         totals
             Totals to publish as well: "rollup" (over the last key, the last two, …, all of them), "cube" (over every
             set of keys), or a list of levels, each the columns that remain, as in `[("region",), ()]`; a level may have
-            a weight: `{"by": ["region"], "weight": 2}`. Numbers are those of the same rows and add up exactly.
+            a weight: `{"by": ["region"], "weight": 2}`. Numbers are those of the same rows and add up exactly. Totals
+            that are public are given as a dict: `{(): 8_700_000}`, `{"canton": {"ZH": 1_550_000, …}}`, or for a level a
+            frame or a file with its keys and a column of numbers. All numbers agree with them, at no budget. They are
+            about the count; where there are several, say which: `{"by": "canton", "known": …, "column": "count"}`.
         """
         from osgt.api.query import Query  # noqa: PLC0415 - plans and releases take a while to load
 
@@ -290,10 +294,11 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
                 )
             public_keys = self._every(public_keys, names)
             public = public_table(public_keys, names, self.table.columns)
-        if isinstance(public_keys, str | os.PathLike):
+        levels = levels_of(totals, names, public, self.table.columns)
+        files = [given for given in (public_keys, *known_files(totals)) if isinstance(given, str | os.PathLike)]
+        if files:
             read = copy(self)
-            read.files = (*self.files, glob.escape(os.fspath(public_keys)))
-        levels = levels_of(totals, names, public)
+            read.files = (*self.files, *(glob.escape(os.fspath(file)) for file in files))
         return Query(read, Groups(names, public, levels, self.unit.each_row, **limits, noun=self.unit.noun))
 
     def sql(

@@ -47,6 +47,7 @@ from osgt.release.measuring import (
     Measured,
     NothingReleasedError,
     Presentation,
+    check_presentation,
     compile_release,
     exact_numbers,
     noisy_table,
@@ -123,6 +124,8 @@ def make_release(
 ) -> AnyRelease:
     """Prepare, charge, read, add noise, estimate, in this order. If it fails after the charge, the charge stands."""
     check_corrected(query.dataset, presentation.corrects)
+    for own in plan.tables.values():
+        check_presentation(own, presentation)
     draws = prepare_draws(query, plan)
     blocks = _prepare(query, plan)
     observe("charge")

@@ -16,6 +16,7 @@ from osgt.noise.error import Objective
 from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.inputs import Planning
 from osgt.plan.joint import JointPlanning, epsilon_for, make_plans
+from osgt.plan.known import known_totals
 from osgt.plan.plan import AnyPlan, Asked, Plan
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
@@ -163,6 +164,7 @@ class Query(Releasing, Methods):
         self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
     ) -> Asked:
         """Gather the input of a plan."""
+        known_totals(self.groups, self.aggregates, complete=True)
         left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
         return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
 

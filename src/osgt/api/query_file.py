@@ -22,6 +22,7 @@ from osgt.query.file import as_list
 from osgt.query.file.aggregates import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
 from osgt.query.file.reading import with_parts
+from osgt.query.levels import known_files
 from osgt.query.sql import named_table, read_select
 from osgt.release.measuring import Presentation
 from osgt.render.published import SUFFIXES, check_writable, with_descriptions
@@ -215,7 +216,8 @@ class Request:
 
 def files_used(file: QueryFile, query_file: Path | None = None) -> list[str]:
     """List the files and ledgers that a release reads or charges, and so never replaces."""
-    keys = [file.groups.public_keys, *(table.groups.public_keys for table in file.table)]
+    groups = [file.groups, *(table.groups for table in file.table)]
+    keys = [*(each.public_keys for each in groups), *(known for each in groups for known in known_files(each.totals))]
     lists = [column.values for column in file.columns.values()]
     joined = [table.source for table in file.tables.values()]
     named = (file.data.file, file.data.source, file.data.ledger, *joined, *keys, *lists)

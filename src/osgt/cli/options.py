@@ -33,11 +33,19 @@ def _list_engines() -> str:
     return f"One of {', '.join(engine_names())}."
 
 
-def _read_totals(texts: list[str]) -> str | list[list[str]]:
-    """The levels: a word for all of them, or the columns of each."""
+def _read_totals(texts: list[str]) -> str | list[Any]:
+    """The levels: a word for all of them, or the columns of each; after "=" a public number or a file with them."""
     if len(texts) == 1 and texts[0] in ("rollup", "cube"):
         return texts[0]
-    return [[] if text == "()" else text.split(",") for text in texts]
+    return [_read_level(*text.partition("=")) for text in texts]
+
+
+def _read_level(columns: str, equals: str, known: str) -> list[str] | dict[str, Any]:
+    by = [] if columns == "()" else columns.split(",")
+    if not equals:
+        return by
+    number = known.replace("_", "")
+    return {"by": by, "known": int(number) if number.isdecimal() else known}
 
 
 def _read_types(texts: list[str]) -> dict[str, str]:
@@ -124,7 +132,13 @@ _TYPED = {
     "dataset": _NAME,
     "by": Typed("COLUMN", note=_REPEATED),
     "public_keys": _FILE,
-    "totals": Typed("LEVEL", "", f"As region,year, or () for the total of all rows. {_REPEATED}", _read_totals),
+    "totals": Typed(
+        "LEVEL",
+        "",
+        "As region,year, or () for the total of all rows. Public totals follow an equals sign: region=regions.csv "
+        f"or '()=8700000'. {_REPEATED}",
+        _read_totals,
+    ),
     "out": _FILE,
     "report": _FILE,
     "title": Typed("TEXT", note="A query file can also name the publisher, labels and more."),

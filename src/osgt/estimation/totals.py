@@ -117,7 +117,8 @@ class Tree:
             own = self._noise[level]
             inner = self._children[level] > 0
             weights[level] = np.where(inner, summed / (np.where(inner, own, 0.0) + np.where(inner, summed, 1.0)), 1.0)
-            below[level] = np.where(inner, (1.0 - weights[level]) * summed, own)
+            both = np.where(np.isfinite(own), weights[level] * np.where(np.isfinite(own), own, 0.0), summed)
+            below[level] = np.where(inner, both, own)
         shares = [np.zeros(self.sizes[0])]
         for level, up in enumerate(self._up[1:]):
             shares.append(below[level + 1] / (self._adding[level] @ below[level + 1])[up])
@@ -194,8 +195,8 @@ class Cube:
     margins
         The keys that each margin has, by their places, in order; one may be there several times, with noise of its own.
     variances
-        The variance of the noise on each number of a margin; None for one that is not measured, which must be a margin
-        of one that is.
+        The variance of the noise on each number of a margin, 0 for one that is known; None for one that is not
+        measured, which must be a margin of one that is.
 
     Examples
     --------
@@ -211,8 +212,8 @@ class Cube:
     def __post_init__(self) -> None:
         if not all(any(True for _ in self._margins_with(axes)) for axes in self._axes):
             raise ValueError("each margin must be measured, or be one of a margin that is")
-        if not all(variance is None or variance > 0 for variance in self.variances):
-            raise ValueError("variances must be above 0")
+        if not all(variance is None or variance >= 0 for variance in self.variances):
+            raise ValueError("variances must be at least 0")
 
     @cached_property
     def _axes(self) -> list[Axes]:
@@ -228,6 +229,10 @@ class Cube:
         return [self._number(axes) for axes in self._axes]
 
     @cached_property
+    def _noise(self) -> list[float | None]:
+        return [None if variance is None else max(variance, _LEAST) for variance in self.variances]
+
+    @cached_property
     def _variance(self) -> dict[Axes, float]:
         """The variance of each part, before the mean over the other keys is taken away: 1/Σ what margins tell."""
         parts = dict.fromkeys(part for axes in self._axes for part in _subsets(axes))
@@ -238,7 +243,7 @@ class Cube:
 
     def _margins_with(self, part: Axes) -> Iterator[tuple[Axes, float]]:
         """The measured margins that tell about a part."""
-        for axes, variance in zip(self._axes, self.variances, strict=True):
+        for axes, variance in zip(self._axes, self._noise, strict=True):
             if variance is not None and part <= axes:
                 yield axes, variance
 
@@ -265,13 +270,13 @@ class Cube:
             0.0
             if v is None
             else math.fsum(asked[p] * (self._variance[p] / v) ** 2 / self._number(axes - p) for p in _subsets(axes))
-            for axes, v in zip(self._axes, self.variances, strict=True)
+            for axes, v in zip(self._axes, self._noise, strict=True)
         ]
 
     def estimates(self, values: Sequence[Floats | None]) -> list[Floats]:
         """The estimates of least variance, margin by margin: arrays of numbers by columns; None is for no value."""
         parts: dict[Axes, Any] = {}
-        for given, axes, variance in zip(values, self._axes, self.variances, strict=True):
+        for given, axes, variance in zip(values, self._axes, self._noise, strict=True):
             if given is not None and variance is not None:
                 for part, numbers in self._split(given, axes):
                     weight = self._variance[part] / (variance * self._number(axes - part))
@@ -292,7 +297,7 @@ class Cube:
                     parts[part] = parts.get(part, 0.0) + weight * numbers
         return [
             self._joined(parts, axes) * (0.0 if variance is None else 1.0 / variance)
-            for axes, variance in zip(self._axes, self.variances, strict=True)
+            for axes, variance in zip(self._axes, self._noise, strict=True)
         ]
 
     def _split(self, values: ArrayLike, axes: Axes) -> Iterator[tuple[Axes, Floats]]:

@@ -160,7 +160,17 @@ def totals(plan: Plan) -> list[str]:
         return []
     if plan.groups.public is None:
         return [wording.total_of_chosen_groups(OTHER)]
-    return [wording.totals([level.words for level in plan.groups.levels])]
+    names = {
+        measure: [name for aggregate in plan.aggregates if measure in aggregate.measures for name in aggregate.names]
+        for measure in plan.planning.known
+    }
+    return [
+        wording.totals([level.words for level in plan.groups.levels]),
+        *(
+            wording.known_totals(names[measure], [level.words for level in known])
+            for measure, known in plan.planning.known.items()
+        ),
+    ]
 
 
 def gains(plan: AnyPlan) -> list[str]:
@@ -175,6 +185,8 @@ _LARGE = 10_000
 
 def width(column: Column) -> str:
     """The half-width of a column's interval in words: in a large group for a ratio, in percentiles for a quantile."""
+    if column.is_known:
+        return wording.KNOWN
     if column.half_width is not None:
         return half_width(column.half_width, whole=column.is_count)
     if column.ranks is not None and column.level is not None:

@@ -305,6 +305,19 @@ def totals(levels: Sequence[str]) -> str:
     )
 
 
+#: The words for a number without noise, in place of the half-width of its interval.
+KNOWN = "public"
+
+
+def known_totals(names: Sequence[str], levels: Sequence[str]) -> str:
+    """Say which totals are public, and what that means for the other numbers."""
+    return (
+        f"The totals of {listed(names)} {listed(levels)} are public numbers that were given, not measured. They have "
+        "no noise and cost no budget, and the other numbers were estimated to agree with them. They count what limits "
+        "left out as well; intervals allow for that."
+    )
+
+
 def total_of_chosen_groups(other: str) -> str:
     """Say how the total comes about where groups are chosen; `other` is the name of the rest."""
     return (

@@ -16,11 +16,12 @@ from osgt.calibration.scale import ScaleSearch
 from osgt.data.unit import Neighbours
 from osgt.noise import Distribution, Family, IntegerDistribution, on_integers
 from osgt.noise.error import Objective, measure
+from osgt.plan.known import Known, known_totals
 from osgt.plan.schemes import Alternatives, RoughCost, Scheme
 from osgt.plan.structure import adds_up, measured_levels
 from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import Aggregate, Error
-from osgt.query.groups import Groups, Total, UnitsAt
+from osgt.query.groups import Groups, Level, Total, UnitsAt
 from osgt.query.measures import Measure, Rows, Units, Values
 from osgt.support.numeric import LARGEST_SHIFT, confidence_level
 
@@ -148,10 +149,15 @@ class Planning:
         )
 
     @cached_property
+    def known(self) -> Known:
+        """The known totals, which are public, of the counts that they are about: these are measured as they are."""
+        return known_totals(self.groups, self.aggregates)
+
+    @cached_property
     def alternatives(self) -> Alternatives:
         """The schemes that there are."""
         asked = [measure for aggregate in self.aggregates for measure in aggregate.measures]
-        chosen = () if self.selector is None else (self.selector,)
+        chosen = (*self.known, *(() if self.selector is None else (self.selector,)))
         return self.alternatives_of(tuple(dict.fromkeys([*asked, *chosen])), frozenset(chosen))
 
     def alternatives_of(self, asked: tuple[Measure, ...], direct: frozenset[Measure]) -> Alternatives:
@@ -236,8 +242,16 @@ class Planning:
         rest = [measure for measure in scheme.measured if measure not in numbers] + distinct
         moves = [move for measure in rest for move in self.groups.sensitivity(measure, self.neighbours)]
         others = math.fsum(math.sqrt(coordinates) for _, coordinates in moves)
-        worth = measured_levels(self.groups, self.neighbours, numbers[0], measures=len(numbers), others=others)
-        return [Total(number, level) for number in numbers for level in worth]
+        counts: dict[frozenset[Level], list[Measure]] = {}
+        for number in numbers:
+            counts.setdefault(frozenset(self.known.get(number, ())), []).append(number)
+        result: list[Measure] = []
+        for known, alike in counts.items():
+            worth = measured_levels(
+                self.groups, self.neighbours, alike[0], measures=len(numbers), others=others, known=known
+            )
+            result += [Total(number, level) for number in alike for level in worth]
+        return result
 
     def _numbers_that_add_up(self, scheme: Scheme) -> list[Measure]:
         """The measured numbers whose totals may be measured too."""

@@ -306,7 +306,9 @@ class Plan(Familiar, DisplayedInText):
         asked = asked_numbers(self.aggregates, noise.scheme)
         if self.groups.public is None:
             return ChosenGroups(self.groups, noise.scheme, noise.laws, asked, self.selector)
-        return Reconciled(SharedNoise((TableNoise(self.groups, noise.scheme, noise.laws),)), 0, asked)
+        return Reconciled(
+            SharedNoise((TableNoise(self.groups, noise.scheme, noise.laws, self.planning.known),)), 0, asked
+        )
 
     def _columns(self, noise: Noise) -> tuple[Column, ...]:
         levels = self._levels(noise)

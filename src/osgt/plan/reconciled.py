@@ -17,6 +17,7 @@ from osgt.estimation.intervals import PARTS_OF_ONE, CommonNoise, Quotient
 from osgt.estimation.sums import ManyTerm, NoiseSum, sum_of
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
+from osgt.plan.known import reach
 from osgt.plan.schemes import Combined, Scheme
 from osgt.plan.shared import SharedNoise, SharedNumbers, TableNoise, counted
 from osgt.plan.structure import Structure
@@ -172,6 +173,16 @@ class Reconciled:
             result.append(rows)
         return result
 
+    def reach(self, measure: Measure, missing: Floats) -> list[tuple[Floats, Floats]] | None:
+        """Bound, by level, how far known totals mislead where limits cut off up to `missing` in each group.
+
+        None where nothing is known.
+        """
+        if measure not in self._own.laws:
+            return None
+        estimator = self.shared.estimator(measure, self.table)
+        return reach(self.structure, estimator.squares, estimator.known, missing) if estimator.known else None
+
     def _tree(
         self,
         tree: NoisyTree,
@@ -202,7 +213,11 @@ class Reconciled:
         exact, of, is_fraction = numbers.exact(asked, self.table)
         correction, whole = numbers.correction(asked, self.table), numbers.whole(asked, self.table)
         result = []
+        known = self._own.known.get(asked, {})
         for at, level in enumerate(self.structure.levels):
+            if level is not None and level in known:
+                result.append((Quotient(known[level] * PARTS_OF_ONE, PARTS_OF_ONE), known[level]))
+                continue
             summed, shown = (exact, whole) if level is None else (level.summed(exact), level.summed(whole))
             result.append((_fixed(Quotient(summed, of, is_fraction), correction[at]), shown))
         return result

@@ -16,11 +16,15 @@ from osgt.estimation.intervals import Quotient
 from osgt.estimation.rounding import nonnegative, rounded_together
 from osgt.estimation.sums import ManyTerm
 from osgt.noise import IntegerDistribution
+from osgt.plan.known import Known
 from osgt.plan.schemes import Scheme
 from osgt.plan.structure import LeastSquares, Margins, Structure, adds_up, is_alike
 from osgt.query.groups import Groups, Level, Total, is_nested
 from osgt.query.measures import Measure
 from osgt.support.numeric import Floats, Integers
+
+#: Weights below this part of the largest one are the rounding of floats.
+_ROUNDING = 1e-12
 
 #: Different coefficients of one noise that are told apart; beyond, they are rounded up by at most one percent.
 _COEFFICIENTS = 64
@@ -33,6 +37,8 @@ class TableNoise:
     groups: Groups
     scheme: Scheme
     laws: Mapping[Measure, IntegerDistribution]
+    #: Totals that are public, of some of the numbers: as if they were measured with a variance of zero.
+    known: Known = field(default_factory=dict)
 
     @property
     def measured(self) -> list[Measure]:
@@ -42,6 +48,11 @@ class TableNoise:
     def law(self, measure: Measure, level: Level | None) -> IntegerDistribution | None:
         """The noise of a number on a level; None where it is not measured there."""
         return self.laws.get(measure if level is None else Total(measure, level))
+
+    def known_steps(self, measure: Measure, level: Level | None) -> Integers | None:
+        """The known totals of a number on a level, in steps; None where it is not known there."""
+        numbers = None if level is None else self.known.get(measure, {}).get(level)
+        return None if numbers is None else numbers * int(1 / self.scheme.step(measure))
 
     def shares(self, measure: Measure) -> bool:
         """Whether a number is the same sum of rows in all tables that agree with this one."""
@@ -55,6 +66,8 @@ class Estimator:
     levels: tuple[int, ...]
     laws: tuple[IntegerDistribution | None, ...]
     squares: LeastSquares
+    #: The keys of the levels that are known.
+    known: tuple[tuple[str, ...], ...] = ()
 
     def at(self, found: Sequence[Floats], entry: int) -> Floats:
         """The result for a level."""
@@ -96,19 +109,23 @@ class SharedNoise:
             noise = [None if law is None else law.var() for law in laws]
             smallest = max(each for each in noise if each is not None) * 1e-12 or 1.0
             variances = [None if variance is None else max(variance, smallest) for variance in noise]
+            is_known = [self.tables[t].known_steps(measure, level) is not None for t, level in levels]
+            variances = [0.0 if known else each for each, known in zip(variances, is_known, strict=True)]
             alone = self if len(tables) == len(self.tables) else SharedNoise((self.tables[table],))
             squares = (
                 self.margins.least_squares(dict(zip(entries, variances, strict=True)))
                 if self.margins.is_cube
                 else alone.margins.least_squares(dict(enumerate(variances)))
             )
-            self._made[key] = Estimator(tuple(entries), tuple(laws), squares)
+            structures = self.margins.structures
+            by = tuple(structures[t].by(level) for (t, level), known in zip(levels, is_known, strict=True) if known)
+            self._made[key] = Estimator(tuple(entries), tuple(laws), squares, by)
         return self._made[key]
 
     def terms(self, measure: Measure, table: int, at: int, place: int) -> list[ManyTerm]:
         """List the terms of the noise on the estimate for one group of a level."""
-        structure = self.margins.structures[table]
-        if sum(law is not None for law in self.estimator(measure, table).laws) == 1:
+        estimator, structure = self.estimator(measure, table), self.margins.structures[table]
+        if sum(law is not None for law in estimator.laws) == 1 and not estimator.known:
             return [(Fraction(1), self.tables[table].laws[measure], int(structure.cells[at][place]))]
         return [term for law, own in self.weights(measure, table, at, place) for term in counted(own, law)]
 
@@ -119,7 +136,13 @@ class SharedNoise:
         one[place] = 1.0
         entry = self.entry(table, at)
         weights = estimator.squares.weights([one if level == entry else None for level in estimator.levels])
-        return [(law, own[:, 0]) for law, own in zip(estimator.laws, weights, strict=True) if law is not None]
+        # What known totals leave of a weight beside them is rounding.
+        least = _ROUNDING * max(float(np.abs(own).max(initial=0.0)) for own in weights)
+        return [
+            (law, np.where(np.abs(own[:, 0]) > least, own[:, 0], 0.0))
+            for law, own in zip(estimator.laws, weights, strict=True)
+            if law is not None
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +161,7 @@ class SharedNumbers:
         if key not in self._made:
             # Of one table, how far its totals are from the sums of its groups; of several, the numbers themselves.
             tables = {self.noise.margins.entries[i][0] for i in estimator.levels}
-            values = [
-                None if law is None else self._numbers(measure, entry, differences=len(tables) == 1)
-                for entry, law in zip(estimator.levels, estimator.laws, strict=True)
-            ]
+            values = [self._numbers(measure, entry, differences=len(tables) == 1) for entry in estimator.levels]
             self._made[key] = estimator.squares.estimates(values), len(tables) == 1
         estimates, are_differences = self._made[key]
         result = []
@@ -150,10 +170,17 @@ class SharedNumbers:
             result.append(estimate if are_differences else estimate - self._sums(measure, table, level))
         return result
 
-    def _numbers(self, measure: Measure, entry: int, *, differences: bool) -> Floats:
-        """The numbers of a level, or how far they are from the sums of the groups of its table."""
+    def _numbers(self, measure: Measure, entry: int, *, differences: bool) -> Floats | None:
+        """The numbers of a level, or how far they are from the sums of the groups of its table; None if there are none.
+
+        Known ones come first.
+        """
         table, level = self.noise.margins.entries[entry]
-        numbers = self.measured[table][measure if level is None else Total(measure, level)]
+        numbers = self.noise.tables[table].known_steps(measure, level)
+        if numbers is None:
+            numbers = self.measured[table].get(measure if level is None else Total(measure, level))
+        if numbers is None:
+            return None
         return (numbers - self._sums(measure, table, level) if differences else numbers).astype(np.float64)
 
     def _sums(self, measure: Measure, table: int, level: Level | None) -> Integers:
@@ -188,10 +215,13 @@ class SharedNumbers:
                 base, rest = np.divmod(exact, of)
                 numbers[each] = base, rest / of + self.correction(asked, each)[-1]
             positive = self.nonnegative and asked.low >= 0
-            if len(tables) > 1 and not positive:
+            knows = asked in self.noise.tables[table].known and self.noise.margins.is_cube
+            if (len(tables) > 1 or knows) and not positive:
                 self._made[key] = self.noise.margins.rounded(numbers)
             else:
-                self._made[key] = {each: self._alone(each, *pair, positive=positive) for each, pair in numbers.items()}
+                self._made[key] = {
+                    each: self._alone(asked, each, *pair, positive=positive) for each, pair in numbers.items()
+                }
         result: Integers = self._made[key][table]
         return result
 
@@ -204,13 +234,19 @@ class SharedNumbers:
         schemes = [each.scheme for each in self.noise.tables]
         return [i for i in sorted(others) if schemes[i].combined.get(asked) == parts]
 
-    def _alone(self, table: int, base: Integers, parts: Floats, *, positive: bool) -> Integers:
-        """Whole numbers for the groups of one table, near the estimates; so near are their sums for nested levels."""
+    def _alone(self, asked: Measure, table: int, base: Integers, parts: Floats, *, positive: bool) -> Integers:
+        """Whole numbers for the groups of one table, near the estimates; so near are their sums for nested levels.
+
+        Sums that are known, and nested, are exact.
+        """
         structure = self.noise.margins.structures[table]
-        order = structure.in_order
+        known = self.noise.tables[table].known.get(asked, {})
+        fixed = [level for level in structure.groups.levels if level in known]
+        order = structure.in_order(fixed)
         if positive:
             nested = is_nested([level.by for level in structure.groups.levels])
-            base, parts = nonnegative(base, parts, structure.places[:-1] if nested else [])
+            places = [level.places for level in reversed(fixed) if level.places is not None]
+            base, parts = nonnegative(base, parts, structure.places[:-1] if nested else places)
         return rounded_together(base[order], parts[order])[np.argsort(order)]
 
 

@@ -1,7 +1,7 @@
 """The levels of tables: how they hang together, and which of them are worth measuring."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -64,15 +64,17 @@ class Structure:
         """The number of finest groups in each group of every level."""
         return [np.bincount(places) for places in self.places]
 
-    @cached_property
-    def in_order(self) -> NDArray[np.intp]:
-        """The groups in an order in which those of each nested level, or of the first keys, come together."""
+    def in_order(self, first: Sequence[Level] = ()) -> NDArray[np.intp]:
+        """The groups in an order in which those of each nested level, or of the first keys, come together.
+
+        Those of nested levels that are given, the finest first, come together before.
+        """
         keys = [codes(self.keys(None)[name]) for name in self.groups.by]
         if not keys:
             return np.arange(self._size)
         if not self.is_product:
             return np.lexsort([np.arange(self._size), *reversed(self.places[:-1])])
-        return np.lexsort(keys[::-1])
+        return np.lexsort([*keys[::-1], *(level.places for level in first if level.places is not None)])
 
     @cached_property
     def is_product(self) -> bool:
@@ -249,7 +251,13 @@ def is_alike(groups: Groups, measure: Measure) -> bool:
 
 
 def measured_levels(
-    groups: Groups, neighbours: Neighbours, measure: Measure, *, measures: int, others: float
+    groups: Groups,
+    neighbours: Neighbours,
+    measure: Measure,
+    *,
+    measures: int,
+    others: float,
+    known: Collection[Level] = (),
 ) -> tuple[Level, ...]:
     """The levels whose totals are worth a part of the budget; the others are better added up from finer ones.
 
@@ -264,6 +272,8 @@ def measured_levels(
         How many such numbers there are.
     others
         What the rest of the release moves, as Σ √coordinates.
+    known
+        Levels whose totals are public: as if they were measured without noise, at no budget.
     """
     if groups.public is None:
         return groups.levels
@@ -281,13 +291,14 @@ def measured_levels(
         measured: list[Level | None] = [None, *chosen]
         needed = others + measures * math.fsum(math.sqrt(spread[level] * weights[level]) for level in measured)
         noise = {level: shifts[level] ** 2 * math.sqrt(spread[level] / weights[level]) for level in measured}
+        noise |= dict.fromkeys(known, 0.0)
         result = margins.least_squares({i: noise.get(level) for i, level in enumerate(structure.levels)})
         return needed * math.fsum(
             weights[level] * float(np.mean(variances)) / shifts[level] ** 2
             for level, variances in zip(structure.levels, result.variances_of_estimates, strict=True)
         )
 
-    chosen = frozenset(groups.levels)
+    chosen = frozenset(groups.levels) - frozenset(known)
     least = error(chosen)
     while chosen:
         fewer = {chosen - {level}: error(chosen - {level}) for level in chosen}

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -15,8 +15,7 @@ from osgt.data.sql import Value
 from osgt.data.unit import NEIGHBOURING_ROWS, NEIGHBOURS, UNIT_NOUN, Neighbours, Noun
 from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
 from osgt.query.values import one_if
-from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.numeric import LARGEST_SUM, Integers, real_number
+from osgt.support.numeric import LARGEST_SUM, Integers
 
 #: The column of a release that says which keys a number is summed over.
 SUMMED_OVER = "summed_over"
@@ -24,10 +23,16 @@ SUMMED_OVER = "summed_over"
 #: What that column says of all groups that are not shown.
 OTHER = "other groups"
 
-_EXPECTED = (
-    'totals must be "rollup", "cube" or a list of levels, each a list of columns that remain, as in [["region"], []] '
-    'or [{"by": ["region"], "weight": 2}]'
-)
+
+@dataclass(frozen=True)
+class KnownTotals:
+    """Public numbers for the groups of a level, in their order: a count of what is there, whatever limits cut off.
+
+    `column` names the count that they are about; None for the only one.
+    """
+
+    numbers: tuple[int, ...] = field(repr=False)
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +47,15 @@ class Level:
         The place of each public group among those of this level. None if keys are not public: one number for all.
     keys
         The keys of this level's groups.
+    known
+        The numbers of its groups, if they are public: no noise is added to them, and the groups agree with them.
     """
 
     by: tuple[str, ...]
     weight: float = 1.0
     places: NDArray[np.intp] | None = field(default=None, compare=False, repr=False)
     keys: pa.Table | None = field(default=None, compare=False, repr=False)
+    known: KnownTotals | None = field(default=None, hash=False)
 
     @property
     def size(self) -> int:
@@ -71,76 +79,11 @@ class Level:
         return np.clip(exact, -LARGEST_SUM, LARGEST_SUM).astype(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in a query file."""
+        """Plain values, as in a query file; of known totals, which count they are about."""
+        if self.known is not None:
+            column = {} if self.known.column is None else {"column": self.known.column}
+            return {"by": list(self.by), "known": True, **column}
         return {"by": list(self.by), "weight": self.weight}
-
-
-def levels_of(totals: Any, by: Sequence[str], public: pa.Table | None) -> tuple[Level, ...]:
-    """The levels that are asked for, from the finest to the coarsest; errors name `totals`."""
-    asked = {tuple(name for name in by if name in columns): weight for columns, weight in _parse_levels(totals, by)}
-    levels = sorted(asked.items(), key=lambda level: (-len(level[0]), [by.index(name) for name in level[0]]))
-    if not levels:
-        return ()
-    if SUMMED_OVER in by:
-        raise ArgumentError(
-            f"totals: a key must not be named {SUMMED_OVER!r}, which says what a total is summed over",
-            argument="totals",
-        )
-    if public is None:
-        if len(levels) > 1 or levels[0][0]:
-            raise ArgumentError(
-                "totals: groups that are chosen by their size have one total, that of all rows: totals=[()]; give "
-                "public_keys for totals of some of the keys",
-                argument="totals",
-            )
-        return (Level((), levels[0][1]),)
-    if not (is_nested([columns for columns, _ in levels]) or is_product(public)):
-        raise ArgumentError(
-            "totals: levels that cross, as in a cube, need public_keys with every combination of the values: a dict "
-            "with a list for each column. Levels each of which is within the one before, as in a roll-up, do not",
-            argument="totals",
-        )
-    return tuple(Level(columns, weight, *_groups(public, columns)) for columns, weight in levels)
-
-
-def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Iterate over the columns and the weight of each level."""
-    if totals is None:
-        return
-    if not by:
-        raise ArgumentError("totals must be left out where there are no columns to group by", argument="totals")
-    if totals == "rollup":
-        yield from ((tuple(by[:n]), 1.0) for n in range(len(by)))
-        return
-    if totals == "cube":
-        yield from ((some, 1.0) for n in range(len(by)) for some in itertools.combinations(by, n))
-        return
-    if isinstance(totals, str | Mapping) or not isinstance(totals, Sequence):
-        raise ArgumentTypeError(f"{_EXPECTED}; got {totals!r}", argument="totals")
-    met: set[frozenset[str]] = set()
-    for level in totals:
-        columns = _level_columns(level, by)
-        if frozenset(columns) in met:
-            raise ArgumentError(f"totals: each level once, got {level!r} again", argument="totals")
-        met.add(frozenset(columns))
-        weight = level.get("weight", 1) if isinstance(level, Mapping) else 1
-        yield columns, real_number("totals: weight", weight, positive=True)
-
-
-def _level_columns(level: Any, by: Sequence[str]) -> tuple[str, ...]:
-    """The columns that remain in a level, if these are some of the keys but not all."""
-    columns = level.get("by") if isinstance(level, Mapping) else level
-    columns = (columns,) if isinstance(columns, str) else columns
-    if not isinstance(columns, Sequence) or (isinstance(level, Mapping) and not set(level) <= {"by", "weight"}):
-        raise ArgumentTypeError(f"{_EXPECTED}; got {level!r}", argument="totals")
-    for name in columns:
-        if name not in by:
-            raise ArgumentError(
-                f"totals: {name!r} is not among the columns to group by, {', '.join(by)}", argument="totals"
-            )
-    if set(columns) == set(by):
-        raise ArgumentError(f"totals: {', '.join(by)} are all the keys; a total has fewer of them", argument="totals")
-    return tuple(columns)
 
 
 def groups_alone(table: pa.Table, levels: Sequence[Level]) -> pa.Table:
@@ -182,21 +125,6 @@ def codes(column: pa.ChunkedArray) -> NDArray[np.intp]:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.intp)
-
-
-def _groups(public: pa.Table, columns: Sequence[str]) -> tuple[NDArray[np.intp], pa.Table]:
-    """The place of each key in a level, in the order in which its groups come first, and the keys of the level."""
-    place = np.zeros(public.num_rows, np.intp)
-    for name in columns:
-        place = place * (public.num_rows + 1) + codes(public[name])
-        _, place = np.unique(place, return_inverse=True)
-        place = np.asarray(place, np.intp)
-    _, first, inverse = np.unique(place, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    keys = public.select(list(columns)).take(pa.array(first[order]))
-    return np.asarray(rank[inverse], np.intp), keys if columns else pa.table({"": np.zeros(1)})
 
 
 # Totals: numbers measured for the groups of a level, each a sum over the finest groups in it

@@ -37,7 +37,7 @@ def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) 
             f"{names_in_words(table.column_names)}",
             argument="public_keys",
         )
-    is_text = _is_text_file(keys)  # whose fields are read in the types of the source
+    is_text = is_text_file(keys)  # whose fields are read in the types of the source
     table = pa.table([_convert(table, name, types, read=is_text) for name in by], names=list(by))
     if table.num_rows == 0:
         raise ArgumentError("public_keys must hold at least one key, got none", argument="public_keys")
@@ -51,39 +51,46 @@ def _convert(table: pa.Table, name: str, types: Mapping[str, ColumnType], *, rea
     return convert(table[name], what, types[name], read=read, argument="public_keys")
 
 
-def _is_text_file(keys: Any) -> bool:
+def is_text_file(keys: Any) -> bool:
+    """Whether it is the path of a CSV file."""
     return isinstance(keys, str | os.PathLike) and Path(keys).suffix.lower() == ".csv"
+
+
+def read_frame(given: Any, by: Sequence[str], argument: str) -> pa.Table | None:
+    """A frame, or the file at a path, as a table of Arrow; in CSV the keys `by` stay text. None if it is neither."""
+    if isinstance(given, str | os.PathLike):
+        return _read_file(Path(given), by, argument)
+    if isinstance(given, pa.Table):
+        return given
+    library = type(given).__module__.partition(".")[0] if type(given).__name__ == "DataFrame" else ""
+    if library == "pandas":
+        return pa.Table.from_pandas(_with_texts(given.reset_index(drop=True)), preserve_index=False)
+    return given.to_arrow() if library == "polars" else None
 
 
 def _as_table(keys: Any, by: Sequence[str]) -> pa.Table:
     """The keys as they are given, in a table of Arrow."""
-    if isinstance(keys, str | os.PathLike):
-        return _read_file(Path(keys), by)
-    if isinstance(keys, pa.Table):
-        return keys
+    frame = read_frame(keys, by, "public_keys")
+    if frame is not None:
+        return frame
     if isinstance(keys, Mapping):
         return _all_combinations(keys, by)
-    library = type(keys).__module__.partition(".")[0] if type(keys).__name__ == "DataFrame" else ""
-    if library == "pandas":
-        return pa.Table.from_pandas(_with_texts(keys.reset_index(drop=True)), preserve_index=False)
-    if library == "polars":
-        return keys.to_arrow()
     rows = list_values(keys, "public_keys")
     if rows is None:
         raise ArgumentTypeError(
             f"public_keys must be a list, a dict of lists, a frame or the path of a file, got {type(keys).__name__}",
             argument="public_keys",
         )
-    return _of_tuples([key if isinstance(key, tuple | list) else (key,) for key in rows], by)
+    return table_of_tuples([key if isinstance(key, tuple | list) else (key,) for key in rows], by)
 
 
-def _read_file(path: Path, by: Sequence[str]) -> pa.Table:
+def _read_file(path: Path, by: Sequence[str], argument: str) -> pa.Table:
     """A Parquet or CSV file. In CSV a field without text is the empty text if it is quoted; else it is missing."""
     if not path.is_file():
-        raise about("public_keys", FileNotFoundError(f"public_keys: there is no file {str(path)!r}"))
+        raise about(argument, FileNotFoundError(f"{argument}: there is no file {str(path)!r}"))
     from pyarrow.parquet import read_table  # noqa: PLC0415 - takes a while
 
-    is_text = _is_text_file(path)
+    is_text = is_text_file(path)
     options = {"strings_can_be_null": True, "null_values": [""], "quoted_strings_can_be_null": False}
     texts = pyarrow.csv.ConvertOptions(column_types={name: pa.string() for name in by}, **options)
     try:
@@ -92,9 +99,7 @@ def _read_file(path: Path, by: Sequence[str]) -> pa.Table:
         return read_table(path)
     except pa.ArrowInvalid:
         kind = "CSV in UTF-8, with the names of the columns in the first line" if is_text else "Parquet"
-        raise ArgumentError(
-            f"public_keys: {str(path)!r} cannot be read; it must be {kind}", argument="public_keys"
-        ) from None
+        raise ArgumentError(f"{argument}: {str(path)!r} cannot be read; it must be {kind}", argument=argument) from None
 
 
 def _all_combinations(keys: Mapping[Any, Any], by: Sequence[str]) -> pa.Table:
@@ -111,7 +116,7 @@ def _all_combinations(keys: Mapping[Any, Any], by: Sequence[str]) -> pa.Table:
                 f"public_keys must have a list for {name!r}, got a value of type {type(keys[name]).__name__}",
                 argument="public_keys",
             )
-    return _of_tuples(list(itertools.product(*(lists[name] or [] for name in by))), by)
+    return table_of_tuples(list(itertools.product(*(lists[name] or [] for name in by))), by)
 
 
 def read_keys(text: str, name: str, dtype: ColumnType) -> list[Any]:
@@ -128,14 +133,15 @@ def _with_texts(frame: Any) -> Any:
     return frame.assign(**texts)
 
 
-def _of_tuples(keys: list[Any], by: Sequence[str]) -> pa.Table:
+def table_of_tuples(keys: Sequence[Any], by: Sequence[str], argument: str = "public_keys") -> pa.Table:
+    """Keys that are given as tuples, in a table of Arrow."""
     if any(len(key) != len(by) for key in keys):
         raise ArgumentError(
-            f"public_keys must be tuples of {len(by)} values, one for each of {list(by)}", argument="public_keys"
+            f"{argument} must be tuples of {len(by)} values, one for each of {list(by)}", argument=argument
         )
     try:
         return pa.table([pa.array([key[i] for key in keys]) for i in range(len(by))], names=list(by))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ArgumentTypeError(
-            f"public_keys must hold values of one type in each column: {error}", argument="public_keys"
+            f"{argument} must hold values of one type in each column: {error}", argument=argument
         ) from None

@@ -22,14 +22,14 @@ from osgt.mechanism import Mechanism
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
 from osgt.plan.shared import SharedNumbers
-from osgt.plan.total_rows import ChosenGroups, joined, with_others, with_totals
+from osgt.plan.total_rows import ChosenGroups, joined, order_of_rows, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec
 from osgt.query.aggregates.marks import Marks, marked_columns
-from osgt.query.groups import Groups, UnitsAt
+from osgt.query.groups import Groups, UnitsAt, is_nested
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
 from osgt.support.errors import ArgumentError, OsgtError
-from osgt.support.numeric import LARGEST_SUM
+from osgt.support.numeric import LARGEST_SUM, Floats
 
 
 def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Sequence[str | Measure] = ()) -> Table:
@@ -200,6 +200,16 @@ class Presentation:
             raise ArgumentError(f'intervals must be "truth" or "noise", got {self.intervals!r}', argument="intervals")
 
 
+def check_presentation(plan: Plan, presentation: Presentation) -> None:
+    """Raise unless the numbers of a plan can be shown like that. Reads nothing."""
+    known = plan.planning.known.values()
+    if presentation.nonnegative and not all(is_nested([level.by for level in levels]) for levels in known):
+        raise ArgumentError(
+            "nonnegative must be left out where known totals cross: whole numbers from 0 on need not have such sums",
+            argument="nonnegative",
+        )
+
+
 @dataclass(frozen=True)
 class Measured:
     """The keys of the groups that are shown, what was measured of them with noise, and what was left out."""
@@ -344,22 +354,46 @@ def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Pr
     for aggregate in plan.aggregates:
         missing = answer.left_out.missing.get(aggregate.counted(plan.groups) or "", 0.0)
         for name in aggregate.names if missing else ():
-            table = _allow_for(table, name, missing)
+            numbers = _as_floats(table[name]) * missing
+            below, above = np.zeros(len(numbers)), np.maximum(numbers, 0.0)
+            if isinstance(plan.levels, Reconciled):
+                below, above = _beside_known_totals(plan.groups, plan.levels, aggregate.measures[0], above)
+            table = _moved(_moved(table, f"{name}_high", above), f"{name}_low", -below)
+            if presentation.nonnegative and np.any(below):
+                floor = np.minimum(_as_floats(table[f"{name}_low"]), 0.0)
+                table = _moved(table, f"{name}_low", -floor)
     return table
 
 
-def _allow_for(table: pa.Table, name: str, missing: float) -> pa.Table:
-    """Raise the upper ends of a count or a sum by what may be missing in it, a part of the number itself."""
+def _beside_known_totals(
+    groups: Groups, levels: Reconciled, measure: Measure, missing: Floats
+) -> tuple[Floats, Floats]:
+    """How far below and above its number each row of a table may be, where known totals share out what is missing."""
+    order = order_of_rows(groups) if groups.levels else np.arange(len(missing))
+    stacked = np.empty(len(missing))
+    stacked[order] = missing
+    found = levels.reach(measure, stacked[-levels.structure.sizes[-1] :])
+    if found is None:
+        return np.zeros(len(missing)), missing
+    below, above = (np.concatenate(side)[order] for side in zip(*found, strict=True))
+    return below, above
+
+
+def _as_floats(column: pa.ChunkedArray) -> Floats:
+    return np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy())
+
+
+def _moved(table: pa.Table, name: str, by: Floats) -> pa.Table:
+    """Move the ends of intervals in a column by so much, and on to whole steps."""
     import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
 
-    place = table.column_names.index(f"{name}_high")
+    place = table.column_names.index(name)
     ends = table[place]
-    numbers = table[name].cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
-    more = np.minimum(np.ceil(np.maximum(numbers, 0.0) * missing), float(LARGEST_SUM))
+    steps = np.sign(by) * np.minimum(np.ceil(np.abs(by)), float(LARGEST_SUM))
     if pa.types.is_decimal(ends.type):  # sums of decimals would have a digit more than Arrow allows
-        raised = [None if end is None else end + int(step) for end, step in zip(ends.to_pylist(), more, strict=True)]
-        return table.set_column(place, f"{name}_high", pa.array(raised, ends.type))
-    return table.set_column(place, f"{name}_high", pc.add(ends, pa.array(more).cast(ends.type)))
+        moved = [None if end is None else end + int(step) for end, step in zip(ends.to_pylist(), steps, strict=True)]
+        return table.set_column(place, name, pa.array(moved, ends.type))
+    return table.set_column(place, name, pc.add(ends, pa.array(steps).cast(ends.type)))
 
 
 def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:

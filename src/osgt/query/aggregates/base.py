@@ -19,7 +19,7 @@ from osgt.data.rows import PrivateRows
 from osgt.data.types import ColumnType
 from osgt.estimation.intervals import Numbers, Quotient, std_of_interval
 from osgt.estimation.rounding import with_sum_kept
-from osgt.estimation.sums import NoiseSum
+from osgt.estimation.sums import ManySum, NoiseSum
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
 from osgt.query.quantiles import NoisyTree
@@ -106,6 +106,11 @@ class Column:
     def is_count(self) -> bool:
         """Whether it holds whole numbers of rows or units."""
         return self.kind in ("count", "count_units", "histogram")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its numbers are public, and have no noise."""
+        return isinstance(self.noise, ManySum) and not self.noise.terms
 
     @property
     def std(self) -> float | None:

@@ -65,7 +65,7 @@ kind = "count"
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, create_model
 
@@ -241,8 +241,18 @@ class GroupsTable(FileTable):
         description="Totals to publish as well: rollup (over the last key, the last two, …, all), cube (over every set "
         "of keys), or levels, each the columns that remain.\n"
         'Levels are lists: [["region"], []]. One with a weight, for less noise there, is {by = ["region"], weight = '
-        "2}. If keys are not public: [[]], the total of all rows.",
+        "2}. If keys are not public: [[]], the total of all rows.\n"
+        'Public totals, with which all numbers agree at no budget: `{by = ["region"], known = "regions.csv"}`, '
+        "a CSV or Parquet file with the keys and a column of numbers; known may also be a table with a number for each "
+        'key, or a number for {by = []}. They are of the count; where there are several, column = "count" says which.',
     )
+
+    def beside(self, folder: Path) -> Self:
+        """Make a copy whose relative paths are taken from a folder."""
+        groups = _beside(folder, self, ("public_keys",))
+        if not isinstance(self.totals, list):
+            return groups
+        return groups.model_copy(update={"totals": [_level_beside(folder, level) for level in self.totals]})
 
 
 class BudgetTable(FileTable):
@@ -481,11 +491,8 @@ class QueryFile(DataFile):
             .beside(folder)
             .model_copy(
                 update={
-                    "groups": _beside(folder, self.groups, ("public_keys",)),
-                    "table": [
-                        table.model_copy(update={"groups": _beside(folder, table.groups, ("public_keys",))})
-                        for table in self.table
-                    ],
+                    "groups": self.groups.beside(folder),
+                    "table": [table.model_copy(update={"groups": table.groups.beside(folder)}) for table in self.table],
                     "output": _beside(folder, self.output, ("out", "report")),
                     "series": _beside(folder, self.series, ("store",)),
                 }
@@ -497,7 +504,17 @@ class QueryFile(DataFile):
 _WORDS = {"public_keys": ("all", "none"), "values": CODE_LISTS}
 
 
-def _beside(folder: Path, part: FileTable, names: tuple[str, ...]) -> FileTable:
+T = TypeVar("T", bound=FileTable)
+
+
+def _level_beside(folder: Path, level: Any) -> Any:
+    """A level of totals; the path of a file that has public ones is taken from a folder."""
+    if not isinstance(level, dict) or not isinstance(level.get("known"), str):
+        return level
+    return {**level, "known": os.path.normpath(folder / level["known"])}
+
+
+def _beside(folder: Path, part: T, names: tuple[str, ...]) -> T:
     """The part with its paths taken from a folder; URLs and other values stay."""
     paths = {}
     for name in names:

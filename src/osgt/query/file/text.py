@@ -67,7 +67,16 @@ def _beside(part: str, values: Mapping[str, Any], folder: str | Path) -> dict[st
         value = result.get(key)
         if isinstance(value, str) and "://" not in value and _is_path(part, key, value, values.get("engine")):
             result[key] = os.path.relpath(value, os.fspath(folder))
+    if part == "groups" and isinstance(result.get("totals"), list):
+        result["totals"] = [_level_beside(level, folder) for level in result["totals"]]
     return result
+
+
+def _level_beside(level: Any, folder: str | Path) -> Any:
+    """A level of totals; the path of a file that has public ones is taken from the folder."""
+    if not isinstance(level, Mapping) or not isinstance(level.get("known"), str):
+        return level
+    return {**level, "known": os.path.relpath(level["known"], os.fspath(folder))}
 
 
 def _is_path(part: str, key: str, value: str, engine: str | None) -> bool:

@@ -1,0 +1,100 @@
+"""Public numbers by key: what everybody knows of each group, such as its population."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import pyarrow as pa
+
+from osgt.data.columns import convert
+from osgt.data.types import ColumnType
+from osgt.query.keys import is_text_file, read_frame, table_of_tuples
+from osgt.support.errors import ArgumentError, ArgumentTypeError
+from osgt.support.numeric import LARGEST_VALUE
+from osgt.support.text import names_in_words
+
+#: The name of the column of numbers, where a mapping gives them.
+_NUMBER = "number"
+
+#: At most so many keys are named by a message.
+_NAMED = 3
+
+
+def numbers_by_key(
+    given: Any, by: Sequence[str], keys: pa.Table, types: Mapping[str, ColumnType], *, argument: str, what: str
+) -> list[int | float]:
+    """The public number of each key, in the order of `keys`; errors name the argument and say of `what`.
+
+    Parameters
+    ----------
+    given
+        A mapping from keys to numbers (tuples if there are several columns), a frame of pandas, polars or Arrow or the
+        path of a CSV or Parquet file with the columns `by` and one of numbers; without columns a number alone.
+    """
+    if not by:
+        while isinstance(given, Mapping) and list(given) == [()]:
+            given = given[()]
+        return [_number(given, "all rows", argument, what)]
+    table, column = _as_table(given, by, types, argument, what)
+    every = list(zip(*(table[name].to_pylist() for name in by), strict=True))
+    numbers = dict(zip(every, table[column].to_pylist(), strict=True))
+    wanted = list(zip(*(keys[name].to_pylist() for name in by), strict=True))
+    if len(numbers) < len(every):
+        raise ArgumentError(f"{argument}: {what} must have each key once", argument=argument)
+    if missing := [key for key in wanted if key not in numbers]:
+        raise ArgumentError(f"{argument}: {what} must have a number for {_in_words(missing)}", argument=argument)
+    if unknown := numbers.keys() - set(wanted):
+        first = [key for key in every if key in unknown]
+        raise ArgumentError(
+            f"{argument}: {what} has {_in_words(first)}, which is not among the public keys", argument=argument
+        )
+    return [_number(numbers[key], _in_words([key]), argument, what) for key in wanted]
+
+
+def _as_table(
+    given: Any, by: Sequence[str], types: Mapping[str, ColumnType], argument: str, what: str
+) -> tuple[pa.Table, str]:
+    """The keys in the types of the source, beside a column of numbers, and the name of this."""
+    is_text = is_text_file(given)
+    if isinstance(given, Mapping):
+        tuples = [key if isinstance(key, tuple) else (key,) for key in given]
+        table = table_of_tuples(tuples, by, argument).append_column(_NUMBER, pa.array([*given.values()]))
+        is_text = True  # in TOML all keys are text
+    else:
+        frame = read_frame(given, by, argument)
+        if frame is None:
+            raise ArgumentTypeError(
+                f"{argument}: {what} must be given as a dict from keys to numbers, a frame or the path of a file, got "
+                f"{type(given).__name__}",
+                argument=argument,
+            )
+        table = frame
+    others = [name for name in table.column_names if name not in by]
+    if len(others) != 1 or len(table.column_names) != len(by) + 1:
+        raise ArgumentError(
+            f"{argument}: {what} must have the columns {names_in_words(by)} and one of numbers, got "
+            f"{names_in_words(table.column_names)}",
+            argument=argument,
+        )
+    columns = {}
+    for name in by:
+        read = is_text and pa.types.is_string(table[name].type)
+        columns[name] = convert(table[name], f"{argument}: column {name!r}", types[name], read=read, argument=argument)
+    return pa.table({**columns, others[0]: table[others[0]]}), others[0]
+
+
+def _in_words(keys: Sequence[tuple[Any, ...]]) -> str:
+    """Some keys in words: "ZH, 2024", of many the first ones."""
+    shown = [", ".join("(missing)" if value is None else str(value) for value in key) for key in keys[:_NAMED]]
+    return "; ".join(shown) + (f" and {len(keys) - _NAMED:,} more" if len(keys) > _NAMED else "")
+
+
+def _number(value: Any, key: str, argument: str, what: str) -> int | float:
+    is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not 0 <= value < LARGEST_VALUE:
+        raise ArgumentError(
+            f"{argument}: {what} must be a number from 0 on for {key}, got {value!r}", argument=argument
+        )
+    return int(value) if value == int(value) else float(value)
