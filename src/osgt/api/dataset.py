@@ -20,6 +20,7 @@ from osgt.query.aggregates import OfAllRows, method_names
 from osgt.query.groups import LARGEST_LIMIT, Groups
 from osgt.query.keys import public_table, read_keys
 from osgt.query.levels import known_files, levels_of
+from osgt.query.public_numbers import Rates
 from osgt.query.sql import read_select
 from osgt.support.errors import ASKING, ArgumentError, ArgumentTypeError, Familiar, guided
 from osgt.support.numeric import count
@@ -234,6 +235,8 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         max_length: int | None = None,
         public_keys: Any = None,
         totals: Any = None,
+        per: Any = None,
+        per_how_many: int | None = None,
     ) -> "Query":
         """Groups by the values of columns, one after the other or in a list; with none, all rows are one group.
 
@@ -268,6 +271,12 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
             that are public are given as a dict: `{(): 8_700_000}`, `{"canton": {"ZH": 1_550_000, …}}`, or for a level a
             frame or a file with its keys and a column of numbers. All numbers agree with them, at no budget. They are
             about the count; where there are several, say which: `{"by": "canton", "known": …, "column": "count"}`.
+        per
+            Public numbers to divide counts and sums by, such as populations: rates and their intervals stand in columns
+            `…_rate`, at no budget. A dict from keys to numbers, a frame, or the path of a CSV or Parquet file with the
+            keys and a column of numbers; without columns to group by, a number.
+        per_how_many
+            What rates are per, as 1_000; 100,000 if it is not given.
         """
         from osgt.api.query import Query  # noqa: PLC0415 - plans and releases take a while to load
 
@@ -282,7 +291,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
                 "max_length": max_length,
             },
         )
-        read, public = self, None
+        public = None
         if public_keys is None and names and self._public_groups(names) is not None:
             public_keys = "all"
         if isinstance(public_keys, str) and public_keys == "none":
@@ -294,12 +303,20 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
                 )
             public_keys = self._every(public_keys, names)
             public = public_table(public_keys, names, self.table.columns)
-        levels = levels_of(totals, names, public, self.table.columns)
-        files = [given for given in (public_keys, *known_files(totals)) if isinstance(given, str | os.PathLike)]
-        if files:
-            read = copy(self)
-            read.files = (*self.files, *(glob.escape(os.fspath(file)) for file in files))
-        return Query(read, Groups(names, public, levels, self.unit.each_row, **limits, noun=self.unit.noun))
+        levels = () if totals is None else levels_of(totals, names, public, self.table.columns)
+        divides = per is not None or per_how_many is not None
+        rates = Rates.of(per, per_how_many, names, public, self.table.columns) if divides else None
+        read = self._with_files([public_keys, per, *(() if totals is None else known_files(totals))])
+        return Query(
+            read, Groups(names, public, levels, self.unit.each_row, **limits, noun=self.unit.noun, rates=rates)
+        )
+
+    def _with_files(self, given: Sequence[Any]) -> Self:
+        """Copy the data set, with the files among what is given as ones that are read."""
+        files = [glob.escape(os.fspath(each)) for each in given if isinstance(each, str | os.PathLike)]
+        read = copy(self)
+        read.files = (*self.files, *files)
+        return read if files else self
 
     def sql(
         self,

@@ -21,7 +21,15 @@ from osgt.plan.plan import AnyPlan, Asked, Plan
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates import Aggregate, Column, Methods, method_names
-from osgt.query.aggregates.base import Limit, OpenLimit, counts_units, open_limits, with_any_limits, with_limits
+from osgt.query.aggregates.base import (
+    Limit,
+    OpenLimit,
+    counts_units,
+    open_limits,
+    rate_names,
+    with_any_limits,
+    with_limits,
+)
 from osgt.query.aggregates.marks import Marks
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import query_card, query_line
@@ -164,7 +172,8 @@ class Query(Releasing, Methods):
         self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
     ) -> Asked:
         """Gather the input of a plan."""
-        known_totals(self.groups, self.aggregates, complete=True)
+        if self.groups.levels:
+            known_totals(self.groups, self.aggregates, complete=True)
         left_out = left_out_measures(self.groups, self.aggregates, declared_columns(self)) if measure_left_out else None
         return Asked(self.planning(confidence, objective, family), tuple(self.limit_notes()), left_out)
 
@@ -332,6 +341,7 @@ class Query(Releasing, Methods):
         taken = set(self.groups.by) | {
             name + suffix for a in self.aggregates for name in a.names for suffix in ("", "_low", "_high", "_mark")
         }
+        taken |= {rate + suffix for rate in rate_names(self).values() for suffix in ("", "_low", "_high")}
         for name in aggregate.names:
             for column in (name, f"{name}_low", f"{name}_high", f"{name}_mark"):
                 if column in taken:

@@ -217,7 +217,10 @@ class Request:
 def files_used(file: QueryFile, query_file: Path | None = None) -> list[str]:
     """List the files and ledgers that a release reads or charges, and so never replaces."""
     groups = [file.groups, *(table.groups for table in file.table)]
-    keys = [*(each.public_keys for each in groups), *(known for each in groups for known in known_files(each.totals))]
+    keys = [
+        *(own for each in groups for own in (each.public_keys, each.per)),
+        *(known for each in groups if each.totals for known in known_files(each.totals)),
+    ]
     lists = [column.values for column in file.columns.values()]
     joined = [table.source for table in file.tables.values()]
     named = (file.data.file, file.data.source, file.data.ledger, *joined, *keys, *lists)

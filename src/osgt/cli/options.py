@@ -139,6 +139,7 @@ _TYPED = {
         f"or '()=8700000'. {_REPEATED}",
         _read_totals,
     ),
+    "per": _FILE,
     "out": _FILE,
     "report": _FILE,
     "title": Typed("TEXT", note="A query file can also name the publisher, labels and more."),

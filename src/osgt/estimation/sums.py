@@ -268,6 +268,6 @@ def _log_moment(half: Floats, exponents: Floats) -> float:
 
 def sum_of(terms: Sequence[ManyTerm]) -> NoiseSum:
     """The sum of noises: one that is convolved where they are few."""
-    if sum(n for _, _, n in terms) <= _FEW:
+    if 0 < sum(n for _, _, n in terms) <= _FEW:
         return Combination(tuple((c, law) for c, law, n in terms for _ in range(n)))
     return ManySum(tuple(terms))

@@ -14,7 +14,7 @@ from osgt.facts import wording
 from osgt.plan.plan import HANDFUL, SHOWN, AnyPlan, Plan
 from osgt.query.about import About
 from osgt.query.aggregates import Aggregate
-from osgt.query.aggregates.base import Column, QuerySpec, counts_units
+from osgt.query.aggregates.base import Column, QuerySpec, counts_units, rate_names
 from osgt.query.aggregates.marks import MARK, Marks
 from osgt.query.groups import OTHER, SUMMED_OVER, Groups, groups_alone
 from osgt.support.text import aligned, counted, half_width, in_digits, listed, percent, percentiles
@@ -46,13 +46,21 @@ def columns_of(query: QuerySpec, plan: Plan, marks: Marks | None = None) -> list
         for i, name in enumerate(aggregate.names):
             which = f" Number {i + 1:,} of {len(aggregate.names):,}." if len(aggregate.names) > 1 else ""
             result.append({"name": name, "role": "value", "of": name, "words": words + which})
-            for end, place in (("low", "Lower"), ("high", "Upper")):
-                about = f"{place} end of the {percent(plan.confidence)} noise interval of {name}."
-                result.append({"name": f"{name}_{end}", "role": end, "of": name, "words": about})
+            result += _ends_of(name, plan)
             if marks is not None:
                 about = wording.marks_of(name, marks.good, marks.caution)
                 result.append({"name": name + MARK, "role": "mark", "of": name, "words": about})
+            if query.groups.rates is not None and (rate := rate_names(query).get(name)):
+                about = wording.rate_of(name, query.groups.rates.per_how_many)
+                result += [{"name": rate, "role": "value", "of": rate, "words": about}, *_ends_of(rate, plan)]
     return result
+
+
+def _ends_of(name: str, plan: Plan) -> list[dict[str, Any]]:
+    """The columns with the ends of the intervals of another one."""
+    interval = f"end of the {percent(plan.confidence)} noise interval of {name}."
+    ends = (("low", "Lower"), ("high", "Upper"))
+    return [{"name": f"{name}_{end}", "role": end, "of": name, "words": f"{place} {interval}"} for end, place in ends]
 
 
 def _words(aggregate: Aggregate) -> str:

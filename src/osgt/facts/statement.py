@@ -18,7 +18,7 @@ from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
 from osgt.noise.error import objective_text
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
-from osgt.query.aggregates.base import QuerySpec, counts_units
+from osgt.query.aggregates.base import QuerySpec, counts_units, rate_names
 from osgt.query.aggregates.marks import Marks
 from osgt.query.groups import groups_alone
 from osgt.support.text import listed
@@ -273,6 +273,7 @@ def table_values(table: NoisyTable, whole: AnyPlan, made: Made) -> dict[str, Any
     return common | {
         "query": public_query(table.query),
         "columns": columns_of(table.query, table.plan, made.marks),
+        **({} if table.query.groups.rates is None else {"rates_per": table.query.groups.rates.per_how_many}),
         "privacy": common["privacy"] | measured_values(table.plan),
         "left_out": None if table.left_out is None else table.left_out.to_dict(),
         "warnings": table.warnings,
@@ -326,6 +327,8 @@ def about_groups(table: NoisyTable) -> list[str]:
     """Say what was left out of a table, and which groups are shown."""
     query, plan, left_out = table.query, table.plan, table.left_out
     sentences = about_totals(plan)
+    if query.groups.rates is not None and (rates := rate_names(query)):
+        sentences.append(wording.rates([*rates.values()], query.groups.rates.per_how_many))
     if query.dataset.derived:
         sentences.append(wording.computed_columns({name: made.text for name, made in query.dataset.derived.items()}))
     if left_out is not None:

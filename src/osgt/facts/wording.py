@@ -305,6 +305,19 @@ def totals(levels: Sequence[str]) -> str:
     )
 
 
+def rate_of(column: str, per_how_many: int) -> str:
+    """Describe the column with the rates of another one."""
+    return f"{column} per {per_how_many:,} of the public number of each group."
+
+
+def rates(names: Sequence[str], per_how_many: int) -> str:
+    """Say what rates are."""
+    return (
+        f"{listed(names)} and {'its' if len(names) == 1 else 'their'} intervals are the published numbers divided by a "
+        f"public number of each group, per {per_how_many:,}."
+    )
+
+
 #: The words for a number without noise, in place of the half-width of its interval.
 KNOWN = "public"
 

@@ -151,7 +151,7 @@ class Planning:
     @cached_property
     def known(self) -> Known:
         """The known totals, which are public, of the counts that they are about: these are measured as they are."""
-        return known_totals(self.groups, self.aggregates)
+        return known_totals(self.groups, self.aggregates) if self.groups.levels else {}
 
     @cached_property
     def alternatives(self) -> Alternatives:

@@ -38,34 +38,37 @@ def known_totals(groups: Groups, aggregates: Iterable[Aggregate], *, complete: b
         if level.known is not None and measure is not None:
             result.setdefault(measure, {})[level] = np.array(level.known.numbers, np.int64)[:, None]
     for measure, known in result.items():
-        if max(int(numbers.max()) for numbers in known.values()) / groups.step(measure) > LARGEST_SUM:
-            most = LARGEST_SUM * groups.step(measure)
+        most = LARGEST_SUM * groups.step(measure)
+        if max(int(numbers.max()) for numbers in known.values()) > most:
             raise ArgumentError(f"totals: known totals must be at most {int(most):,} here", argument="totals")
         for one, other in itertools.combinations(known, 2):
             _check_agreement(groups, one, other)
-        for coarser in groups.levels:
-            if coarser not in known and (finer := [level for level in known if set(coarser.by) < set(level.by)]):
-                known[coarser] = _summed(groups, finer[0], coarser.by)
+        result[measure] = known | _coarser(groups, known)
+    return result
+
+
+def _coarser(groups: Groups, known: Mapping[Level, Integers]) -> dict[Level, Integers]:
+    """The totals of coarser levels, which follow from known ones."""
+    result = {}
+    for level in groups.levels:
+        finer = [each for each in known if set(level.by) < set(each.by)]
+        if level not in known and finer:
+            result[level] = _summed(groups, finer[0], level.by)
     return result
 
 
 def _count_of(level: Level, groups: Groups, aggregates: Iterable[Aggregate], *, complete: bool) -> Measure | None:
     """The count that known totals are about; None if it is not there yet."""
     assert level.known is not None
-    counts = {
-        aggregate.name: aggregate
-        for aggregate in aggregates
-        if isinstance(aggregate, PlainNumbers) and aggregate.measure.counted and aggregate.measure.numbers == 1
-    }
+    counts = {each.name: each for each in aggregates if isinstance(each, PlainNumbers) and _is_count(each.measure)}
     names, asked = [*counts], level.known.column
-    different = {aggregate.measure for aggregate in counts.values()}
-    if not names or (asked is not None and asked not in counts):
+    if not names or asked not in (None, *names):
         if not complete:
             return None
         got = names_in_words(names) if names else "no count"
         what = "a count of rows or of units" if asked is None else repr(asked)
         raise ArgumentError(f"totals: known totals are about {what}, and the query asks for {got}", argument="totals")
-    if asked is None and len(different) > 1:
+    if asked is None and len({aggregate.measure for aggregate in counts.values()}) > 1:
         raise ArgumentError(
             f"totals: known totals are about one of the counts {names_in_words(names)}; say which, as in "
             f'{{"by": {list(level.by)}, "known": …, "column": {names[0]!r}}}',
@@ -79,6 +82,10 @@ def _count_of(level: Level, groups: Groups, aggregates: Iterable[Aggregate], *, 
             argument="totals",
         )
     return aggregate.measure
+
+
+def _is_count(measure: Measure) -> bool:
+    return measure.counted is not None and measure.numbers == 1
 
 
 def _check_agreement(groups: Groups, one: Level, other: Level) -> None:

@@ -106,11 +106,8 @@ class SharedNoise:
             entries = [i for i, (t, _) in enumerate(self.margins.entries) if t in tables]
             levels = [self.margins.entries[i] for i in entries]
             laws = [self.tables[t].law(measure, level) for t, level in levels]
-            noise = [None if law is None else law.var() for law in laws]
-            smallest = max(each for each in noise if each is not None) * 1e-12 or 1.0
-            variances = [None if variance is None else max(variance, smallest) for variance in noise]
             is_known = [self.tables[t].known_steps(measure, level) is not None for t, level in levels]
-            variances = [0.0 if known else each for each, known in zip(variances, is_known, strict=True)]
+            variances = _variances(laws, is_known)
             alone = self if len(tables) == len(self.tables) else SharedNoise((self.tables[table],))
             squares = (
                 self.margins.least_squares(dict(zip(entries, variances, strict=True)))
@@ -248,6 +245,14 @@ class SharedNumbers:
             places = [level.places for level in reversed(fixed) if level.places is not None]
             base, parts = nonnegative(base, parts, structure.places[:-1] if nested else places)
         return rounded_together(base[order], parts[order])[np.argsort(order)]
+
+
+def _variances(laws: Sequence[IntegerDistribution | None], known: Sequence[bool]) -> list[float | None]:
+    """The variances for least squares: 0 for what is known, else above the rounding of floats; None for no number."""
+    noise = [None if law is None else law.var() for law in laws]
+    smallest = max(variance for variance in noise if variance is not None) * 1e-12 or 1.0
+    least = [None if variance is None else max(variance, smallest) for variance in noise]
+    return [0.0 if is_known else variance for variance, is_known in zip(least, known, strict=True)]
 
 
 def counted(weights: Floats, law: IntegerDistribution) -> list[ManyTerm]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 
 from osgt.data.rows import plain_rows
-from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.base import QuerySpec, rate_names
 from osgt.query.groups import key_words, value_words
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 from osgt.support.text import listed, names_in_words, nearest, ordinal, unknown
@@ -140,7 +140,8 @@ def _from_data(queries: Sequence[QuerySpec]) -> dict[str, Any]:
 
 def published_names(query: QuerySpec) -> list[str]:
     """The keys and columns of a table."""
-    return [*query.groups.by, *(name for aggregate in query.aggregates for name in aggregate.names)]
+    names = [name for aggregate in query.aggregates for name in aggregate.names]
+    return [*query.groups.by, *names, *rate_names(query).values()]
 
 
 def default_title(query: QuerySpec, about: About) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from osgt.data.sql import Value
 from osgt.data.unit import NEIGHBOURING_ROWS, NEIGHBOURS, UNIT_NOUN, Neighbours, Noun
 from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
+from osgt.query.public_numbers import Rates
 from osgt.query.values import one_if
 from osgt.support.numeric import LARGEST_SUM, Integers
 
@@ -202,6 +203,8 @@ class Groups:
     max_length: int | None = None
     #: What one unit is called.
     noun: Noun = UNIT_NOUN
+    #: Public numbers to divide by; tables that are measured together may differ in them.
+    rates: Rates | None = field(default=None, compare=False)
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """Describe the difference between neighbouring tables."""

@@ -1,7 +1,7 @@
 """The levels of totals that are asked for: read, checked, and placed among the public keys."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,12 @@ _EXPECTED = (
     'totals must be "rollup", "cube" or a list of levels, each a list of columns that remain, as in [["region"], []] '
     'or [{"by": ["region"], "weight": 2}], or a dict with public numbers, as in {(): 8_700_000}'
 )
+
+#: The columns of each level that a word stands for.
+_WORDS: dict[str, Callable[[Sequence[str]], list[tuple[str, ...]]]] = {
+    "rollup": lambda by: [tuple(by[:n]) for n in range(len(by))],
+    "cube": lambda by: [some for n in range(len(by)) for some in itertools.combinations(by, n)],
+}
 
 #: What a level may say beside its columns.
 _KEYS = {"by", "weight", "known", "column"}
@@ -51,18 +57,7 @@ def levels_of(
             argument="totals",
         )
     if public is None:
-        if len(asked) > 1 or asked[0].by:
-            raise ArgumentError(
-                "totals: groups that are chosen by their size have one total, that of all rows: totals=[()]; give "
-                "public_keys for totals of some of the keys",
-                argument="totals",
-            )
-        if asked[0].known is not None:
-            raise ArgumentError(
-                "totals: numbers that are known need public_keys: groups that are not published have a part of them",
-                argument="totals",
-            )
-        return (Level((), asked[0].weight),)
+        return (_level_of_chosen_groups(asked),)
     if not (is_nested([level.by for level in asked]) or is_product(public)):
         raise ArgumentError(
             "totals: levels that cross, as in a cube, need public_keys with every combination of the values: a dict "
@@ -70,6 +65,22 @@ def levels_of(
             argument="totals",
         )
     return tuple(_level(each, public, types or {}) for each in asked)
+
+
+def _level_of_chosen_groups(asked: Sequence[_Asked]) -> Level:
+    """The only level of totals where groups are chosen by their size: all rows."""
+    if len(asked) > 1 or asked[0].by:
+        raise ArgumentError(
+            "totals: groups that are chosen by their size have one total, that of all rows: totals=[()]; give "
+            "public_keys for totals of some of the keys",
+            argument="totals",
+        )
+    if asked[0].known is not None:
+        raise ArgumentError(
+            "totals: numbers that are known need public_keys: groups that are not published have a part of them",
+            argument="totals",
+        )
+    return Level((), asked[0].weight)
 
 
 def known_files(totals: Any) -> list[Any]:
@@ -104,10 +115,8 @@ def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[_Asked]:
         return
     if not by:
         raise ArgumentError("totals must be left out where there are no columns to group by", argument="totals")
-    if isinstance(totals, str) and totals in ("rollup", "cube"):
-        sizes = range(len(by))
-        every = (some for n in sizes for some in itertools.combinations(by, n))
-        yield from map(_Asked, every if totals == "cube" else (tuple(by[:n]) for n in sizes))
+    if isinstance(totals, str) and totals in _WORDS:
+        yield from map(_Asked, _WORDS[totals](by))
         return
     if isinstance(totals, Mapping) and ("by" in by or "by" not in totals):
         totals = [columns if known is None else {"by": columns, "known": known} for columns, known in totals.items()]
@@ -119,16 +128,20 @@ def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[_Asked]:
         if frozenset(columns) in met:
             raise ArgumentError(f"totals: each level once, got {columns!r} again", argument="totals")
         met.add(frozenset(columns))
-        given = level if isinstance(level, Mapping) else {}
-        known, column = given.get("known"), given.get("column")
-        if known is not None and "weight" in given:
-            raise ArgumentError("totals: a level that is known has no weight: it has no noise", argument="totals")
-        if column is not None and (known is None or not isinstance(column, str)):
-            raise ArgumentError(
-                f"totals: column names the count that known totals are about, got {column!r}", argument="totals"
-            )
-        weight = real_number("totals: weight", given.get("weight", 1), positive=True)
-        yield _Asked(columns, weight, known, column)
+        yield _parse_level(columns, level if isinstance(level, Mapping) else {})
+
+
+def _parse_level(by: tuple[str, ...], given: Mapping[str, Any]) -> _Asked:
+    """A level with what is said beside its columns."""
+    known, column = given.get("known"), given.get("column")
+    if known is not None and "weight" in given:
+        raise ArgumentError("totals: a level that is known has no weight: it has no noise", argument="totals")
+    if column is not None and (known is None or not isinstance(column, str)):
+        raise ArgumentError(
+            f"totals: column names the count that known totals are about, got {column!r}", argument="totals"
+        )
+    weight = real_number("totals: weight", given.get("weight", 1), positive=True)
+    return _Asked(by, weight, known, column)
 
 
 def _level_columns(level: Any, by: Sequence[str]) -> tuple[str, ...]:

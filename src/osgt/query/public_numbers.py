@@ -2,21 +2,29 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from osgt.data.columns import convert
 from osgt.data.types import ColumnType
 from osgt.query.keys import is_text_file, read_frame, table_of_tuples
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.numeric import LARGEST_VALUE
+from osgt.support.numeric import LARGEST_VALUE, Floats, count
 from osgt.support.text import names_in_words
+
+#: The ending of the name of a column with rates.
+RATE = "_rate"
 
 #: The name of the column of numbers, where a mapping gives them.
 _NUMBER = "number"
+
+#: Rates are per so many if nothing is said, as is usual for illnesses.
+_PER_HOW_MANY = 100_000
 
 #: At most so many keys are named by a message.
 _NAMED = 3
@@ -98,3 +106,34 @@ def _number(value: Any, key: str, argument: str, what: str) -> int | float:
             f"{argument}: {what} must be a number from 0 on for {key}, got {value!r}", argument=argument
         )
     return int(value) if value == int(value) else float(value)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Public numbers of the groups, such as populations, to divide counts and sums by: rates per so many."""
+
+    numbers: tuple[int | float, ...]
+    per_how_many: int
+
+    @classmethod
+    def of(
+        cls, per: Any, per_how_many: Any, by: Sequence[str], public: pa.Table | None, types: Mapping[str, ColumnType]
+    ) -> Self:
+        """The rates that are asked for; errors name the argument."""
+        if per is None:
+            raise ArgumentError("per_how_many is for rates: give per, the public numbers", argument="per_how_many")
+        if by and public is None:
+            raise ArgumentError(
+                "per needs public_keys: groups that are chosen by their size have no public number", argument="per"
+            )
+        many = count("per_how_many", _PER_HOW_MANY if per_how_many is None else per_how_many)
+        keys = pa.table({"": [0]}) if public is None else public
+        numbers = numbers_by_key(per, by, keys, types, argument="per", what="the numbers to divide by")
+        return cls(tuple(numbers), many)
+
+    def divide(self, column: pa.ChunkedArray, denominators: Floats) -> pa.Array:
+        """A column as rates; missing where the number to divide by is 0."""
+        numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        nothing = denominators == 0
+        rates = numbers * self.per_how_many / np.where(nothing, 1.0, denominators)
+        return pa.array(rates, mask=nothing | np.isnan(numbers))

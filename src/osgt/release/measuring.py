@@ -22,9 +22,10 @@ from osgt.mechanism import Mechanism
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
 from osgt.plan.shared import SharedNumbers
+from osgt.plan.structure import Structure
 from osgt.plan.total_rows import ChosenGroups, joined, order_of_rows, with_others, with_totals
-from osgt.query.aggregates.base import QuerySpec
-from osgt.query.aggregates.marks import Marks, marked_columns
+from osgt.query.aggregates.base import QuerySpec, rate_names
+from osgt.query.aggregates.marks import MARK, Marks, marked_columns
 from osgt.query.groups import Groups, UnitsAt, is_nested
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
@@ -348,6 +349,27 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
     """The table that is published, made of numbers with noise alone."""
+    return _with_rates(query, _with_intervals(query, plan, answer, presentation))
+
+
+def _with_rates(query: QuerySpec, table: pa.Table) -> pa.Table:
+    """The table with a rate after each number that is to be divided, and with the ends of its interval."""
+    groups = query.groups
+    if groups.rates is None:
+        return table
+    own = np.array(groups.rates.numbers, dtype=np.float64)
+    if groups.levels:
+        structure = Structure(groups)
+        own = np.concatenate([np.bincount(places, own) for places in structure.places])[order_of_rows(groups)]
+    for name, rate in rate_names(query).items():
+        last = max(place for place, other in enumerate(table.column_names) if other in (f"{name}_high", name + MARK))
+        for place, end in enumerate(("", "_low", "_high"), last + 1):
+            table = table.add_column(place, rate + end, groups.rates.divide(table[name + end], own))
+    return table
+
+
+def _with_intervals(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
+    """The numbers with noise and their intervals, which allow for what limits cut off."""
     table = _numbers_and_noise(query, plan, answer, presentation)
     if presentation.intervals == "noise" or answer.left_out is None:
         return table
@@ -358,10 +380,10 @@ def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Pr
             below, above = np.zeros(len(numbers)), np.maximum(numbers, 0.0)
             if isinstance(plan.levels, Reconciled):
                 below, above = _beside_known_totals(plan.groups, plan.levels, aggregate.measures[0], above)
-            table = _moved(_moved(table, f"{name}_high", above), f"{name}_low", -below)
+            table = _move(_move(table, f"{name}_high", above), f"{name}_low", -below)
             if presentation.nonnegative and np.any(below):
                 floor = np.minimum(_as_floats(table[f"{name}_low"]), 0.0)
-                table = _moved(table, f"{name}_low", -floor)
+                table = _move(table, f"{name}_low", -floor)
     return table
 
 
@@ -383,7 +405,7 @@ def _as_floats(column: pa.ChunkedArray) -> Floats:
     return np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy())
 
 
-def _moved(table: pa.Table, name: str, by: Floats) -> pa.Table:
+def _move(table: pa.Table, name: str, by: Floats) -> pa.Table:
     """Move the ends of intervals in a column by so much, and on to whole steps."""
     import pyarrow.compute as pc  # noqa: PLC0415 - takes a while
 

@@ -15,7 +15,7 @@ from osgt.data.rows import plain_rows
 from osgt.facts import wording
 from osgt.facts.statement import ReleasedTable
 from osgt.query.about import About
-from osgt.query.aggregates.base import Aggregate
+from osgt.query.aggregates.base import Aggregate, rate_names
 from osgt.query.aggregates.marks import CAUTION, MARK, UNCERTAIN
 from osgt.query.groups import key_words
 from osgt.render.cross import cross_of
@@ -109,7 +109,13 @@ class ShownTable:
 def table_of(release: ReleasedTable, about: About) -> ShownTable:
     """Make the table that the page lists."""
     keys = release.query.groups.by
-    columns = {name: aggregate for aggregate in release.plan.aggregates for name in aggregate.names}
+    rates = rate_names(release.query)
+    columns = {
+        each: aggregate
+        for aggregate in release.plan.aggregates
+        for name in aggregate.names
+        for each in (name, rates.get(name, name))
+    }
     most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
     rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]
     grouped = [(title, [row for _, row in some]) for title, some in itertools.groupby(rows, lambda titled: titled[0])]

@@ -298,7 +298,7 @@ _MUST = {
 }
 
 #: Arguments that may be frames and arrays, or that say themselves what they are.
-_TAKE_DATA = ("self", "source", "columns", "public_keys", "totals", "condition", "named", "axes")
+_TAKE_DATA = ("self", "source", "columns", "public_keys", "totals", "per", "condition", "named", "axes")
 
 #: Libraries whose arrays and frames may hold rows.
 _LIBRARIES = ("pandas", "polars", "pyarrow", "numpy", "pyspark", "ibis", "duckdb")

@@ -22,6 +22,7 @@ from osgt.estimation.rounding import with_sum_kept
 from osgt.estimation.sums import ManySum, NoiseSum
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
+from osgt.query.public_numbers import RATE
 from osgt.query.quantiles import NoisyTree
 from osgt.query.values import ValueGrid
 from osgt.support.errors import ArgumentTypeError
@@ -385,6 +386,13 @@ def check_name(name: object, usual: str) -> str:
 def check_weight(weight: object) -> float:
     """The weight of an aggregate."""
     return real_number("weight", weight, positive=True)
+
+
+def rate_names(query: QuerySpec) -> dict[str, str]:
+    """The names of the columns with rates, by those that are divided: counts and sums, if rates are asked for."""
+    counts = [aggregate for aggregate in query.aggregates if isinstance(aggregate, PlainNumbers)]
+    alone = [] if query.groups.rates is None else [each.name for each in counts if each.measure.numbers == 1]
+    return {name: name + RATE for name in alone}
 
 
 #: Ranges below this are taken as bounds: the private choice of bounds has no steps within them.

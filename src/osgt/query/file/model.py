@@ -247,9 +247,24 @@ class GroupsTable(FileTable):
         'key, or a number for {by = []}. They are of the count; where there are several, column = "count" says which.',
     )
 
+    per: (
+        Annotated[
+            str | int | float | dict[str, Any],
+            Words("the path of a file, a table with a number for each key, or a number"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Public numbers to divide counts and sums by, such as populations: rates are further columns.\n"
+        "A CSV or Parquet file with the keys and a column of numbers, or a table with a number for each key.",
+    )
+    per_how_many: WholeNumber | None = Field(
+        default=None, description="What rates are per, as 1000; 100000 if it is left out."
+    )
+
     def beside(self, folder: Path) -> Self:
         """Make a copy whose relative paths are taken from a folder."""
-        groups = _beside(folder, self, ("public_keys",))
+        groups = _beside(folder, self, ("public_keys", "per"))
         if not isinstance(self.totals, list):
             return groups
         return groups.model_copy(update={"totals": [_level_beside(folder, level) for level in self.totals]})

@@ -10,7 +10,12 @@ from typing import Any
 from osgt.data.engines import engine_named, engine_names
 
 #: The keys that may hold paths, by part.
-_PATHS = {"data": ("source", "ledger"), "tables": ("source",), "groups": ("public_keys",), "output": ("out", "report")}
+_PATHS = {
+    "data": ("source", "ledger"),
+    "tables": ("source",),
+    "groups": ("public_keys", "per"),
+    "output": ("out", "report"),
+}
 
 
 #: The parts that come first, in this order.
