@@ -91,6 +91,10 @@ def warn(messages: Iterable[str]) -> None:
         terminal(stderr=True).print(f"[bold yellow]Warning:[/] {escape(printable(as_typed(message)))}", soft_wrap=True)
 
 
+#: Arguments that are a part of an option's value or have no option: what is wrong with them says what they are.
+_WITHOUT_OPTION = ("column", "file")
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Turn an error of this library, or of an engine, into a message on standard error and the exit code 2.
@@ -102,8 +106,11 @@ def clear_errors() -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except USER_ERRORS as error:
-        own = name_of(argument_of(error) or "")
-        complain(words_of(error) if own is None else message_naming(error, own))
+        argument = argument_of(error) or ""
+        own, words = name_of(argument), words_of(error)
+        if argument in _WITHOUT_OPTION:
+            words = words.removeprefix(f"{argument}: ")
+        complain(words if own is None else message_naming(error, own))
         raise typer.Exit(REFUSED) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("builtins", "osgt", "typer", "click"):

@@ -77,8 +77,12 @@ def unknown(what: str, name: str, known: Sequence[str], having: str = "the table
     --------
     >>> unknown("column", "usr", ["user", "city"])
     "there is no column 'usr' (did you mean 'user'?); the table has 'user' and 'city'"
+    >>> unknown("column", "user,city", ["user", "city"])
+    "there is no column 'user,city': give each by itself; the table has 'user' and 'city'"
     """
-    return f"there is no {what} {name!r}{nearest(name, known)}; {having} {names_in_words(known)}"
+    parts = [part.strip() for part in name.split(",")]
+    hint = ": give each by itself" if len(parts) > 1 and any(part in known for part in parts) else nearest(name, known)
+    return f"there is no {what} {name!r}{hint}; {having} {names_in_words(known)}"
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
