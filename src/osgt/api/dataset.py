@@ -118,7 +118,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
             raise ArgumentTypeError(
                 f"ledger must be a Ledger or its path, as in ledger='budget.db', got {ledger!r}", argument="ledger"
             )
-        types = declared_types(columns or {}, types)
+        types = declared_types(columns, types) if columns else types
         options = Options(table, engine, master, types, delimiter, quote, encoding, decimal, date_format)
         super().__init__(source, privacy_unit, neighbours, options, noun)
         self.known = self.check_columns(columns or {})
