@@ -74,17 +74,13 @@ cat(jsonlite::toJSON(list(rows = as.data.frame(unclass(r)), words = osgt_stateme
     assert "is (ε, δ)-differentially private with ε = 2000" in result["words"]
 
 
-#: By condition, how many rows of `visits` meet it.
+#: By condition, how many rows of `visits` meet it: two that one row meets in every column, and one of many rows.
 CONDITIONS = {
-    "ward = 'East, \"old\"'": 1,
-    "ward_factor = 'North'": 3,
-    "cost > 0.3": 4,  # 0.1 + 0.2 is larger, and every digit arrives
-    "cost IS NULL": 1,
-    "nights >= 4": 2,
-    "emergency": 3,
-    "admitted < DATE '2024-02-01'": 2,
-    "admitted IS NULL": 1,
-    "seen = TIMESTAMP '2024-03-01 12:30:16'": 1,
+    # 0.1 + 0.2 is larger than 0.3, and every digit arrives.
+    "ward = 'East, \"old\"' AND cost > 0.3 AND cost < 0.3000001 AND nights = 4 AND emergency IS NULL"
+    " AND admitted IS NULL AND seen = TIMESTAMP '2024-03-01 12:30:19'": 1,
+    "ward_factor = 'North' AND cost IS NULL AND nights IS NULL AND emergency AND admitted = DATE '2024-02-01'": 1,
+    "nights <= 2 AND ward_factor <> '' AND admitted < DATE '2024-02-01' AND cost > 10": 2,
 }
 
 
