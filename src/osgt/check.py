@@ -32,9 +32,8 @@ COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at"), (0, 
 SUMS, CENTRED = ("clipped_sum", "limited_sum", "centred_sum", "squares"), ("centred", "centred_on_all")
 KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
-#: The difference between neighbours, in words.
 NEIGHBOURS = {"add_remove": "added or removed", "change_one": "exchanged for those of another"}
-#: The mark of the cells of an Excel file that hold the statement, in parts.
+#: The mark of the cells of an Excel file that hold the statement, and the parts of the file that hold cells.
 MARK, SHEET = "osgt statement: ", re.compile(r"xl/(sharedStrings|worksheets/sheet\d+)\.xml")
 
 
@@ -62,16 +61,10 @@ class Result:
     problems: list[str] = field(default_factory=list)
     trusted: list[str] = field(default_factory=list)
     series: str = ""  # of an instalment: what is promised of all together
-
-    @property
-    def delta(self) -> float:
-        """s + (1 - s)·δ(noise), s being the chance that a group of one unit alone is shown."""
-        return self.selection_delta + (1 - self.selection_delta) * self.noise_delta
+    delta: float = 1.0
 
 
 # 1. What one unit can change.
-
-
 class Limits:
     """The limits on what one unit counts for in a table, by its query, and how far it moves a number."""
 
@@ -160,7 +153,6 @@ def reaches(rule: dict[str, Any], aggregate: dict[str, Any]) -> bool:
 
 # 2. The privacy loss. If Y + Δ is seen rather than Y, the loss at y is L(y) = U(|y|) - U(|y - Δ|), which does not fall
 # as y grows; of several numbers the losses add up, and δ(ε) = E[(1 - exp(ε - ΣL))₊].
-
 #: Tilts θ that are tried, from the place `NO_TILT` on those above 0; and what computed losses may be off by.
 TILTS = np.array([-(2.0**j) for j in range(20, -21, -1)] + [0.0] + [2.0 ** (j / 2) for j in range(-40, 41)])
 NO_TILT, MARGIN = 41, 2.0**-44
@@ -178,10 +170,8 @@ def log_sum(x: Any) -> Any:
 
 
 def average(slope: Any, c: float, count: Any, whole: int) -> Any:
-    """The mean of exp(-U) over a block of outcomes over its value in the middle, where U has this slope s.
-
-    E[exp(-s·J - c·J²/2)] = 1 + (s² - c)·E[J²]/2 + (s⁴ - 6s²c + 3c²)·E[J⁴]/24, but for 2e-14 if s·count ≤ 0.02.
-    """
+    """The mean of exp(-U) over a block of outcomes over its value in the middle, where U has this slope s."""
+    # E[exp(-s·J - c·J²/2)] = 1 + (s² - c)·E[J²]/2 + (s⁴ - 6s²c + 3c²)·E[J⁴]/24, but for 2e-14 if s·count ≤ 0.02.
     square, fourth = (count**2 - whole) / 12, (count**2 - whole) * (3 * count**2 - 7 * whole) / 240
     s = slope * slope
     return 1 + (s - c) * square / 2 + (s * s - 6 * s * c + 3 * c * c) * fourth / 24
@@ -200,11 +190,9 @@ def blocks(first: float, last: float, width: float, whole: int, cuts: Any) -> tu
 
 
 def losses(part: Part, level: float, width: float, step: float = 0.0) -> tuple[Any, Any, Any, Any]:
-    """Blocks of outcomes of Y + Δ, cut where L passes a multiple of `step`: log p, the least, largest and mean loss.
-
-    With p and q the probabilities of a block with and without the shift, "mean" is log(p/q). What is above all blocks,
-    with probability exp(-level) at most, counts as an infinite loss; what is below as the least loss of any.
-    """
+    """Blocks of outcomes of Y + Δ, cut where L passes a multiple of `step`: log p, the least, largest and mean loss."""
+    # With p and q the probabilities of a block with and without the shift, "mean" is log(p/q). What is above all
+    # blocks, with probability exp(-level) at most, counts as an infinite loss; what is below as the least loss of any.
     a, c, whole, shift, _ = part
     most = quantile(a, c, level)
     most = float(math.ceil(most)) if whole else most
@@ -227,7 +215,7 @@ def losses(part: Part, level: float, width: float, step: float = 0.0) -> tuple[A
         mean = np.where(steep, high, middle + np.log(own / np.where(steep, 1.0, theirs)))
         found.append((np.log(count * own) - mine * (a + c * mine / 2), low, high, mean))
     logp, low, high, mean = (np.concatenate(each) for each in zip(*found, strict=True))
-    logp = logp - log_sum(logp)
+    logp -= log_sum(logp)
     logp[0], mean[0] = np.logaddexp(logp[0], -level), high[0]
     mean = mean + MARGIN + np.abs(mean) * 2.0**-48
     return logp, low, np.maximum(high, mean), mean
@@ -246,9 +234,8 @@ def log_tail(a: float, c: float, rounded: bool, k: int) -> float:
 def delta_of(parts: tuple[Part, ...], epsilon: float, stated: float) -> float:
     """An upper bound on the δ at ε of all numbers together; computed more finely if it exceeds the stated one."""
     # Without curvature no loss exceeds a·Δ: added up in fractions, and within ε, δ is 0.
-    if all(p.c == 0 for p in parts) and sum(Fraction(p.a) * Fraction(p.shift) * p.n for p in parts) <= Fraction(
-        epsilon
-    ):
+    most = sum(Fraction(p.a) * Fraction(p.shift) * p.n for p in parts)
+    if all(p.c == 0 for p in parts) and most <= Fraction(epsilon):
         return 0.0
     bound = 1.0
     for accuracy in (4e-4, 1e-5, 1e-7, 1e-9):
@@ -258,11 +245,9 @@ def delta_of(parts: tuple[Part, ...], epsilon: float, stated: float) -> float:
 
 
 def delta_on_grid(parts: tuple[Part, ...], epsilon: float, stated: float, accuracy: float) -> float:
-    """An upper bound on δ at ε: losses on a grid, added up by the Fourier transform.
-
-    A block goes to the two grid points around it so that p and q are kept: that can only raise δ. All probabilities are
-    multiplied by exp(θ·L), θ the saddle point of ε, so that rounding is relative to δ itself.
-    """
+    """An upper bound on δ at ε: losses on a grid, added up by the Fourier transform."""
+    # A block goes to the two grid points around it so that p and q are kept: that can only raise δ. All probabilities
+    # are multiplied by exp(θ·L), θ the saddle point of ε, so that rounding is relative to δ itself.
     n = sum(part.n for part in parts)
     level = 14 + math.log(n) - math.log(stated)
     growth = np.zeros(len(TILTS))  # log E[exp(θ·ΣL)]
@@ -310,8 +295,6 @@ def delta_on_grid(parts: tuple[Part, ...], epsilon: float, stated: float, accura
 
 
 # 3. The statement: which noise was added to what, and whether all of it fits together.
-
-
 def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int = 0) -> Result:
     """Recompute the promise of a statement; `columns` and `rows` are those of the table in its file, if it has one."""
     try:
@@ -332,6 +315,7 @@ def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int
         if not math.isclose(result.selection_delta, privacy["charge"]["selection_delta"], rel_tol=1e-9):
             result.problems.append("what was charged for choosing groups is not the chance of showing one unit")
         result.noise_delta = delta_of(_merged(parts), epsilon, max(delta - result.selection_delta, 0.0))
+        result.delta = result.selection_delta + (1 - result.selection_delta) * result.noise_delta
         if not result.delta <= delta * (1 + TOLERANCE):
             result.problems.append(f"at ε = {epsilon:.15g} it keeps δ = {result.delta:.4g}, and promises {delta:.15g}")
         if "parts" in (data := next(iter(tables.values()))["query"]["data"]):
@@ -356,9 +340,8 @@ def _contradictions(statement: Any, whole: Any, tables: Any, columns: list[str] 
             yield f"the words of the statement do not say {name} = {value:.15g}, as its values do"
     if ("chosen privately" in whole["statement"]) != (whole["privacy"]["choice_of_limits"] is not None):
         yield "words and values do not tell the same of limits that were chosen privately"
-    for name in columns or []:
-        if name not in [column["name"] for column in own["columns"]]:
-            yield f"the statement does not say what the column {name!r} is"
+    unknown = [name for name in columns or [] if name not in [column["name"] for column in own["columns"]]]
+    yield from (f"the statement does not say what the column {name!r} is" for name in unknown)
     if columns and rows > own["groups_shown"]:
         yield f"the table has {rows:,} rows, and {own['groups_shown']:,} were released"
 
@@ -418,13 +401,11 @@ def _choice(result: Result, choice: dict[str, Any] | None) -> list[Part]:
 def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part, ...]) -> None:
     """Say of a release about one part of the people what several parts promise together."""
     most, count, plain = data["max_parts"], len(data["parts"]), result.statement
-    if type(most) is not int or most < 1:
-        raise NotCheckedError(f"a unit counts in {most!r} parts")
     result.trusted.append(f"that a unit counts in the first {most} of {count} parts alone, also if rows change")
     if ", instalment " in str((plain["ledger"] or {}).get("reservation")):
         k = min(most * (2 if data["neighbours"] == "change_one" else 1), count)
         epsilon, delta = k * plain["epsilon"], k * plain["delta"]
-        noise = delta_of(tuple(part._replace(n=part.n * k) for part in parts), epsilon, delta)
+        noise = delta_of(tuple(Part(*part[:4], part.n * k) for part in parts), epsilon, delta)
         result.series = (
             f"This is one of {count} instalments. One unit, or two that are exchanged, count in {k} of them: together "
             f"they keep ε = {epsilon:.15g} at δ ≤ {min(noise + k * result.selection_delta, delta):.6g}."
@@ -445,8 +426,6 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
             result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
         if length and noise["family"] != "rounded_gaussian":
             raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
-        if type(rule["kind"]) is not str or rule.get("of") not in ("row", "unit", None):
-            raise NotCheckedError(f"of {name!r} it is not said what a row or a unit adds")
         if rule["kind"] not in KNOWN:
             result.trusted.append(f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}")
         parts += [_part(noise, shift, n) for shift, n in stated]
@@ -459,10 +438,8 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
 
 
 def _selection(result: Result, limits: Limits, count: dict[str, Any], privacy: dict[str, Any]) -> float:
-    """The chance that a group of one unit alone reaches the threshold τ, of the g groups that it may be in.
-
-    With F the distribution of the noise it is 1 - F(τ-1-K)^g, or 1 - F(τ-1-K)·F(τ-1)^(g-1) if it adds K in all.
-    """
+    """The chance that a group of one unit alone reaches the threshold τ, of the g groups that it may be in."""
+    # With F the distribution of the noise it is 1 - F(τ-1-K)^g, or 1 - F(τ-1-K)·F(τ-1)^(g-1) if it adds K in all.
     rule, noise, tau = count["rule"], count["noise"], privacy["threshold_in_steps"]
     limit, shift = limits.kind_of(rule), limits.reach(rule)[0]
     worth = 1 if limit == "each" else K // (limits.rows or limits.box or limits.length or 1)
@@ -479,19 +456,16 @@ def _selection(result: Result, limits: Limits, count: dict[str, Any], privacy: d
 
 
 # 4. The file, and what is said about it.
-
-
 def read(path: Path) -> tuple[dict[str, Any], list[str] | None, int]:
     """Read the statement in a file (.parquet, .csv beside its description, .xlsx, .json), the columns, and the rows."""
     if not path.is_file():
         raise NotCheckedError(f"there is no file {str(path)!r}")
     try:
         return _read(path, path.suffix.lower())
-    except FileNotFoundError as error:
-        beside = Path(str(error.filename)).name
-        raise NotCheckedError(f"{str(path)!r} holds no statement: there is no file {beside!r} beside it") from None
     except Exception as error:  # whatever a file may hold
-        raise NotCheckedError(f"{str(path)!r} holds no statement of a release ({error})") from error
+        missing = isinstance(error, FileNotFoundError) and Path(str(error.filename)).name
+        why = f"there is no file {missing!r} beside it" if missing else error
+        raise NotCheckedError(f"{str(path)!r} holds no statement of a release ({why})") from error
 
 
 def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, int]:
@@ -503,8 +477,7 @@ def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, in
         text, rows = (found.metadata or {}).get(b"osgt", b""), found.num_rows
         columns = found.schema.to_arrow_schema().names
     elif suffix == ".xlsx":
-        text, sheet = _read_book(path)
-        columns, rows = sheet[0], len(sheet) - 1
+        text, columns, rows = _read_book(path)
     else:
         beside = path.with_name(path.name + "-metadata.json") if suffix == ".csv" else path
         text = beside.read_text(encoding="utf-8")
@@ -517,20 +490,18 @@ def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, in
     return json.loads(text, parse_constant=Fraction), columns, rows
 
 
-def _read_book(path: Path) -> tuple[str, list[list[str]]]:
-    """Read the statement, and the cells of the first sheet, of an Excel file: their texts may be kept apart."""
+def _read_book(path: Path) -> tuple[str, list[str], int]:
+    """Read the statement, the columns and the number of rows in an Excel file, whose texts may be kept apart."""
     with zipfile.ZipFile(path) as book:
         parts = {name: ElementTree.fromstring(book.read(name)) for name in book.namelist() if SHEET.fullmatch(name)}
-    shared = ["".join(each.itertext()) for each in parts.pop("xl/sharedStrings.xml", ())]
-
-    def text_of(cell: ElementTree.Element) -> str:
-        return shared[int(cell.findtext("{*}v", ""))] if cell.get("t") == "s" else "".join(cell.itertext())
-
-    sheets = [
-        [[text_of(cell) for cell in row] for row in sheet.findall(".//{*}row")] for _, sheet in sorted(parts.items())
-    ]
-    cells = [cell for sheet in sheets for row in sheet for cell in row]
-    return "".join(cell.removeprefix(MARK) for cell in cells if cell.startswith(MARK)), sheets[0]
+    shared = ["".join(text.itertext()) for text in parts.pop("xl/sharedStrings.xml", ())]
+    sheets = [part.findall(".//{*}row") for _, part in sorted(parts.items())]
+    texts: list[list[str]] = []
+    for row in (row for sheet in sheets for row in sheet):
+        place = [int(cell.findtext("{*}v", "")) if cell.get("t") == "s" else None for cell in row]
+        texts.append(["".join(c.itertext()) if i is None else shared[i] for c, i in zip(row, place, strict=True)])
+    parted = "".join(text.removeprefix(MARK) for row in texts for text in row if text.startswith(MARK))
+    return parted, texts[0], len(sheets[0]) - 1
 
 
 def explain(result: Result) -> str:
@@ -557,13 +528,11 @@ def main(arguments: list[str]) -> int:
     codes = [0 if arguments else 2]
     for name in arguments:
         try:
-            result = check(*read(Path(name)))
+            print(f"{name}: {explain(result := check(*read(Path(name))))}")
+            codes.append(1 if result.problems else 0)
         except (NotCheckedError, OSError) as error:
             print(f"{name} cannot be checked: {error}", file=sys.stderr)
             codes.append(2)
-        else:
-            print(f"{name}: {explain(result)}")
-            codes.append(1 if result.problems else 0)
     return max(codes)
 
 

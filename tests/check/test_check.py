@@ -283,8 +283,6 @@ FORGERIES = {
         ],
     ),
     "half a number": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"], "coordinates", 1.5)),
-    "a rule without a name": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "kind", None)),
-    "a rule of something else": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "of", "thing")),
     "a huge shift": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"][0], "shift", 10**400)),
     "ε of one that is not": ("rows, add_remove", lambda s: set_all(s, "epsilon", float("nan"))),
 }  # fmt: skip
