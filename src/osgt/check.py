@@ -28,7 +28,7 @@ K = 2**30
 TOLERANCE, SAME = 1e-3, 1e-11
 #: What a row, or a unit in a group, adds to a number at least and at most; and the other kinds that are known.
 COUNTS = dict.fromkeys(("rows", "units", "units_in_any"), (1, 1))
-COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at"), (0, 1))
+COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at", "distinct"), (0, 1))
 SUMS, CENTRED = ("clipped_sum", "limited_sum", "centred_sum", "squares"), ("centred", "centred_on_all")
 KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
@@ -82,7 +82,7 @@ class Limits:
 
     def kind_of(self, rule: dict[str, Any]) -> str:
         """Name the limit on what a unit adds: on each number, "in all", on the "length" of all, or "box" for groups."""
-        if rule["kind"] == "limited_sum":
+        if rule["kind"] in ("limited_sum", "distinct"):
             return "in all"
         if self.each_row or rule["kind"] in EACH or (rule["kind"] not in KNOWN and rule["of"] == "unit"):
             return "each"
@@ -94,13 +94,15 @@ class Limits:
     def reach(self, rule: dict[str, Any]) -> tuple[int, int]:
         """Say how far a unit moves one number, and in how many groups at once: K in all is at worst in one number."""
         limit = self.kind_of(rule)
+        if rule["kind"] == "distinct" and not rule["in_steps"]:
+            return (1 if self.each_row else self.most_distinct(rule)), 1
         return max(map(abs, self.adds(rule))) if limit == "each" else K, self.groups if limit in ("each", "box") else 1
 
     def moves(self, rule: dict[str, Any]) -> list[tuple[int, int]]:  # noqa: PLR0911 - one for each rule
         """List how far a unit moves how many numbers: (shift, coordinates). Exchanged for another, both move some."""
         kind, times = rule["kind"], 2 if self.exchanged else 1
         if kind == "cut_off":  # what is cut off counts up to 3K and what is kept up to K; of lengths 11K each
-            return [((22 if self.length and rule["what"] != "sum" else 4) * K, times)]
+            return [((22 if self.length and rule["what"] not in ("sum", "pairs") else 4) * K, times)]
         if kind in ("misfits", "outside"):
             root = math.isqrt((self.public or self.groups) - 1) + 1  # of a length, over so many groups
             in_all = kind == "misfits" or self.each_row or self.rows
@@ -124,6 +126,13 @@ class Limits:
         if self.exchanged and not signs:  # both cannot add up in one number
             return [(shift, min(2 * spread, self.public if self.public and kind not in SEVERAL else 2 * spread))]
         return [(times * shift, spread)]
+
+    def most_distinct(self, rule: dict[str, Any]) -> int:
+        """The pairs of group and value that a unit counts with at most: the limit that the query states."""
+        stated = [each.get("max_distinct") for each in self.aggregates if each.get("column") == rule["column"]]
+        if rule["limit"] not in stated:
+            raise NotCheckedError(f"the limit on values of {rule['column']}, {rule['limit']}, is not that of the query")
+        return int(rule["limit"])
 
     def adds(self, rule: dict[str, Any]) -> tuple[int, int]:
         """The least and the most that a row, or a unit in a group, adds, before it is weighed."""

@@ -4,6 +4,7 @@ A test writes its rows as an Arrow table with an explicit schema; `put` of an en
 the types that come closest, and gives the data set back.
 """
 
+import functools
 import re
 import uuid
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from osgt.limits.worth import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
 from osgt.query.measures import Values
 from osgt.release import measuring
-from osgt.release.measuring import exact_sums, prepared_rows, shown_keys
+from osgt.release.measuring import exact_sums, prepared_rows, shown_keys, value_names
 
 
 def rows_of(table, *names):
@@ -68,8 +69,12 @@ def sums(query, measures, salt=1):
 
 def cut_off(query, things, salt=1):
     """What limits cut off and keep, in steps, by thing."""
-    answer = fetch(compile_query(exact_sums(query, [], salt, things)))
-    return {thing: tuple(sum(answer[f"{fate}_{thing}"].to_pylist()) for fate in ("cut", "kept")) for thing in things}
+    measures = [thing for thing in things if not isinstance(thing, str)]
+    answer = fetch(compile_query(exact_sums(query, measures, salt, things)))
+    names = {thing: thing if isinstance(thing, str) else value_names(query, measures)[thing] for thing in things}
+    return {
+        thing: tuple(sum(answer[f"{fate}_{names[thing]}"].to_pylist()) for fate in ("cut", "kept")) for thing in things
+    }
 
 
 def group_order(query, salt=1):
@@ -78,6 +83,20 @@ def group_order(query, salt=1):
     choice = query.dataset.engine.hashed(salt, [rows[name] for name in (PREPARED_UNIT, *keys)])
     answer = rows_of(rows.select("ordered", "The order of groups.", {"row": rows[values[ROW]], "choice": choice}))
     return dict(zip(answer["row"].to_pylist(), answer["choice"].to_pylist(), strict=True))
+
+
+def choose_pairs_by(query, salt=1):
+    """The pairs of group and value of a unit in the order in which they count, as the plain reference takes it."""
+
+    def choose(measure):
+        rows, keys, values = prepared_rows(query, [Values(ROW), measure], with_totals=False)
+        choice = query.dataset.engine.hashed(salt, [rows[name] for name in (PREPARED_UNIT, *keys, values[measure])])
+        wanted = {"row": rows[values[ROW]], "choice": choice}
+        answer = rows_of(rows.select("ordered", "The order of pairs.", wanted))
+        order = dict(zip(answer["row"].to_pylist(), answer["choice"].to_pylist(), strict=True))
+        return lambda pairs: sorted(pairs, key=lambda pair: order[pairs[pair][0][ROW]])
+
+    return functools.cache(choose)
 
 
 def choose_by(order):

@@ -8,7 +8,18 @@ import pyarrow as pa
 
 from osgt.data.expressions.expression import check_condition
 from osgt.query.aggregates.proportion import Balance
-from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, LimitedSum, Rows, Squares, Units, Values
+from osgt.query.measures import (
+    Bins,
+    Centred,
+    CentredSum,
+    ClippedSum,
+    Distinct,
+    LimitedSum,
+    Rows,
+    Squares,
+    Units,
+    Values,
+)
 from osgt.query.quantiles import Leaves
 from osgt.query.values import grid_of
 
@@ -97,6 +108,13 @@ def made_measures(dataset):
         limited("real", 1e270),
         limited("price", 20),
         limited("price", 10**11),
+        Distinct("small", 1),
+        Distinct("whole", 3),
+        Distinct("whole", 7, in_steps=True),
+        Distinct("real", 2),
+        Distinct("price", 2**20),
+        Distinct("flag", 1, in_steps=True),
+        Distinct("town", 2),
         CentredSum("whole", grid("whole", (-10, 1000))),
         CentredSum("real", grid("real", (0, 10))),
         Squares("real", grid("real", (-2, 2), squares=True)),

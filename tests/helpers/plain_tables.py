@@ -13,7 +13,18 @@ from decimal import Decimal
 from fractions import Fraction
 
 from osgt.query.aggregates.proportion import Balance
-from osgt.query.measures import Bins, Centred, CentredSum, ClippedSum, LimitedSum, Rows, Squares, Units, Values
+from osgt.query.measures import (
+    Bins,
+    Centred,
+    CentredSum,
+    ClippedSum,
+    Distinct,
+    LimitedSum,
+    Rows,
+    Squares,
+    Units,
+    Values,
+)
 from osgt.query.quantiles import Leaves
 
 #: The steps of a unit.
@@ -66,7 +77,7 @@ def by_unit(rows, unit):
     return units
 
 
-def weighted_sums(rows, unit, keys, limits, measures, choose=None):
+def weighted_sums(rows, unit, keys, limits, measures, choose=None, choose_pairs=None):
     """For each group the numbers of each measure, in steps.
 
     Parameters
@@ -75,23 +86,56 @@ def weighted_sums(rows, unit, keys, limits, measures, choose=None):
         Dictionaries from column to value, those of other than public keys among them.
     choose
         From the groups of a unit, with their rows, to these groups in the order in which they count.
+    choose_pairs
+        The same for the pairs of group and value of a measure.
     """
     result = {}
     for person, own in by_unit(rows, unit).items():
         groups = {g: each for g, each in by_group(own, keys).items() if limits.public is None or g in limits.public}
         counting = limits.groups_that_count(groups, choose)
         worths = limits.worths(groups, counting, len(own))
-        totals = {m: sum(abs(*numbers(m, [row], person)) for row in own) for m in measures if m.own_limit is not None}
+        totals = {m: sum(abs(*numbers(m, [row], person)) for row in own) for m in measures if isinstance(m, LimitedSum)}
         for group, inside in groups.items():
             zero = [[0] * measure.numbers for measure in measures]
             sums = result.setdefault(group, zero)
             for place, measure in enumerate(measures):
-                if measure.per_unit:
+                if isinstance(measure, Distinct):
+                    added = [0]
+                elif measure.per_unit:
                     added = [int(group in counting)]
                 else:
                     full = group in counting or (limits.max_rows is not None and limits.public is not None)
                     added = _weighted(measure, inside, worths[group], full, totals, person)
                 sums[place] = [a + b for a, b in zip(sums[place], added, strict=True)]
+    for place, measure in enumerate(measures):
+        if isinstance(measure, Distinct):
+            worth = STEPS // measure.limit if measure.in_steps else 1
+            for group, _ in pairs_that_count(rows, unit, keys, limits, measure, choose, choose_pairs):
+                result[group][place][0] += worth
+    return result
+
+
+def pairs_of_units(rows, unit, keys, limits, measure, choose):
+    """For each unit its pairs of group and value, with their rows: in groups that count, if these are chosen."""
+    for own in by_unit(rows, unit).values():
+        groups = {g: each for g, each in by_group(own, keys).items() if limits.public is None or g in limits.public}
+        if keys and limits.public is None:
+            counting = limits.groups_that_count(groups, choose)
+            groups = {group: each for group, each in groups.items() if group in counting}
+        pairs = defaultdict(list)
+        for group, inside in groups.items():
+            for row in inside:
+                if not missing(row[measure.column]):
+                    pairs[group, row[measure.column]].append(row)
+        yield pairs
+
+
+def pairs_that_count(rows, unit, keys, limits, measure, choose, choose_pairs):
+    """The pairs of group and value that any unit counts with: each with as many as its limit."""
+    result = set()
+    for pairs in pairs_of_units(rows, unit, keys, limits, measure, choose):
+        many = len(pairs) > measure.limit
+        result |= set(choose_pairs(measure)(pairs)[: measure.limit] if many else pairs)
     return result
 
 
@@ -110,8 +154,13 @@ def toward_zero(numerator, denominator):
 
 
 def cut_off(rows, unit, keys, limits, thing, choose=None):
-    """What limits cut off and keep of all units, in steps: of "rows", or of "units" in groups."""
+    """What limits cut off and keep of all units, in steps: of "rows", "units" in groups, or values of units."""
     cut = kept = 0
+    if isinstance(thing, Distinct):
+        numbers = [len(pairs) for pairs in pairs_of_units(rows, unit, keys, limits, thing, choose)]
+        full, beyond = STEPS // thing.limit, [max(number - thing.limit, 0) for number in numbers]
+        cut = sum(each * min(full, 3 * STEPS // max(each, 1)) for each in beyond)
+        return cut, sum(full * min(number, thing.limit) for number in numbers)
     for own in by_unit(rows, unit).values():
         groups = {g: each for g, each in by_group(own, keys).items() if limits.public is None or g in limits.public}
         counting = limits.groups_that_count(groups, choose)
@@ -139,12 +188,14 @@ def row_sums(groups, unit, measures):
 
 
 def _of_rows(measure, rows, unit):
-    if measure.own_limit is None:
+    if not isinstance(measure, LimitedSum):
         return numbers(measure, rows, unit)
     return [sum(toward_zero(STEPS * numbers(measure, [row], unit)[0], measure.own_limit) for row in rows)]
 
 
 def numbers(measure, rows, unit):
+    if isinstance(measure, Distinct):
+        return [len({row[measure.column] for row in rows if not missing(row[measure.column])})]
     if isinstance(measure, Units):
         return [len({row[unit] for row in rows})]
     if isinstance(measure, Rows):

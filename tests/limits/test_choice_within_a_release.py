@@ -17,7 +17,7 @@ from osgt.release.choice import histograms_of, prepare_draw
 from osgt.release.measuring import exact_numbers, prepare
 from osgt.support.errors import ArgumentError
 
-ROWS, TOTAL = OpenLimit("max_rows"), OpenLimit("max_total", "fare")
+ROWS, TOTAL, DISTINCT = OpenLimit("max_rows"), OpenLimit("max_total", "fare"), OpenLimit("max_distinct", "fare")
 TOWNS = ["a", "b", "c", "d", "e"]
 
 
@@ -58,17 +58,19 @@ def costs_of(histograms, ladders, epsilon, rule):
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "change_one"])
-@pytest.mark.parametrize("limit", ["max_rows", "max_total"])
+@pytest.mark.parametrize("limit", ["max_rows", "max_total", "max_distinct"])
 def test_the_draw_and_the_release_together(neighbours, limit):
     """Σ over limits of P[limit]·δ(ε - log P/P') is at most δ, both ways, over the limits that are likely."""
     epsilon, delta = 1.0, 1e-3
     rows = made(1200)
-    heavy = rows + [("x", "a", 50.0)] * 30
+    heavy = rows + [("x", "a", 50.0 + (i if limit == "max_distinct" else 0)) for i in range(30)]
     other = rows + ([("x", "b", 1.0)] if neighbours == "change_one" else [])
 
     def asked(data):
         query = data.group_by("town", public_keys=TOWNS)
-        return query.count() if limit == "max_rows" else query.sum("fare")
+        return {"max_rows": query.count, "max_total": lambda: query.sum("fare")}.get(
+            limit, lambda: query.count_distinct("fare")
+        )()
 
     queries = [asked(data_of(each, units=1200, neighbours=neighbours)) for each in (heavy, other)]
     plan = queries[0].plan(epsilon, delta)
@@ -105,9 +107,10 @@ def every(moves):
     ("limit", "sizes"),
     [
         (ROWS, [Fraction(size) for size in (1, 7, 3000)]),
+        (DISTINCT, [Fraction(size) for size in (1, 7, 3000)]),
         (TOTAL, [(-Fraction(1, 2), Fraction(1, 2)), (-80, 80), (Fraction(0), Fraction(80)), (0, 12_345)]),
     ],
-    ids=["rows", "total"],
+    ids=["rows", "distinct", "total"],
 )
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize("neighbours", ["add_remove", "change_one"])
@@ -117,6 +120,8 @@ def test_the_noise_is_made_for_every_limit_that_may_be_chosen(limit, sizes, publ
     keys = {"public_keys": [*TOWNS, *map(str, range(40))]} if public else {}
     if limit == ROWS:
         query = data.group_by("town", **keys).count()
+    elif limit == DISTINCT:
+        query = data.group_by("town", max_rows=3, **keys).count_distinct("fare")
     else:
         query = data.group_by("town", max_rows=3, **keys).count().sum("fare")
     assert query.open_limits == (limit,)

@@ -225,8 +225,19 @@ class TestParts:
         assert read_select("SELECT COUNT(DISTINCT (k, unit)) FROM visits", data, {}).aggregates == [
             {"kind": "count_units"}
         ]
-        with pytest.raises(ValueError, match=r"COUNT\(DISTINCT unit, k\)"):
-            data.sql("SELECT COUNT(DISTINCT unit) FROM visits")
+        with pytest.raises(ValueError, match="of the privacy unit or of one expression"):
+            data.sql("SELECT COUNT(DISTINCT (unit, a)) FROM visits")
+
+    def test_different_values(self):
+        asked = {"kind": "count_distinct", "column": "b"}
+        assert self.parts("SELECT COUNT(DISTINCT b) FROM visits").aggregates == [asked]
+        assert self.parts("SELECT APPROX_COUNT_DISTINCT(b) AS n FROM visits").aggregates == [asked | {"name": "n"}]
+        selection = self.parts("SELECT COUNT(DISTINCT upper(k)) FILTER (WHERE a > 2) FROM visits")
+        assert selection.derive == {"upper_k": "CASE WHEN a > 2 THEN upper(k) END"}
+        with pytest.raises(ValueError, match="totals must be left out"):
+            Dataset(ROWS, "unit").sql(
+                "SELECT k, COUNT(DISTINCT b) FROM visits GROUP BY ROLLUP (k)", public_keys=["x", "y"]
+            )
 
     def test_frames_have_any_name_and_files_their_own(self, tmp_path):
         assert Dataset(ROWS, "unit").sql("SELECT COUNT(*) FROM anything")
@@ -251,8 +262,8 @@ REFUSED = {
     "SELECT city, COUNT(*) AS n FROM people GROUP BY city ORDER BY n DESC": "sort the published table",
     "SELECT city, COUNT(*) AS n FROM people GROUP BY city ORDER BY n": "sort the published table",
     "SELECT city, month, COUNT(*) FROM people GROUP BY city, month ORDER BY month": "sort the published table",
-    "SELECT COUNT(DISTINCT city) FROM people": r"privacy unit alone, as COUNT\(DISTINCT unit\)",
-    "SELECT SUM(DISTINCT fare) FROM people": "privacy unit alone",
+    "SELECT COUNT(DISTINCT city, month) FROM people": "of the privacy unit or of one expression",
+    "SELECT SUM(DISTINCT fare) FROM people": "of the privacy unit or of one expression",
     "SELECT MAX(fare) FROM people": "MAX is not answered: it would be the value of one person.*QUANTILE_CONT",
     "SELECT MIN(fare) FROM people": "quantile near the end",
     "SELECT STDDEV(fare) FROM people": "VARIANCE, and take the root",

@@ -46,13 +46,15 @@ def made_rows(rng, units=8):
 
 def adversary(rng):
     """A unit in one group, in all of them, or in many that nobody else is in; with few rows or with many."""
-    kind = rng.choice(["one", "all", "new", "light"])
+    kind = rng.choice(["one", "all", "new", "light", "values"])
     fare = rng.choice([1e9, -1e9, -20.0, 3.1])
     number = 1 if kind == "light" else rng.choice([3, 7, 60])
     if kind in ("one", "light"):
         return [("x", "a", 1, fare)] * number
     if kind == "new":
         return [("x", f"new {i % 30}", 2, fare * rng.choice([1, -1])) for i in range(number)]
+    if kind == "values":
+        return [("x", TOWNS[i % 4], 1, fare + i) for i in range(number)]
     return [("x", town, month, fare) for town in [*TOWNS, "z"] for month in MONTHS for _ in range(number // 3)]
 
 
@@ -77,7 +79,9 @@ def made_table(rng, data):
     keys = {"public_keys": {name: given[name] for name in by}} if public else {}
     totals = {"totals": rng.choice(["rollup", "cube", [()]])} if public and rng.random() < 0.5 else {}
     query = data.group_by(*by, **limits, **keys, **totals).count()
-    more = rng.sample(["units", "total", "sum", "mean", "median", "bins"], 2)
+    more = rng.sample(["units", "total", "sum", "mean", "median", "bins", "distinct"], 2)
+    if "distinct" in more and not totals:
+        query = query.count_distinct("fare", rng.choice([1, 2, 5]))
     if "units" in more and (not by or "max_groups" in limits):
         query = query.count_units()
     if "total" in more:
@@ -119,10 +123,13 @@ def problems(put, seed, change=lambda plan: plan):
     neighbours = rng.choice(["add_remove", "change_one"])
     others, mine = made_rows(rng), adversary(rng)
     instead = adversary(rng) if neighbours == "change_one" else []
-    answers = [
-        exact(put, rows, lambda data: made_query(seed, data), seed, neighbours)
-        for rows in (others + mine, others + instead)
-    ]
+    tables = [others + mine, others + instead]
+    return problems_between(put, tables, lambda data: made_query(seed, data), seed, neighbours, change)
+
+
+def problems_between(put, tables, asked, salt, neighbours, change=lambda plan: plan):
+    """What breaks the promise of a query on two tables, in words."""
+    answers = [exact(put, rows, asked, salt, neighbours) for rows in tables]
     plan = answers[0][0]
     plans, one, other = change(plan).blocks, answers[0][1], answers[1][1]
     wrong = leakage.too_far(plans, one, other, neighbours)
@@ -199,6 +206,21 @@ def negative_values_rounded_down():
 
 
 @contextmanager
+def one_pair_more():
+    """A unit counts with a pair of group and value more than its limit."""
+    with_pairs = worth.with_pairs
+
+    def with_more(rows, keys, counts, values, **options):
+        more = {replace(measure, limit=measure.limit + 1): value for measure, value in values.items()}
+        table, pairs = with_pairs(rows, keys, counts, more, **options | {"cut_off": set(more)})
+        return table, {replace(measure, limit=measure.limit - 1): found for measure, found in pairs.items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worth, "with_pairs", with_more)
+        yield
+
+
+@contextmanager
 def nothing_wrong():
     yield
 
@@ -224,3 +246,26 @@ def with_half_the_noise(plan):
 def test_mutants_are_seen(engine_of, mutant, change):
     with mutant():
         assert any(problems(engine_of("duckdb").put, seed, change) for seed in range(12))
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "change_one"])
+@pytest.mark.parametrize("limits", [{"public_keys": TOWNS}, {"max_rows": 3}, {"max_groups": 2}], ids=str)
+def test_a_unit_with_many_values(engine_of, neighbours, limits):
+    """It moves the numbers of different values by its limit, and would be seen if it counted with one pair more."""
+    rng = random.Random(7)
+    others = made_rows(rng)
+    mine, instead = ([("x", town, 1, 1000.0 + i) for i in range(20) for town in own] for own in (TOWNS[:2], TOWNS[2:]))
+    tables = [others + mine, others + (instead if neighbours == "change_one" else [])]
+
+    def found(limit):
+        return problems_between(
+            engine_of("duckdb").put,
+            tables,
+            lambda data: data.group_by("town", **limits).count_distinct("fare", limit),
+            3,
+            neighbours,
+        )
+
+    assert [found(limit) for limit in (1, 3, 10)] == [[], [], []]
+    with one_pair_more():
+        assert all(found(limit) for limit in (1, 3, 10))

@@ -112,6 +112,7 @@ _ABOUT = {
     "max_groups": "groups of units",
     "max_rows_per_group": "rows",
     "max_total": "the sum",
+    "max_distinct": "pairs of group and value",
     "bounds": "values",
 }
 
@@ -267,7 +268,7 @@ def make_preview(query: QuerySpec) -> Preview:
         if not aggregate.open_limit
         for each in aggregate.limits
     )
-    columns = [*(limit.column for limit in limits if limit.column is not None), *(each.column for each in bounded)]
+    columns = [str(limit.column) for limit in limits if limit.is_of_values] + [each.column for each in bounded]
     names = list(dict.fromkeys(columns))
     rows, _, values = prepared_rows(query, [Values(name) for name in names], with_totals=False)
     data = query.dataset
@@ -320,6 +321,9 @@ def _limits_of_columns(query: QuerySpec) -> dict[OpenLimit, Fraction | None]:
             total = arguments.get("max_total")
             most = max(total) if isinstance(total, list) else total
             limits[OpenLimit("max_total", arguments["column"])] = None if most is None else Fraction(most)
+        elif aggregate.kind == "count_distinct" and not query.groups.each_row:
+            most = arguments.get("max_distinct")
+            limits[OpenLimit("max_distinct", arguments["column"])] = None if most is None else Fraction(most)
         elif aggregate.clipping is not None:
             limits[OpenLimit("bounds", arguments["column"])] = None
     return limits
@@ -334,7 +338,7 @@ def _outside(rows: Rows, column: str, limits: Limits, place: int) -> dict[str, V
 
 def _cuts(query: QuerySpec, limit: OpenLimit, given: Fraction | None) -> tuple[Cut, ...]:
     """Count what limits cut off: the one that is given, and some around which few units are cut."""
-    one = VALUE_STEP if limit.column is not None else Fraction(1)
+    one = VALUE_STEP if limit.is_of_values else Fraction(1)
     own = [] if given is None else [int(given / one)]
     rungs = sorted({*ladders_of(limit)[0].limits, *own})
     every, cut, whole, lost = _count_beyond(query, limit, rungs)

@@ -375,7 +375,7 @@ class Query(Releasing, Methods):
         for aggregate in self.aggregates:
             if aggregate.open_limit is None:
                 cuts += [limits.words for limits in aggregate.limits]
-                cuts += self._total_notes(aggregate)
+                cuts += self._own_limit_notes(aggregate)
         if self.groups.public is not None:
             cuts.append("public_keys: rows with other keys are ignored")
         elif self.groups.by:
@@ -385,9 +385,12 @@ class Query(Releasing, Methods):
         cuts += map(wording.as_clause, wording.of_part(self.dataset))
         return list(dict.fromkeys(cuts))
 
-    def _total_notes(self, aggregate: Aggregate) -> list[str]:
-        """Say what a limit on the total of a unit cuts off, if there is one."""
+    def _own_limit_notes(self, aggregate: Aggregate) -> list[str]:
+        """Say what a limit on the total of a unit, or on its different values, cuts off, if there is one."""
         arguments = aggregate.arguments()
+        if "max_distinct" in arguments and not self.groups.each_row:
+            limit = wording.distinct_limit(self.groups.noun, arguments["column"], arguments["max_distinct"])
+            return [wording.as_clause(limit)]
         if "max_total" not in arguments:
             return []
         total = arguments["max_total"]

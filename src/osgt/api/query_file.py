@@ -31,7 +31,7 @@ from osgt.support.files import Target
 
 #: The limits of [groups], and those of an aggregate: one of the two.
 _GROUP_LIMITS = ("max_rows", "max_length", "max_groups", "max_rows_per_group")
-_VALUE_LIMITS = ("bounds", "max_total")
+_VALUE_LIMITS = ("bounds", "max_total", "max_distinct")
 
 
 def build_query(

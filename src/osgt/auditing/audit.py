@@ -119,7 +119,7 @@ def _release(target: Any, plan: AnyPlan) -> Audited:
     tables = [(with_any_limits(query), one) for query, one in zip(target.computed, plans, strict=True)]
     chosen = [selection for one in plans if (selection := Chosen.of(one)) is not None]
     laws = [law for one in plans for law in one.laws.values()]
-    salted = [salted_sql(prepare, query, one) for query, one in tables if query.groups.chooses_groups(one.parts)]
+    salted = [salted_sql(prepare, query, one) for query, one in tables if query.groups.uses_salt(one.parts)]
     worst = WorstCase.of(plans, plan.noise_delta)
     spent = spent_by(plans, plan.choice)
     return Audited(plays, worst, laws, chosen, spent, plan.delta, salted, tables, chooses=plan.choice is not None)

@@ -10,7 +10,7 @@ from osgt.noise import written
 from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan
 from osgt.query.groups import Total, UnitsAt
-from osgt.query.measures import Measure
+from osgt.query.measures import Distinct, Measure
 from osgt.query.values import ValueGrid
 
 
@@ -70,6 +70,8 @@ def rule_of(measure: Measure) -> dict[str, Any]:
         rule |= {"step": str(grid.step), "from": grid.low, "to": grid.high}
     if measure.own_limit is not None:
         rule["limit"] = measure.own_limit
+    if isinstance(measure, Distinct):
+        rule |= {"of": "unit", "in_steps": measure.in_steps}
     if isinstance(measure, Total):
         rule |= {"level": list(measure.level.by), "groups": measure.level.size}
         rule["of"] = "unit" if isinstance(measure.base, UnitsAt) else rule["base"]["of"]
@@ -83,7 +85,7 @@ def _rule_left_out(plan: Plan, name: str) -> dict[str, Any]:
         return {"kind": "misfits"}
     if name in plan.left_out.outside:
         return {"kind": "outside", "column": plan.left_out.outside[name].column}
-    return {"kind": "cut_off", "what": name if name in ("rows", "units") else "sum"}
+    return {"kind": "cut_off", "what": name if name in ("rows", "units") else name.partition(" ")[0]}
 
 
 def _kind(measure: Measure) -> str:

@@ -208,6 +208,7 @@ _IN_LIMITS = {
     "sum": ("in multiples of max_total", 1, ""),
     "mean": ("% of the largest value", 1, " %"),
     "variance": ("% of the square of the largest value", 2, " %"),
+    "count_distinct": ("in multiples of max_distinct", 1, ""),
 }
 
 
@@ -329,5 +330,7 @@ def limits_in_words(plan: Plan) -> list[str]:
     given = [aggregate for aggregate in plan.aggregates if aggregate.open_limit is None]
     totals = {own["column"]: own["max_total"] for own in (a.arguments() for a in given) if "max_total" in own}
     result += [wording.brief_total(column, most) for column, most in totals.items()]
+    pairs = {own["column"]: own["max_distinct"] for own in (a.arguments() for a in given) if "max_distinct" in own}
+    result += [wording.brief_distinct(column, most) for column, most in pairs.items() if not groups.each_row]
     bounds = {limit.column: limit for aggregate in given for limit in aggregate.limits}
     return result + [f"{column} from {limit.low:,} to {limit.high:,}" for column, limit in bounds.items()]

@@ -152,6 +152,11 @@ def brief_total(column: str, most: Any) -> str:
     return f"at most {high:,} of {column}" if low == 0 else f"{low:,} to {high:,} of {column}"
 
 
+def brief_distinct(column: str, most: int) -> str:
+    """A limit on the different values that one counts with in a few words."""
+    return f"at most {counted(most, 'value')} of {column}"
+
+
 def brief_intervals(confidence: float, *, hold_truth: bool) -> str:
     """Say in a line what intervals are meant to hold."""
     if hold_truth:
@@ -192,7 +197,17 @@ def open_limit(argument: str, column: str | None) -> str:
     """Name a limit that is chosen privately."""
     if argument == "max_total":
         return f"Most that one adds to the sum of {column}"
+    if argument == "max_distinct":
+        return f"Most values of {column} that one counts with"
     return LIMITS.get(argument, f"Bounds of {column}")
+
+
+def distinct_limit(unit: Noun, column: str, most: int) -> str:
+    """Say what `max_distinct` does."""
+    return (
+        f"{_one(unit)} counts with at most {counted(most, 'value')} of {column} (one in two groups is two): of one "
+        f"with more, with {_of_them(most)}, chosen at random."
+    )
 
 
 def chosen_limits(names: Sequence[str], epsilon: float) -> str:

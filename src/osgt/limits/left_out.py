@@ -33,7 +33,7 @@ from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
-from osgt.query.measures import ClippedSum, ColumnMeasure, LimitedSum, Measure, Place
+from osgt.query.measures import ClippedSum, ColumnMeasure, Distinct, LimitedSum, Measure, Place
 from osgt.query.values import as_float, one_if, present
 from osgt.support.numeric import LARGEST_SUM, Integers
 from osgt.support.text import counted, listed, with_article
@@ -49,6 +49,9 @@ _LITTLE = 0.01
 
 #: What is said where limits can cut off nothing.
 NOTHING = "The limits could leave nothing out of what was counted."
+
+#: A measure with a limit of its own on what a unit adds.
+OwnLimit = ClippedSum | Distinct
 
 #: The part of the loss that the cut-off of rows or units has beside that of values.
 _LIGHT = 1 / 4
@@ -81,8 +84,8 @@ class LeftOutMeasures:
     """The numbers to measure: cut off and kept of some `things`, values outside and inside, values that do not fit."""
 
     groups: Groups
-    #: "rows" if limits can cut off rows, "units" if they can cut off units in groups; sums with limits of their own.
-    things: tuple[str | ClippedSum, ...]
+    #: "rows" if limits can cut off rows, "units" if they can cut off units in groups; measures with their own limits.
+    things: tuple[str | OwnLimit, ...]
     limits: tuple[Limits, ...]
     #: Columns of which it is measured how many values do not fit their declared types.
     misfits: tuple[str, ...] = ()
@@ -173,10 +176,12 @@ def left_out_measures(
 ) -> LeftOutMeasures | None:
     """Gather what there is to measure; None if the limits can cut off nothing, and all values fit their types."""
     measures = [measure for aggregate in aggregates for measure in aggregate.measures]
-    things: list[str | ClippedSum] = ["rows"] if groups.weighs_rows(measures) else []
+    things: list[str | OwnLimit] = ["rows"] if groups.weighs_rows(measures) else []
     if any(measure.per_unit for measure in measures) and can_lose_groups(groups):
         things.append("units")
     things += _limited_sums(groups, aggregates)
+    if not groups.each_row:  # of several limits of a column, the first
+        things += {each.column: each for each in reversed(measures) if isinstance(each, Distinct)}.values()
     limits = {limit.column: limit for aggregate in reversed(aggregates) for limit in reversed(aggregate.limits)}
     result = LeftOutMeasures(groups, tuple(things), tuple(reversed(limits.values())), misfits)
     return result if things or limits or misfits else None
@@ -194,9 +199,11 @@ def _limited_sums(groups: Groups, aggregates: Sequence[Aggregate]) -> list[Clipp
     return list(result)
 
 
-def name_of(thing: str | ClippedSum) -> str:
-    """The name of what is cut off: "rows", "units", "sum of cost"."""
-    return thing if isinstance(thing, str) else f"sum of {thing.column}"
+def name_of(thing: str | OwnLimit) -> str:
+    """The name of what is cut off: "rows", "units", "sum of cost", "pairs of diagnosis"."""
+    if isinstance(thing, str):
+        return thing
+    return f"{'pairs' if isinstance(thing, Distinct) else 'sum'} of {thing.column}"
 
 
 def can_lose_groups(groups: Groups) -> bool:
@@ -335,6 +342,8 @@ class LeftOut:
     missing: Mapping[str, float] = field(default_factory=dict)
     #: The shares of sums that limits on the totals of units cut off, by column, and these limits.
     sums: Mapping[str, tuple[Share, float]] = field(default_factory=dict)
+    #: Of the pairs of group and value that units have, the shares that limits on these cut off, and the limits.
+    pairs: Mapping[str, tuple[Share, int]] = field(default_factory=dict)
     misfits: Mapping[str, Share] = field(default_factory=dict)
     #: The declared types of the columns, and how their values are written.
     types: Mapping[str, str] = field(default_factory=dict)
@@ -365,6 +374,11 @@ class LeftOut:
                 for thing in measured.things
                 if isinstance(thing, ClippedSum)
             },
+            {
+                thing.column: (shares[name_of(thing)], thing.limit)
+                for thing in measured.things
+                if isinstance(thing, Distinct)
+            },
             dict(zip(measured.misfits, (shares[name] for name in measured.names_of_misfits), strict=True)),
             dict(types or {}),
         )
@@ -375,6 +389,7 @@ class LeftOut:
             self,
             limits=tuple(each for each in self.limits if each.column in bounded),
             sums={name: told for name, told in self.sums.items() if name in bounded},
+            pairs={name: told for name, told in self.pairs.items() if name in bounded},
             values={name: share for name, share in self.values.items() if name in bounded},
             misfits={name: share for name, share in self.misfits.items() if name in declared},
         )
@@ -411,6 +426,13 @@ class LeftOut:
             name = self.labels.get(column, column)
             because = f"{one} adds at most {total:,.10g}"
             result.append((share, f"of the sum of {name} is missing: {because}", f"a larger max_total of {column}"))
+        for column, (share, most) in self.pairs.items():
+            name = self.labels.get(column, column)
+            what = (
+                f"of the values of {name} that {groups.noun.many} have were not looked at: {one} counts with at most "
+                f"{most:,}. Those that nobody else counts with are missing"
+            )
+            result.append((share, what, f"a larger max_distinct of {column}"))
         for limits in self.limits:
             what = (
                 f"of the values of {self.labels.get(limits.column, limits.column)} were outside {limits.low:,} to "
@@ -445,6 +467,9 @@ class LeftOut:
         if self.units is not None:
             shares.append((self.units, f"of the {self.groups.noun}–group pairs"))
         shares += [(share, f"of the sum of {self.labels.get(name, name)}") for name, (share, _) in self.sums.items()]
+        shares += [
+            (share, f"of the {self.groups.noun}–{self.labels.get(n, n)} pairs") for n, (share, _) in self.pairs.items()
+        ]
         shares += [(share, f"of {self.labels.get(name, name)} clipped") for name, share in self.values.items()]
         shares += [(share, f"of {self.labels.get(name, name)} unreadable") for name, share in self.misfits.items()]
         return _in_brief(shares)
@@ -480,6 +505,7 @@ class LeftOut:
             "rows": None if self.rows is None else self.rows.to_dict(),
             "units": None if self.units is None else self.units.to_dict(),
             "sums": {name: share.to_dict() for name, (share, _) in self.sums.items()},
+            "pairs": {name: share.to_dict() for name, (share, _) in self.pairs.items()},
             "values_outside_bounds": {name: share.to_dict() for name, share in self.values.items()},
             "values_that_do_not_fit": {name: share.to_dict() for name, share in self.misfits.items()},
             "confidence": self.confidence,

@@ -10,14 +10,15 @@ follows from these rows and the salt alone: no other unit's numbers change with 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
 from typing import Any
 
 from osgt.data.sql import Join, Table, Value
+from osgt.limits.distinct import Pairs, number_of_values, with_pairs
 from osgt.query.groups import STEPS, Groups
-from osgt.query.measures import Measure, Place
+from osgt.query.measures import Distinct, LimitedSum, Measure, Place
 from osgt.query.values import one_if
 from osgt.sampling.entropy import token
 from osgt.support.numeric import LARGEST_SUM
@@ -112,7 +113,7 @@ def unit_totals(groups: Groups, measures: Sequence[Measure], values: Mapping[Any
     if groups.max_rows is not None:
         totals[UNIT_ROWS] = (number_of_rows, groups.max_rows)
     for measure in measures:
-        if measure.own_limit is not None:
+        if isinstance(measure, LimitedSum):
             totals[f"total_{values[measure]}"] = (partial(_absolute_total, values[measure]), measure.own_limit)
     return totals
 
@@ -146,6 +147,8 @@ class Ranked:
     worth: Value
     #: Whether the group counts for the unit.
     counts: Value
+    #: The pairs of group and value that count, of the measures that count distinct values.
+    pairs: Mapping[Distinct, Pairs] = field(default_factory=dict)
 
 
 def weighted_sums(
@@ -176,6 +179,7 @@ def weighted_sums(
         The things ("rows", "units" in groups, or sums with a limit of their own, from 0 on) of which to add up how many
         steps the limits cut off and keep.
     """
+    engine = rows.engine
     ranked = _rank(
         rows,
         list(keys),
@@ -185,11 +189,25 @@ def weighted_sums(
         by_group=groups.max_rows is None and ("rows" in cut_off or groups.weighs_rows(measures)),
         levels=levels or {},
     )
-    rows = ranked.rows
+    rows, pairs = with_pairs(
+        ranked.rows,
+        keys,
+        engine.literal(True) if groups.shows_all else ranked.counts,
+        {measure: values[measure] for measure in measures if isinstance(measure, Distinct)},
+        unit=None if groups.each_row else UNIT,
+        salt=salt,
+        cut_off=cut_off,
+    )
+    ranked = replace(ranked, rows=rows, pairs=pairs)
     numbers: dict[str, Value] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
     numbers |= _contributions(measures, ranked, groups, values)
     for thing in cut_off:
-        if isinstance(thing, Measure):
+        if isinstance(thing, Distinct):
+            cut, kept = ranked.pairs[thing].cut, ranked.pairs[thing].kept
+            assert cut is not None
+            assert kept is not None
+            numbers |= {f"cut_{values[thing]}": cut, f"kept_{values[thing]}": kept}
+        elif isinstance(thing, Measure):
             numbers |= _cut_off_total(thing, ranked, values[thing])
         else:
             numbers |= _cut_off(thing, ranked, groups)
@@ -200,10 +218,17 @@ def weighted_sums(
         "The steps that each row adds to each number of its group, and those that limits cut off.",
         {**{key: rows[key] for key in keys}, **{name: numbers[name] for name in numbers if name in first.values()}},
     )
+    distinct = {f"sum_{i}_0": measure for i, measure in enumerate(measures) if isinstance(measure, Distinct)}
+    totals = {
+        name: number_of_values(summed[first[value.sql]], distinct[name])
+        if name in distinct
+        else saturate(engine.total(summed[first[value.sql]]))
+        for name, value in numbers.items()
+    }
     return summed.select(
         "exact_sums",
         "The exact sums of each group. Nobody sees them: noise is added before anything is shown.",
-        {name: saturate(rows.engine.total(summed[first[value.sql]])) for name, value in numbers.items()},
+        totals,
         group_by=keys,
     )
 
@@ -265,6 +290,8 @@ def _own_limit(measure: Measure, ranked: Ranked) -> Value:
 
 def _steps(measure: Measure, number: Value, ranked: Ranked, groups: Groups, values: Mapping[Any, str]) -> Value:
     """The steps that a row adds to a measure: rounded toward 0."""
+    if isinstance(measure, Distinct):
+        return ranked.pairs[measure].value
     if not groups.is_weighted(measure):
         return number
     if measure.own_limit is not None:

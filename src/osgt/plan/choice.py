@@ -47,14 +47,14 @@ _COUNTING_SHARE, _USUAL_SHARE = 0.02, 0.15
 
 
 def ladders_of(limit: OpenLimit) -> tuple[Ladder, ...]:
-    """The candidates of a limit: whole numbers of rows, or of steps of a value.
+    """The candidates of a limit: whole numbers of rows or of different values, or of steps of a value.
 
     Limits on values are around 0, or begin at 0. That halves the distance of a value from the middle of bounds; of a
     total the noise is the same, but intervals of what has one sign can allow for what was cut off. Of a column whose
     range is known, bounds are within it, around its centre or from its lower end; and totals of what cannot be negative
     begin at 0.
     """
-    if limit.column is None:
+    if not limit.is_of_values:
         return (_around(_round_numbers(1, LARGEST_ROWS)),)
     if limit.range is None:
         limits = _round_numbers(*_VALUE_STEPS)
@@ -84,7 +84,7 @@ def _round_numbers(smallest: int, largest: int) -> tuple[int, ...]:
 
 def limit_of(limit: OpenLimit, candidate: Candidate) -> Limit:
     """The limit that a candidate stands for."""
-    if limit.column is None:
+    if not limit.is_of_values:
         return Fraction(candidate.limit)
     size = candidate.limit * VALUE_STEP
     if candidate.kind == FROM_ZERO:
@@ -192,7 +192,7 @@ def choice_of(draws: tuple[Draw, ...], epsilon: float, units: int | None) -> Lim
 
 def _possible(limit: OpenLimit, ladder: Ladder, query: QuerySpec) -> Ladder:
     """The candidates that the type of a column has room for: no limit that is drawn may be refused after the charge."""
-    if limit.column is None:
+    if limit.column is None or not limit.is_of_values:
         return ladder
     dtype = query.dataset.number_type_of(limit.column)
     own = [a for a in query.aggregates if a.open_limit == limit.argument and a.arguments()["column"] == limit.column]
@@ -222,6 +222,6 @@ def _draw(limit: OpenLimit, query: QuerySpec) -> Draw:
         ladders,
         query.groups.public_group_count or USUAL_GROUPS,
         # Intervals of counts and of sums from 0 on allow for what is cut off; means hardly depend on it.
-        moves_intervals=limit.argument != "bounds",
+        moves_intervals=limit.argument not in ("bounds", "max_distinct"),
         strength=score_strength(len(ladders), query.dataset.neighbours),
     )

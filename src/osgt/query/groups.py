@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from osgt.data.sql import Value
 from osgt.data.unit import NEIGHBOURING_ROWS, NEIGHBOURS, UNIT_NOUN, Neighbours, Noun
-from osgt.query.measures import CentredOnAll, Measure, Place, Rows, Units
+from osgt.query.measures import CentredOnAll, Distinct, Measure, Place, Rows, Units
 from osgt.query.public_numbers import Rates
 from osgt.query.values import one_if
 from osgt.support.numeric import LARGEST_SUM, Integers
@@ -237,12 +237,13 @@ class Groups:
         limit = self.max_rows if self.max_groups is None and not self.shows_all else self.max_groups
         return min(each for each in (limit, self.public_group_count) if each is not None)
 
-    def chooses_groups(self, measures: Iterable[Measure]) -> bool:
-        """Whether a unit counts in some of its groups alone, so that a salted hash has to choose these."""
-        if not self.by or self.each_row:
+    def uses_salt(self, measures: Iterable[Measure]) -> bool:
+        """Whether a unit counts in some of its groups alone, or with some values, which a salted hash has to choose."""
+        measures = list(measures)
+        if self.each_row or not (self.by or any(isinstance(measure, Distinct) for measure in measures)):
             return False
         in_box = self.max_rows_per_group is not None
-        return in_box or not self.shows_all or any(measure.per_unit for measure in measures)
+        return in_box or not self.shows_all or any(m.per_unit or isinstance(m, Distinct) for m in measures)
 
     @property
     def limits_groups(self) -> bool:
@@ -276,7 +277,7 @@ class Groups:
     def is_weighted(self, measure: Measure) -> bool:
         """Whether rows count by what they are worth, rather than as 1."""
         if measure.own_limit is not None:
-            return True
+            return measure.in_steps
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
 
     def weighs_rows(self, measures: Iterable[Measure]) -> bool:
@@ -298,6 +299,8 @@ class Groups:
         measure = measure.base if isinstance(measure, Total) else measure
         if not self.is_weighted(measure):
             return Fraction(1)
+        if isinstance(measure, Distinct):
+            return Fraction(1, STEPS // measure.limit)
         if measure.own_limit is not None:
             return Fraction(measure.own_limit, STEPS)
         return Fraction(measure.largest, self.full_worth)
@@ -306,7 +309,7 @@ class Groups:
         """The most that one unit adds to a measured number, in absolute value and in steps."""
         if isinstance(measure, Total):
             return 1 if isinstance(measure.base, UnitsAt) else self._spread(measure.base) * self.shift(measure.base)
-        return STEPS if self.is_weighted(measure) else measure.largest
+        return STEPS if self.is_weighted(measure) else measure.own_limit or measure.largest
 
     def max_contribution(self, measure: Measure) -> Fraction:
         """The most that one unit adds to a number that is asked for, in absolute value."""
@@ -314,7 +317,7 @@ class Groups:
 
     def limits_in_all(self, measure: Measure) -> bool:
         """Whether it is limited what a unit adds to all groups together, rather than to each."""
-        return self.is_weighted(measure) and (self.max_rows is not None or measure.own_limit is not None)
+        return measure.own_limit is not None or (self.is_weighted(measure) and self.max_rows is not None)
 
     def limits_length(self, measure: Measure) -> bool:
         """Whether it is the Euclidean norm of what a unit adds to all groups that is limited."""

@@ -61,6 +61,11 @@ class Measure:
         return None
 
     @property
+    def in_steps(self) -> bool:
+        """Whether what a unit adds under a limit of its own is weighed, in steps; else it is a whole number."""
+        return True
+
+    @property
     def for_table(self) -> bool:
         """Whether its numbers are for the table or a level of it, rather than one for each group."""
         return False
@@ -205,6 +210,44 @@ class LimitedSum(ClippedSum):
 
     def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
         return [rows[self].or_else(0)]
+
+
+@dataclass(frozen=True)
+class Distinct(ColumnMeasure):
+    """The number of different values that a column has in each group.
+
+    A unit counts with the first `limit` of its pairs of group and value, in the order of a salted hash
+    (`limits.distinct`). With a unit more, each pair that it alone has moves the number of one group by 1: by `limit`
+    in all, and all in one direction.
+    """
+
+    limit: int
+    in_steps: bool = False
+
+    columns = ()
+
+    @property
+    def own_limit(self) -> int:
+        return self.limit
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def words(self) -> str:
+        return f"different values of {self.column}, with at most {self.limit:,} of each unit"
+
+    def derived(self, rows: Table) -> Value:
+        """The value in a form in which all that is equal is the same, bit by bit; null where there is none."""
+        column = rows[self.column]
+        if column.dtype.kind != "float":
+            return rows.engine.carried(column)
+        number = as_float(column)  # 0 has two forms
+        return present(column).then(number.equals(0).then(0.0, number))
+
+    def contributions(self, rows: Mapping[Any, Value], place: Place) -> list[Any]:
+        return [rows[self]]
 
 
 @dataclass(frozen=True)

@@ -276,8 +276,7 @@ class _Reading:
             elif what == "WITHIN" and name.startswith("PERCENTILE"):
                 arguments = [inside, *arguments]
         if arguments and word(arguments[0][0] if arguments[0] else item.tokens[0]) == "DISTINCT":
-            self.check_distinct(name, arguments)
-            return self.named({"kind": "count_units"}, item)
+            return self.distinct(name, arguments, condition, item)
         for run in arguments:
             self.check_calls(run)
         if _KINDS[name] == "count":
@@ -301,19 +300,22 @@ class _Reading:
             run = run[end + 1 :]
         return result
 
-    def check_distinct(self, name: str, arguments: list[Tokens]) -> None:
-        """Raise unless it is the units that are counted."""
+    def distinct(self, name: str, arguments: list[Tokens], condition: str | None, item: Item) -> dict[str, Any]:
+        """COUNT(DISTINCT …): of the unit, or of what one expression gives."""
         inside = in_brackets(arguments[0][1:])
         parts = [arguments[0][1:], *arguments[1:]] if inside is None else split(inside)
         nodes = [self.tree(run) for run in parts]
         columns = sorted(node.name for node in nodes if isinstance(node, Column))
         unit = self.data.unit.columns
-        if name != "COUNT" or not unit or len(columns) < len(nodes) or columns != sorted(unit):
-            way = f"COUNT(DISTINCT {', '.join(unit)})" if unit else "COUNT(*), since every row is a unit"
+        if name == "COUNT" and unit and len(columns) == len(nodes) and columns == sorted(unit):
+            return self.named({"kind": "count_units"}, item)
+        if name != "COUNT" or len(parts) != 1 or not parts[0]:
             raise self.refusal(
-                f"{name}(DISTINCT …) is answered for the privacy unit alone, as {way}. One person can have any number "
-                "of other values; group by them"
+                f"{name}(DISTINCT …) is not answered: COUNT(DISTINCT …) is, of the privacy unit or of one expression"
             )
+        text = self.text(parts[0])
+        column = self.derived_text(text if condition is None else f"CASE WHEN {condition} THEN {text} END", hint=text)
+        return self.named({"kind": "count_distinct", "column": column}, item)
 
     def count(self, name: str, arguments: list[Tokens], condition: str | None, item: Item) -> dict[str, Any]:
         """COUNT(*), COUNT(column) as the rows in which it is present, COUNT_IF(condition); each with FILTER."""
@@ -321,8 +323,7 @@ class _Reading:
             raise self.refusal("COUNT takes one argument: COUNT(*), COUNT(column) or COUNT(DISTINCT unit)")
         [run] = arguments
         if name == "APPROX_COUNT_DISTINCT":
-            self.check_distinct("COUNT", [[run[0], *run]])
-            return self.named({"kind": "count_units"}, item)
+            return self.distinct("COUNT", [[run[0], *run]], condition, item)
         own = self.text(run) if name != "COUNT" else self.presence(run)
         conditions = [part for part in (condition, own) if part is not None]
         if not conditions:

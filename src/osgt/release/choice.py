@@ -15,7 +15,7 @@ from osgt.mechanism import Mechanism
 from osgt.plan.choice import AROUND, FROM_ZERO, VALUE_STEP, Draw, LimitChoice, limit_of
 from osgt.plan.plan import Plan
 from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec
-from osgt.query.measures import Values
+from osgt.query.measures import Distinct, Measure, Values
 from osgt.query.values import as_float, present
 from osgt.release.measuring import prepared_rows
 from osgt.support.errors import OsgtError
@@ -69,11 +69,13 @@ def _bin(ladder: Ladder, place: int) -> str:
 
 
 def unit_numbers(query: QuerySpec, limit: OpenLimit) -> Table:
-    """A table of units with the number that a limit is about: rows, the total or the largest of a column.
+    """A table of units with the number that a limit is about: rows, the total, largest or different values of a column.
 
     Values are whole steps, each of its row alone, so that the numbers of other units do not change with a unit. For
     bounds that begin at 0, or at the lower end of a range, a value below that is beyond every limit.
     """
+    if limit.column is not None and not limit.is_of_values:
+        return _numbers_of_pairs(query, Distinct(limit.column, 1))
     measures = [] if limit.column is None else [Values(limit.column)]
     rows, _, values = prepared_rows(query, measures, with_totals=False, with_keys=False)
     engine, name, comment = rows.engine, "unit_numbers", "The number of each unit that the limit is about."
@@ -98,6 +100,23 @@ def unit_numbers(query: QuerySpec, limit: OpenLimit) -> Table:
     else:
         both = {"number": largest.max(), "number_from_zero": from_low.at_least(below).max()}
     return numbers.select(name, comment, both, group_by=[UNIT])
+
+
+def _numbers_of_pairs(query: QuerySpec, measure: Distinct) -> Table:
+    """A table of units with the number of their pairs of group and value."""
+    rows, keys, values = prepared_rows(query, [measure], with_totals=False)
+    value = values[measure]
+    present_rows = rows.select(
+        "present_values",
+        "The rows with a value.",
+        {name: rows[name] for name in (UNIT, *keys, value)},
+        where=[rows[value].not_null()],
+    )
+    names = [UNIT, *keys, value]
+    pairs = present_rows.select("pairs", "The pairs of group and value of each unit.", {}, group_by=names)
+    return pairs.select(
+        "unit_numbers", "The number of each unit that the limit is about.", {"number": pairs.count()}, group_by=[UNIT]
+    )
 
 
 def _distance(column: Value, origin: Fraction) -> Value:
@@ -162,6 +181,13 @@ def noise_at_one(plan: Plan, limit: OpenLimit) -> float:
     own = [
         law.std() / plan.groups.shift(measure)
         for measure, law in plan.laws.items()
-        if not measure.per_unit and (limit.argument == "max_total") == (measure.own_limit is not None)
+        if not measure.per_unit and _is_about(limit, measure)
     ]
     return max(own, default=1.0)
+
+
+def _is_about(limit: OpenLimit, measure: Measure) -> bool:
+    """Whether it is what a unit adds to a measure that a limit is about."""
+    if isinstance(measure, Distinct):
+        return limit.argument == "max_distinct" and limit.column == measure.column
+    return (limit.argument == "max_total") == (measure.own_limit is not None) and limit.argument != "max_distinct"

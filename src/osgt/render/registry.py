@@ -157,6 +157,8 @@ def _before(values: Mapping[str, Any], noun: Noun) -> str:
             total = aggregate["max_total"]
             most = total[-1] if isinstance(total, list) else total
             told.append(wording.total_limit(noun, aggregate["column"], f"{most:,}"))
+        if "max_distinct" in aggregate and not groups.each_row:
+            told.append(wording.distinct_limit(noun, aggregate["column"], aggregate["max_distinct"]))
         if "bounds" in aggregate:
             low, high = aggregate["bounds"]
             told.append(

@@ -135,8 +135,8 @@ ASKING = _by_name(
         "agg aggregate summarize summarise apply": 'ask for one after the other: query.count().mean("cost")',
         "avg average": 'use mean, as in query.mean("cost", bounds=(0, 5000))',
         "std stddev stdev var": 'use variance, as in query.variance("cost", bounds=(0, 5000)), and take its root',
-        "nunique n_unique distinct count_distinct countDistinct unique": "use count_units, which counts people: "
-        "query.count_units()",
+        "nunique n_unique distinct countDistinct unique": "use count_units, which counts people, or count_distinct, "
+        'which counts values of a column: query.count_distinct("diagnosis")',
         "size len num_rows shape": "use count, which counts rows with noise: query.count()",
         "value_counts crosstab": 'use group_by and count: data.group_by("department").count()',
         "total": 'use sum, as in query.sum("cost")',
@@ -176,8 +176,8 @@ RELEASED = _by_name(
         'release["count_low"] and release["count_high"]',
         "epsilon delta confidence budget threshold": "it is in release.plan",
         "show display": "use print(release)",
-        "avg average mean sum count count_units variance median quantile histogram proportion": "ask for it in the "
-        'query: data.group_by("department").count().mean("cost")',
+        "avg average mean sum count count_units count_distinct variance median quantile histogram proportion": "ask for "
+        'it in the query: data.group_by("department").count().mean("cost")',
     }
 )
 
@@ -196,7 +196,8 @@ SEVERAL = _by_name(
         "to_pandas to_polars to_arrow to_csv to_parquet to_frame df frame columns head plot": "take one of the "
         'tables, as in release["by_department"].to_pandas()',
         "save export to_xlsx": 'use release.write("tables.xlsx", report="page.html")',
-        "count count_units sum mean avg variance median quantile histogram proportion group_by groupby where filter "
+        "count count_units count_distinct sum mean avg variance median quantile histogram proportion group_by groupby "
+        "where filter "
         "derive agg": 'ask for it in a table: Publication(by_department=data.group_by("department").count())',
         "add append": "name all tables at once: Publication(by_department=query_1, by_month=query_2)",
         "epsilon delta confidence": "it is in the plan",

@@ -207,9 +207,8 @@ def step_words(plain: Mapping[str, Any]) -> dict[str, str]:
         for aggregate in aggregates
     ]
     limits = [f"{name} = {value}" for name, value in groups.items() if name.startswith("max_")]
-    limits += [
-        f"of {aggregate.get('column')}" for aggregate in aggregates if aggregate.keys() & {"bounds", "max_total"}
-    ]
+    own = {"bounds", "max_total", "max_distinct"}
+    limits += [f"of {aggregate.get('column')}" for aggregate in aggregates if aggregate.keys() & own]
     return {
         "data": ", ".join(filter(None, [*named, data.get("dataset", "")])),
         "table": ", ".join(numbers) + (f" by {', '.join(by)}" if by else ""),

@@ -9,6 +9,7 @@ from typing import Any
 
 from osgt.query.aggregates.base import Aggregate, Column, Limits, Noisy
 from osgt.query.aggregates.count import CountMethod, CountUnitsMethod
+from osgt.query.aggregates.count_distinct import CountDistinctMethod
 from osgt.query.aggregates.histogram import HistogramMethod
 from osgt.query.aggregates.mean import MeanMethod
 from osgt.query.aggregates.proportion import ProportionMethod
@@ -21,6 +22,7 @@ from osgt.support.errors import guided
 class Methods(
     CountMethod,
     CountUnitsMethod,
+    CountDistinctMethod,
     SumMethod,
     MeanMethod,
     VarianceMethod,
@@ -37,6 +39,7 @@ class OfAllRows:
 
     count: Callable[..., Any]
     count_units: Callable[..., Any]
+    count_distinct: Callable[..., Any]
     sum: Callable[..., Any]
     mean: Callable[..., Any]
     variance: Callable[..., Any]

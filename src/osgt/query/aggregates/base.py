@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -106,7 +107,7 @@ class Column:
     @property
     def is_count(self) -> bool:
         """Whether it holds whole numbers of rows or units."""
-        return self.kind in ("count", "count_units", "histogram")
+        return self.kind in ("count", "count_units", "count_distinct", "histogram")
 
     @property
     def is_known(self) -> bool:
@@ -184,7 +185,7 @@ class Aggregate:
 
     @property
     def open_limit(self) -> str | None:
-        """The argument that is to be chosen before anything is released: "max_total" or "bounds"; None if none is."""
+        """The argument to be chosen before anything is released: "max_total", "max_distinct" or "bounds"; or None."""
         return None
 
     def with_limit(self, limit: Any, dtype: ColumnType) -> Self:
@@ -435,6 +436,11 @@ class OpenLimit:
     range: tuple[Fraction, Fraction] | None = field(default=None, compare=False)
 
     @property
+    def is_of_values(self) -> bool:
+        """Whether it is about the sizes of values, rather than a whole number of rows or of different values."""
+        return self.column is not None and self.argument != "max_distinct"
+
+    @property
     def low(self) -> Fraction:
         """The lower end of bounds that are not around a centre: that of the range, or 0."""
         return self.range[0] if self.range is not None and self.argument == "bounds" else Fraction(0)
@@ -490,8 +496,9 @@ def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
         if aggregate.open_limit is None:
             return aggregate
         column = str(aggregate.arguments()["column"])
-        limit = limits[OpenLimit(aggregate.open_limit, column)]
-        return aggregate.with_limit(limit, query.dataset.number_type_of(column))
+        limit = OpenLimit(aggregate.open_limit, column)
+        type_of = query.dataset.number_type_of if limit.is_of_values else partial(query.dataset.type_of, "column")
+        return aggregate.with_limit(limits[limit], type_of(column))
 
     return replace(query, groups=replace(query.groups, **of_groups), aggregates=tuple(map(closed, query.aggregates)))
 

@@ -54,6 +54,17 @@ class CountUnitsArguments(Arguments):
     kind: Literal["count_units"]
 
 
+class CountDistinctArguments(Arguments):
+    """The number of different values of a column; missing values are none."""
+
+    kind: Literal["count_distinct"]
+    column: Text = Field(description="The column whose values are told apart.")
+    max_distinct: int | None = Field(
+        default=None,
+        description="The most pairs of group and value that one unit counts with; chosen privately if left out.",
+    )
+
+
 class SumArguments(BoundedArguments):
     """The sum of a column."""
 
@@ -164,6 +175,16 @@ def _parse_sum(text: str) -> dict[str, Any]:
     return column_and_bounds(text)
 
 
+def _parse_count_distinct(text: str) -> dict[str, Any]:
+    """COLUMN, or COLUMN:MOST; the name of the column may have colons in the last form."""
+    column, *most = text.rsplit(":", 1)
+    if not most:
+        return {"column": column}
+    if not column or not most[0].isdecimal():
+        raise ValueError("a column and a whole number")
+    return {"column": column, "max_distinct": int(most[0])}
+
+
 def _parse_histogram(text: str) -> dict[str, Any]:
     column, *edges = text.split(":")
     if len(edges) == 1 and edges[0].isdecimal():
@@ -256,6 +277,7 @@ def register(kind: Kind) -> None:
 for _kind in (
     Kind(CountArguments),
     Kind(CountUnitsArguments),
+    Kind(CountDistinctArguments, Option("COLUMN[:MOST]", _parse_count_distinct)),
     Kind(SumArguments, Option("COLUMN[:TOTAL/:LOW:HIGH]", _parse_sum)),
     Kind(MeanArguments, _BOUNDED),
     Kind(VarianceArguments, _BOUNDED),
