@@ -328,9 +328,7 @@ def limits_in_words(plan: Plan) -> list[str]:
         [] if opened and not groups.limits else wording.brief_limits(groups, counts_units=counts_units(plan.aggregates))
     )
     given = [aggregate for aggregate in plan.aggregates if aggregate.open_limit is None]
-    totals = {own["column"]: own["max_total"] for own in (a.arguments() for a in given) if "max_total" in own}
-    result += [wording.brief_total(column, most) for column, most in totals.items()]
-    pairs = {own["column"]: own["max_distinct"] for own in (a.arguments() for a in given) if "max_distinct" in own}
-    result += [wording.brief_distinct(column, most) for column, most in pairs.items() if not groups.each_row]
+    own = [aggregate.arguments() for aggregate in given]
+    result += list(dict.fromkeys(words for each in own for words in wording.brief_own_limit(each)))
     bounds = {limit.column: limit for aggregate in given for limit in aggregate.limits}
     return result + [f"{column} from {limit.low:,} to {limit.high:,}" for column, limit in bounds.items()]

@@ -146,15 +146,15 @@ def brief_limits(groups: "Groups", *, counts_units: bool) -> list[str]:
     return [f"{one} counts {listed(result) or 'once'}"]
 
 
-def brief_total(column: str, most: Any) -> str:
-    """A limit on what one adds to a sum in a few words."""
+def brief_own_limit(arguments: Mapping[str, Any]) -> list[str]:
+    """A limit of an aggregate's own on what one adds to it, in a few words; nothing if it has none."""
+    column, most = arguments.get("column"), arguments.get("max_total")
+    if "max_distinct" in arguments:
+        return [f"at most {counted(arguments['max_distinct'], 'value')} of {column}"]
+    if most is None:
+        return []
     low, high = most if isinstance(most, list | tuple) else (0, most)
-    return f"at most {high:,} of {column}" if low == 0 else f"{low:,} to {high:,} of {column}"
-
-
-def brief_distinct(column: str, most: int) -> str:
-    """A limit on the different values that one counts with in a few words."""
-    return f"at most {counted(most, 'value')} of {column}"
+    return [f"at most {high:,} of {column}" if low == 0 else f"{low:,} to {high:,} of {column}"]
 
 
 def brief_intervals(confidence: float, *, hold_truth: bool) -> str:

@@ -23,11 +23,10 @@ _MOST_CUT_OFF = 3
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of a measure, by rows: the value where it counts for its unit, and the steps cut off and kept."""
+    """The pairs of a measure, by rows: the value where it counts for its unit, and the steps cut off, and kept."""
 
     value: Value
-    cut: Value | None = None
-    kept: Value | None = None
+    fates: tuple[Value, ...] = ()
 
 
 def with_pairs(
@@ -99,7 +98,7 @@ def _with_cut_off(
     beyond = (rank.max().over(partition) - measure.limit).at_least(1)
     most = ranked.engine.quotient(whole(_MOST_CUT_OFF * STEPS), beyond)
     lost = (one & (rank > measure.limit)).then(most.at_most(full), 0)
-    return Pairs(pairs.value, lost, (one & (rank <= measure.limit)).then(full, 0))
+    return Pairs(pairs.value, (lost, (one & (rank <= measure.limit)).then(full, 0)))
 
 
 def number_of_values(value: Value, measure: Distinct) -> Value:

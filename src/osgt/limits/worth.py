@@ -179,7 +179,6 @@ def weighted_sums(
         The things ("rows", "units" in groups, or sums with a limit of their own, from 0 on) of which to add up how many
         steps the limits cut off and keep.
     """
-    engine = rows.engine
     ranked = _rank(
         rows,
         list(keys),
@@ -189,28 +188,12 @@ def weighted_sums(
         by_group=groups.max_rows is None and ("rows" in cut_off or groups.weighs_rows(measures)),
         levels=levels or {},
     )
-    rows, pairs = with_pairs(
-        ranked.rows,
-        keys,
-        engine.literal(True) if groups.shows_all else ranked.counts,
-        {measure: values[measure] for measure in measures if isinstance(measure, Distinct)},
-        unit=None if groups.each_row else UNIT,
-        salt=salt,
-        cut_off=cut_off,
-    )
-    ranked = replace(ranked, rows=rows, pairs=pairs)
+    ranked = _with_pairs(ranked, keys, values, measures, groups, salt, cut_off)
+    rows = ranked.rows
     numbers: dict[str, Value] = {} if groups.shows_all else {COUNTED_ROWS: one_if(ranked.counts)}
     numbers |= _contributions(measures, ranked, groups, values)
     for thing in cut_off:
-        if isinstance(thing, Distinct):
-            cut, kept = ranked.pairs[thing].cut, ranked.pairs[thing].kept
-            assert cut is not None
-            assert kept is not None
-            numbers |= {f"cut_{values[thing]}": cut, f"kept_{values[thing]}": kept}
-        elif isinstance(thing, Measure):
-            numbers |= _cut_off_total(thing, ranked, values[thing])
-        else:
-            numbers |= _cut_off(thing, ranked, groups)
+        numbers |= _cut_off(thing, ranked, groups) if isinstance(thing, str) else _cut_off_own(thing, ranked, values)
     # A number that several things are made of is summed once.
     first = {value.sql: name for name, value in reversed(numbers.items())}
     summed = rows.select(
@@ -218,19 +201,43 @@ def weighted_sums(
         "The steps that each row adds to each number of its group, and those that limits cut off.",
         {**{key: rows[key] for key in keys}, **{name: numbers[name] for name in numbers if name in first.values()}},
     )
-    distinct = {f"sum_{i}_0": measure for i, measure in enumerate(measures) if isinstance(measure, Distinct)}
-    totals = {
-        name: number_of_values(summed[first[value.sql]], distinct[name])
-        if name in distinct
-        else saturate(engine.total(summed[first[value.sql]]))
-        for name, value in numbers.items()
-    }
     return summed.select(
         "exact_sums",
         "The exact sums of each group. Nobody sees them: noise is added before anything is shown.",
-        totals,
+        {name: _summed(name, summed[first[value.sql]], measures) for name, value in numbers.items()},
         group_by=keys,
     )
+
+
+def _summed(name: str, steps: Value, measures: Sequence[Measure]) -> Value:
+    """Sum what the rows of a group add to a number; or count its different values."""
+    own = measures[int(name.split("_")[1])] if name.startswith("sum_") else None
+    return number_of_values(steps, own) if isinstance(own, Distinct) else saturate(steps.engine.total(steps))
+
+
+def _with_pairs(
+    ranked: Ranked,
+    keys: Sequence[str],
+    values: Mapping[Any, str],
+    measures: Sequence[Measure],
+    groups: Groups,
+    salt: int,
+    cut_off: Sequence[str | Measure],
+) -> Ranked:
+    """Say with which values each unit counts, in groups that count for it where these are chosen by their size."""
+    distinct = {measure: values[measure] for measure in measures if isinstance(measure, Distinct)}
+    if not distinct:
+        return ranked
+    rows, pairs = with_pairs(
+        ranked.rows,
+        keys,
+        ranked.rows.engine.literal(True) if groups.shows_all else ranked.counts,
+        distinct,
+        unit=None if groups.each_row else UNIT,
+        salt=salt,
+        cut_off=cut_off,
+    )
+    return replace(ranked, rows=rows, pairs=pairs)
 
 
 def _contributions(
@@ -267,6 +274,13 @@ def _cut_off(what: str, ranked: Ranked, groups: Groups) -> dict[str, Value]:
     most = quotient(whole(times * STEPS), number)
     kept = kept if groups.max_length is None else kept.at_most(most)
     return {f"cut_{what}": lost.at_most(most), f"kept_{what}": kept}
+
+
+def _cut_off_own(measure: Measure, ranked: Ranked, values: Mapping[Any, str]) -> dict[str, Value]:
+    """The steps of each row that a limit of a measure's own cuts off, and those that it keeps."""
+    if not isinstance(measure, Distinct):
+        return _cut_off_total(measure, ranked, values[measure])
+    return dict(zip((f"cut_{values[measure]}", f"kept_{values[measure]}"), ranked.pairs[measure].fates, strict=True))
 
 
 def _cut_off_total(measure: Measure, ranked: Ranked, value: str) -> dict[str, Value]:

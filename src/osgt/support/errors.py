@@ -176,8 +176,8 @@ RELEASED = _by_name(
         'release["count_low"] and release["count_high"]',
         "epsilon delta confidence budget threshold": "it is in release.plan",
         "show display": "use print(release)",
-        "avg average mean sum count count_units count_distinct variance median quantile histogram proportion": "ask for "
-        'it in the query: data.group_by("department").count().mean("cost")',
+        "avg average mean sum count count_units count_distinct variance median quantile histogram proportion": "ask "
+        'for it in the query: data.group_by("department").count().mean("cost")',
     }
 )
 
