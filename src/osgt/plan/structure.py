@@ -14,7 +14,7 @@ from osgt.data.unit import Neighbours
 from osgt.estimation.rounding import rounded_margins
 from osgt.estimation.totals import Cube, Tree
 from osgt.query.groups import Groups, Level, Total, codes, is_product
-from osgt.query.measures import CentredOnAll, Measure
+from osgt.query.measures import CentredOnAll, Distinct, Measure
 from osgt.support.numeric import Floats, Integers
 
 
@@ -242,7 +242,7 @@ class _Arranged:
 
 def adds_up(measure: Measure) -> bool:
     """Whether totals of a measured number can be measured: it is one for each group, and only a unit's groups move."""
-    return not (measure.for_table or isinstance(measure, CentredOnAll))
+    return not (measure.for_table or isinstance(measure, CentredOnAll | Distinct))
 
 
 def is_alike(groups: Groups, measure: Measure) -> bool:
