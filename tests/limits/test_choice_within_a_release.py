@@ -11,6 +11,7 @@ import pytest
 import leakage
 from osgt import Dataset, Ledger
 from osgt.api import publish
+from osgt.facts.measured import measured_values
 from osgt.plan.choice import choice_of, draws_of, limit_of
 from osgt.query.aggregates.base import OpenLimit
 from osgt.release.choice import histograms_of, prepare_draw
@@ -133,6 +134,7 @@ def test_the_noise_is_made_for_every_limit_that_may_be_chosen(limit, sizes, publ
         own = closed.renew(plan)
         assert own.selection_delta <= plan.selection_delta
         assert list(own.laws.values()) == list(plan.laws.values())
+        assert len(measured_values(own)["measures"]) == len(measured_values(plan)["measures"])
         for measure, part in own.parts.items():
             moves, allowed = every(closed.groups.sensitivity(measure, neighbours)), every(part.moves)
             # Of a sum from 0 on, an exchange of units moves two numbers by half of what one is moved by around 0.

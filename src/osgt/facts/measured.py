@@ -80,11 +80,11 @@ def rule_of(measure: Measure) -> dict[str, Any]:
 
 def _rule_left_out(plan: Plan, name: str) -> dict[str, Any]:
     """The rule of a pair of numbers about what was left out."""
-    assert plan.left_out is not None
-    if name in plan.left_out.names_of_misfits:
+    left_out = plan.left_out  # None where a limit was chosen of which it cannot be measured what it cuts off
+    if left_out is not None and name in left_out.names_of_misfits:
         return {"kind": "misfits"}
-    if name in plan.left_out.outside:
-        return {"kind": "outside", "column": plan.left_out.outside[name].column}
+    if left_out is not None and name in left_out.outside:
+        return {"kind": "outside", "column": left_out.outside[name].column}
     return {"kind": "cut_off", "what": name if name in ("rows", "units") else name.partition(" ")[0]}
 
 
