@@ -29,9 +29,13 @@ from osgt.support.text import names_in_words
 if TYPE_CHECKING:
     from osgt.api.query import Query
     from osgt.query.file.model import DataFile
+    from osgt.render.derived import Description
 
 #: The most groups that are shown because all values are public, and nobody has asked for them one by one.
 _MOST_GROUPS = 100_000
+
+#: The bins that the quartiles of a description are read from.
+DESCRIBED_BINS = 64
 
 
 class Dataset(Familiar, PrivateRows, OfAllRows):
@@ -368,6 +372,60 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
             arguments = dict(aggregate)
             query = getattr(query, arguments.pop("kind"))(**arguments)
         return query
+
+    @guided
+    def describe(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        max_rows: int | None = None,
+        bins: int = DESCRIBED_BINS,
+    ) -> "Description":
+        """The number of values, of missing ones, and the quartiles of columns, on one page: private, for one budget.
+
+        All of it is one release with one joint calibration. Every column has its values counted; columns of numbers
+        have quartiles, for which their plausible range must be known. `result.release` is the release: it has the
+        statement, and `write` publishes it.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The budget in total; that of the data file, if it is not given.
+        columns
+            Some columns; all but those that name the unit, if they are not given.
+        max_rows
+            As for `group_by`; chosen privately if it is not given.
+        bins
+            The bins that quartiles are read from: more are finer, and take more time.
+        """
+        from osgt.api.post_processing import describe_columns  # noqa: PLC0415 - releases take a while to load
+
+        query = self.group_by(max_rows=max_rows)
+        for aggregate in self.description(columns, bins):
+            arguments = dict(aggregate)
+            query = getattr(query, arguments.pop("kind"))(**arguments)
+        return describe_columns(query.release(epsilon, delta))
+
+    def description(self, columns: Sequence[str] | None = None, bins: int = DESCRIBED_BINS) -> list[dict[str, Any]]:
+        """List the aggregates of a description, in plain values as in a query file."""
+        names = [name for name in self.table.columns if name not in self.unit.columns] if columns is None else columns
+        types = {name: self.type_of("columns", name) for name in names}
+        numbers = [name for name, dtype in types.items() if dtype.is_number]
+        without = [name for name in numbers if self.known_column(name).range is None]
+        if without:
+            raise ArgumentError(
+                f"columns: quartiles need the least and the largest plausible value, which "
+                f"{names_in_words(without)} {'has' if len(without) == 1 else 'have'} not: write them as range, in "
+                "Dataset(columns=…) or under [columns.NAME] of a data file; or name the columns to describe",
+                argument="columns",
+            )
+        counts = [{"kind": "count_values", "column": name} for name in types]
+        quartiles = [
+            {"kind": "quantile", "column": name, "levels": [0.25, 0.5, 0.75], "bins": bins} for name in numbers
+        ]
+        return [{"kind": "count"}, *counts, *quartiles]
 
     def _check_keys(self, columns: tuple[str, ...]) -> None:
         """Raise unless columns can be grouped by."""

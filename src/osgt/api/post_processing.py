@@ -12,100 +12,14 @@ from osgt.facts import wording
 from osgt.facts.statement import ReleasedTable
 from osgt.query.aggregates.base import as_floats
 from osgt.query.aggregates.marks import MARK
-from osgt.query.groups import SUMMED_OVER, key_words
+from osgt.query.groups import SUMMED_OVER
 from osgt.release.numbers import PublishedColumn, PublishedTable, estimate_column
-from osgt.render.cards import Card, CardTable, Cell
-from osgt.render.published import Interchange
+from osgt.render.derived import Comparison, Description, Estimates
 from osgt.support.errors import ArgumentError, ArgumentTypeError, guided
 from osgt.support.numeric import Floats, confidence_level
-from osgt.support.text import with_interval
-
-#: Rows that are printed.
-_SHOWN = 20
 
 #: A group: its keys by their names, or the value of the only key.
 Group = Mapping[str, Any] | str | int | float | bool | None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Derived(Interchange):
-    """A table that was computed from published numbers, and notes on it. It costs no budget and can be published."""
-
-    table: pa.Table
-    #: The keys, and the numbers that are printed, each with the ends of its interval.
-    keys: tuple[str, ...]
-    numbers: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def __getitem__(self, name: str) -> Any:
-        """A column of the table as a NumPy array."""
-        return np.asarray(self.table[name].to_numpy(zero_copy_only=False))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.numbers)}; {len(self):,} rows; print it to read it)"
-
-    def __str__(self) -> str:
-        """The first rows, each number with its interval, and the notes."""
-        return self._card().text()
-
-    def _repr_html_(self) -> str:
-        return self._card().html()
-
-    def _card(self) -> Card:
-        rows = []
-        for row in self.table.slice(0, _SHOWN).to_pylist():
-            cells = [Cell(key_words(row, key, missing="missing")) for key in self.keys]
-            for name in self.numbers:
-                shown = with_interval(*(row[name + end] for end in ("", "_low", "_high")))
-                cells.append(Cell(shown.value, f"{shown.low} to {shown.high}"))
-            rows.append(cells)
-        more = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
-        table = CardTable([*self.keys, *self.numbers], rows, keys=len(self.keys))
-        return Card(type(self).__name__, tables=[table], lines=[*more, *self.notes])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Derived):
-    """Best estimates beside the published numbers: columns `…_estimate`, with the ends of their intervals.
-
-    `gains` has for each count and sum the part of the root mean square error that is saved in the groups, as estimated
-    without bias; None where the numbers are left as they were published, for the reason that is among the `notes`.
-    """
-
-    gains: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Derived):
-    """Differences or ratios of published numbers, with intervals from the joint noise of both."""
-
-    @property
-    def value(self) -> float | None:
-        """The only difference or ratio; None for a ratio of which the noise leaves nothing."""
-        value = self._only("")
-        return None if value is None else float(value)
-
-    @property
-    def low(self) -> float:
-        """The lower end of the only interval."""
-        return float(self._only("_low"))
-
-    @property
-    def high(self) -> float:
-        """The upper end of the only interval; infinite for a ratio whose second number may be 0."""
-        return float(self._only("_high"))
-
-    def _only(self, end: str) -> Any:
-        if len(self) != 1:
-            raise ValueError(f"there are {len(self):,} rows: take the columns of to_pandas()")
-        return self.table[self.numbers[0] + end][0].as_py()
 
 
 class PostProcessing(ReleasedTable):
@@ -380,3 +294,36 @@ def _row(column: PublishedColumn, argument: str, group: Group) -> int:
             )
         group = {by[0]: group}
     return column.of.row_of(argument, group)
+
+
+#: The quartiles of a description, by their names.
+QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
+
+
+def describe_columns(release: ReleasedTable) -> Description:
+    """Make the description of columns out of a release of their counts and quartiles."""
+    published = _published(release, "a description")
+    rows, confidence = published.column("count"), release.plan.confidence
+    [row] = release.table.to_pylist()
+    described = []
+    for aggregate in release.plan.aggregates:
+        if aggregate.kind != "count_values":
+            continue
+        name = aggregate.arguments()["column"]
+        values = published.column(aggregate.name)
+        number = float(rows.floats[0] - values.floats[0])
+        half = rows.difference_noise(values).half_width(confidence) + rows.rounding + values.rounding
+        high = number + half + _missing(release, rows) * max(number, 0.0)
+        missing = number, max(float(np.floor(number - half)), 0.0), max(float(np.ceil(high)), 0.0)
+        own: dict[str, Any] = {"column": name}
+        for end, more in zip(("", "_low", "_high"), missing, strict=True):
+            own |= {f"values{end}": row[aggregate.name + end], f"missing{end}": more}
+        for quartile, level in QUARTILES.items():
+            for end in ("", "_low", "_high"):
+                quantile = row.get(f"{name}_q{100 * level:g}{end}")
+                own[quartile + end] = None if quantile is None else float(quantile)
+        described.append(own)
+    ends = [f"{name}{end}" for name in ("values", "missing", *QUARTILES) for end in ("", "_low", "_high")]
+    table = pa.Table.from_pylist([{key: own[key] for key in ("column", *ends)} for own in described])
+    note = wording.described_rows(row["count"], row["count_low"], row["count_high"])
+    return Description(table, ("column",), ("values", "missing", *QUARTILES), (note,), release)

@@ -83,6 +83,12 @@ def add_select(file: QueryFile, text: str, bounds: Mapping[str, Sequence[float]]
     return with_parts(file, given, asked.aggregates)
 
 
+def add_description(file: QueryFile, columns: Sequence[str] | None) -> QueryFile:
+    """Add the counts and quartiles of columns to a file that says which data are meant. Opens the source."""
+    with _declarable(), closing(Dataset.of(file)) as data:
+        return with_parts(file, {}, data.description(columns))
+
+
 def fill_limits(file: QueryFile, queries: Mapping[str, QuerySpec]) -> QueryFile:
     """Write the limits that were chosen for the query of each table into their file, where that leaves them open."""
     if not file.table:

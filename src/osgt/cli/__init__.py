@@ -206,6 +206,7 @@ _COMMANDS = {
     "start": "start:start",
     "plan": "plan:plan",
     "sql": "sql:sql",
+    "describe": "sql:describe",
     "release": "release:release",
     "publish": "release:publish",
     "limits": "limits:limits",

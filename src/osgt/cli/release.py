@@ -272,9 +272,16 @@ def release(
 
 
 def release_file(
-    file: "QueryFile", query: Path | None, *, dry: bool, save_query: Path | None, overwrite: bool, as_json: bool
+    file: "QueryFile",
+    query: Path | None,
+    *,
+    dry: bool,
+    save_query: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    text: Callable[..., str] | None = None,
 ) -> None:
-    """Release what a query file asks for, which may have been read from a path, and print it."""
+    """Release what a query file asks for, which may have been read from a path, and print it: `text` composes that."""
     from osgt.api.query_file import files_used  # noqa: PLC0415 - the extra "tables"
 
     targets = _targets(file, overwrite=overwrite, query_file=query)
@@ -284,7 +291,7 @@ def release_file(
             _save_limits(save, file, published)
     if published is not None:
         made = published.release
-        finish(published, lambda: release_text(made, file, about, as_json=as_json))
+        finish(published, lambda: (text or release_text)(made, file, about, as_json=as_json))
         warn(made.data_warnings)
     if save_query is not None and not as_json:
         typer.echo(f"Query file: {save_query}")

@@ -1,7 +1,8 @@
-"""`osgt sql`: a private table from a question in SQL. It is published as by `osgt release`."""
+"""`osgt sql` and `osgt describe`: a question in SQL, and all columns on one page, published as by `osgt release`."""
 
+import json
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -74,3 +75,42 @@ def _show_plan(file: "QueryFile") -> None:
         text = query.sql(made)
     print_plan(terminal(), made)
     say(terminal(), text)
+
+
+@takes_data
+def describe(
+    asked: Asked,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Only this column. May be repeated; all columns if left out."),
+    ] = None,
+    dry: DryRun = False,
+    save_query: SaveQuery = None,
+    overwrite: OverwriteFiles = False,
+    as_json: AsJson = False,
+) -> None:
+    """Describe all columns on one page: values, missing ones and quartiles, private and for one budget.
+
+    Example: osgt describe data.toml --epsilon 1
+
+    Columns of numbers need a plausible range, which the data file says. Exit codes are those of `osgt release`.
+    """
+    with clear_errors():
+        file = asked.query_file(None, reads=not dry)
+        from osgt.api.query_file import add_description  # noqa: PLC0415 - the extra "tables"
+
+        file = add_description(file, column)
+        release_file(
+            file, None, dry=dry, save_query=save_query, overwrite=overwrite, as_json=as_json, text=_description
+        )
+
+
+def _description(made: Any, file: "QueryFile", about: object, *, as_json: bool) -> str:
+    """Compose the text that is printed of a description."""
+    from osgt.api.post_processing import describe_columns  # noqa: PLC0415 - the extra "tables"
+
+    found = describe_columns(made)
+    if not as_json:
+        return f"{found}\n"
+    plain = {"description": found.table.to_pylist(), **made.statement.to_dict()}
+    return json.dumps(plain, indent=2, default=str, ensure_ascii=False) + "\n"

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osgt.data.unit import Noun
-from osgt.support.text import at_most_sure, counted, factor, listed, misses, one_in, percent, with_article
+from osgt.support.text import (
+    at_most_sure,
+    counted,
+    factor,
+    listed,
+    misses,
+    one_in,
+    percent,
+    with_article,
+    with_interval,
+)
 
 if TYPE_CHECKING:
     from osgt.data.parts import Part
@@ -530,3 +540,9 @@ ESTIMATES_LEFT = {
 def estimates_left(column: str, reason: str) -> str:
     """Say why a column is left as it was published."""
     return f"{column}: left as published; {ESTIMATES_LEFT[reason]}."
+
+
+def described_rows(count: float, low: float, high: float) -> str:
+    """Say how many rows a description is about."""
+    shown = with_interval(count, low, high)
+    return f"Rows: {shown.value} ({shown.low} to {shown.high}). Quartiles leave missing values out."

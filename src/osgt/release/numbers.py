@@ -9,6 +9,7 @@ each level add up to the sum of its published numbers.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from osgt.estimation.empirical_bayes import Estimated, NoisyNumbers, Risk, Shrinkage, keep_sums
 from osgt.estimation.intervals import IndependentNoise, PairNoise
-from osgt.estimation.sums import NoiseSum
+from osgt.estimation.sums import NoiseSum, sum_of
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled, distinct_noise
 from osgt.plan.total_rows import order_of_rows
@@ -211,6 +212,13 @@ class PublishedColumn:
             _, _, where = self._classes
             return levels.joint_noise(self.aggregate.measure, where[first], where[second])
         return IndependentNoise(self.noise_of(first), self.noise_of(second))
+
+    def difference_noise(self, other: "PublishedColumn") -> NoiseSum:
+        """The noise of this column less another one, in the same row of a table without totals."""
+        plan = self.of.plan
+        mine, theirs = (plan.noise.scheme.combined[each.aggregate.measure] for each in (self, other))
+        parts = {m: mine.get(m, Fraction(0)) - theirs.get(m, Fraction(0)) for m in (*mine, *theirs)}
+        return sum_of([(part, plan.laws[measure], 1) for measure, part in parts.items() if part])
 
 
 class Reason(Enum):

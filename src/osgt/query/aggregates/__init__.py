@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from osgt.query.aggregates.base import Aggregate, Column, Limits, Noisy
-from osgt.query.aggregates.count import CountMethod, CountUnitsMethod
+from osgt.query.aggregates.count import CountMethod, CountUnitsMethod, CountValuesMethod
 from osgt.query.aggregates.count_distinct import CountDistinctMethod
 from osgt.query.aggregates.histogram import HistogramMethod
 from osgt.query.aggregates.mean import MeanMethod
@@ -22,6 +22,7 @@ from osgt.support.errors import guided
 class Methods(
     CountMethod,
     CountUnitsMethod,
+    CountValuesMethod,
     CountDistinctMethod,
     SumMethod,
     MeanMethod,
@@ -39,6 +40,7 @@ class OfAllRows:
 
     count: Callable[..., Any]
     count_units: Callable[..., Any]
+    count_values: Callable[..., Any]
     count_distinct: Callable[..., Any]
     sum: Callable[..., Any]
     mean: Callable[..., Any]

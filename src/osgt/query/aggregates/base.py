@@ -107,7 +107,7 @@ class Column:
     @property
     def is_count(self) -> bool:
         """Whether it holds whole numbers of rows or units."""
-        return self.kind in ("count", "count_units", "count_distinct", "histogram")
+        return self.kind in ("count", "count_units", "count_values", "count_distinct", "histogram")
 
     @property
     def is_known(self) -> bool:

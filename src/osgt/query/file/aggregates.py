@@ -54,6 +54,13 @@ class CountUnitsArguments(Arguments):
     kind: Literal["count_units"]
 
 
+class CountValuesArguments(Arguments):
+    """The number of rows in which a column has a value."""
+
+    kind: Literal["count_values"]
+    column: Text = Field(description="The column: of any type.")
+
+
 class CountDistinctArguments(Arguments):
     """The number of different values of a column; missing values are none."""
 
@@ -277,6 +284,7 @@ def register(kind: Kind) -> None:
 for _kind in (
     Kind(CountArguments),
     Kind(CountUnitsArguments),
+    Kind(CountValuesArguments, Option("COLUMN", lambda text: {"column": text})),
     Kind(CountDistinctArguments, Option("COLUMN[:MOST]", _parse_count_distinct)),
     Kind(SumArguments, Option("COLUMN[:TOTAL/:LOW:HIGH]", _parse_sum)),
     Kind(MeanArguments, _BOUNDED),
