@@ -64,7 +64,7 @@ NAMES = [
     ("data", "nunique", "use count_units, which counts people"),
     ("data", "size", "use count, which counts rows with noise"),
     ("data", "value_counts", 'data.group_by("department").count()'),
-    *(("data", name, "rows are private") for name in ("head", "describe", "to_frame", "df", "to_pandas", "iloc")),
+    *(("data", name, "rows are private") for name in ("head", "to_frame", "df", "to_pandas", "iloc")),
     ("data", "columns", "print(data) lists the columns"),
     ("data", "release", "say first what is asked for"),
     ("data", "cost", "write the name of a column in quotes, as in data.group_by('cost')"),
