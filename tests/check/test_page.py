@@ -123,12 +123,14 @@ def outcome(plain):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_it_agrees_with_python(page):
+@pytest.mark.parametrize(("plans", "each"), [(10, 4), pytest.param(50, 8, marks=pytest.mark.long)])
+def test_it_agrees_with_python(page, plans, each):
+    """The page takes half a second for a statement."""
     script = """statement => { try { const r = check(statement);
         return [r.noiseDelta, r.selectionDelta, r.problems.length, r.trusted.length]; }
         catch (error) { if (error instanceof NotChecked) return null; throw error; } }"""
     some = 0
-    for plain in made_statements(25, 8):
+    for plain in made_statements(plans, each):
         own, theirs = outcome(plain), page.evaluate(script, plain)
         assert (own is None) == (theirs is None)
         if own is not None:
@@ -138,7 +140,7 @@ def test_it_agrees_with_python(page):
                 theirs,
             )
             some += own[0] > 0
-    assert some > 150
+    assert some > 0.7 * plans * each
 
 
 @pytest.mark.filterwarnings("ignore")
