@@ -1,6 +1,5 @@
 """Warnings reach people who call from Python: once, at their own line, and never at the price of a table."""
 
-import json
 import warnings
 
 import numpy as np
@@ -113,51 +112,6 @@ class TestPython:
             assert "ε = 11 is very large" in text
             assert "in more than 2 groups is counted in 2 of them" in text
         assert "warnings: see .warnings" in repr(release)
-
-
-class TestWiderThanAnEqualPart:
-    @pytest.fixture
-    def tables(self):
-        data = Dataset(rides(), "person")
-        return Publication(
-            by_town=data.group_by("town", max_groups=4, max_rows_per_group=30, public_keys=TOWNS).count(),
-            fares=data.group_by("town", max_groups=1, max_rows_per_group=1, public_keys=TOWNS).sum("fare", (0, 50)),
-            people=data.count_units(),
-        )
-
-    @pytest.mark.parametrize("delta", [0, 1e-6])
-    def test_the_plan_says_so_and_by_how_much(self, tables, delta):
-        plan, found = caught(lambda: tables.plan(1, delta))
-        alone = {name: query.plan(1 / 3, delta / 3, measure_left_out=False) for name, query in tables.tables.items()}
-        wider = {name: plan[name].columns[0].half_width / each.columns[0].half_width for name, each in alone.items()}
-        assert wider["people"] > 1.3
-        [told] = plan.advice
-        assert told in str(plan)
-        assert told in [str(each.message) for each in found]
-        assert told in plan.to_dict()["warnings"]
-        assert "Some intervals are wider than they would be if each table had 1/3 of the budget" in plan._repr_html_()
-        for name, times in wider.items():
-            assert (f"{name} " in told.split("Weights")[0]) == (times > 1.2)
-        number = float(told.split("people ")[1].split()[0])
-        assert number == pytest.approx(wider["people"], rel=0.15)
-
-    @pytest.mark.parametrize("delta", [0, 1e-6])
-    def test_the_weights_that_it_names_mend_it(self, tables, delta):
-        [told] = tables.plan(1, delta).advice
-        given = told.split("about ")[1].split(" makes")[0]
-        weights = {name: float(weight) for name, weight in (each.split("=") for each in given.split(", "))}
-        assert set(weights) == set(tables.tables)
-        assert tables.weighted(weights).plan(1, delta).advice == ()
-
-    def test_equal_tables_have_none(self, tables):
-        data = tables.dataset
-        both = Publication(a=data.count_units(), b=data.where("fare > 1").count_units())
-        assert both.plan(1, 1e-6).advice == ()
-
-    def test_a_statement_has_none_of_it(self, tables):
-        release, _ = caught(lambda: tables.release(1, 1e-6))
-        assert "equal part" not in json.dumps(release.statement.to_dict())
-        assert "weighted(" not in json.dumps(release.statement.to_dict())
 
 
 class TestMostlyNoise:

@@ -440,7 +440,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         if len(set(columns)) < len(columns):
             raise ArgumentError(f"group_by: each column once, got {', '.join(columns)}", argument="group_by")
 
-    def _check_limits(self, columns: tuple[str, ...], given: dict[str, int | None]) -> dict[str, int | None]:
+    def _check_limits(self, columns: tuple[str, ...], given: dict[str, int | None]) -> dict[str, Any]:
         """The limits of groups and of rows; None where one is not given."""
         for name, limit in given.items():
             if limit is None:

@@ -15,11 +15,14 @@ from osgt.noise import Family
 from osgt.noise.error import Objective
 from osgt.plan.choice import LimitChoice, choice_of, draws_of
 from osgt.plan.joint import JointPlanning, make_plans
-from osgt.plan.plan import AnyPlan, Asked, Plan
+from osgt.plan.plan import AnyPlan, Asked, Plan, linked
 from osgt.plan.publication import PublicationPlan
+from osgt.plan.schemes import is_alike
+from osgt.plan.structure import agree
 from osgt.privacy.filters.budget import USUAL_DELTA
 from osgt.query.aggregates.base import Limit, OpenLimit, with_any_limits
 from osgt.query.aggregates.marks import Marks
+from osgt.query.groups import Groups
 from osgt.release.measuring import Presentation
 from osgt.render.table_cards import several_card
 from osgt.support.errors import SEVERAL, ArgumentError, ArgumentTypeError, guided, warn_caller, warn_caller_after_charge
@@ -40,8 +43,13 @@ class Block:
     names: tuple[str, ...]
     #: All that the tables ask for. Weights of columns are 1 on average; those of a table add up to its part of them.
     query: Query
-    #: The weights of its tables together.
-    weight: float
+    #: The number of aggregates of each table, and its weight.
+    tables: tuple[tuple[int, float], ...]
+
+    @property
+    def weight(self) -> float:
+        """The weights of its tables together."""
+        return math.fsum(weight for _, weight in self.tables)
 
     def gather_input(
         self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
@@ -50,14 +58,16 @@ class Block:
         query = with_any_limits(self.query)
         asked = query.gather_input(confidence, objective, family, measure_left_out=measure_left_out)
         share = self.weight / math.fsum(error.weight for error in asked.planning.errors)
-        return replace(asked, planning=asked.planning.with_share(share), open_limits=self.query.open_limits)
+        planning = asked.planning.with_share(share)
+        limits = self.query.open_limits
+        return replace(asked, planning=planning, open_limits=limits, tables=self.tables)
 
 
 class Publication(Releasing):
     """Several tables about the same people, released together from one budget.
 
     One calibration sets the noise of all tables: ε is not split among them. The tables have one plan, one charge to the
-    ledger, one statement and one report.
+    ledger, one statement and one report. Tables whose groups are margins of one another agree to the last digit.
 
     Parameters
     ----------
@@ -131,7 +141,17 @@ class Publication(Releasing):
                     break
             else:
                 found.append([name])
-        return tuple(self._block(names) for names in found)
+        blocks = [self._block(names) for names in found]
+        for places in _sets([block.query for block in blocks]):
+            keys = [blocks[i].query.groups for i in places]
+            for i in places:
+                blocks[i] = replace(blocks[i], query=_with_further_keys(blocks[i].query, keys))
+        return tuple(blocks)
+
+    @cached_property
+    def sets(self) -> tuple[tuple[int, ...], ...]:
+        """The places of blocks whose groups are margins of one another: what they share is estimated together."""
+        return _sets([block.query for block in self.blocks])
 
     def _block(self, names: list[str]) -> Block:
         tables = [(self.tables[name], self.weights[name]) for name in names]
@@ -143,7 +163,8 @@ class Publication(Releasing):
             for (query, each), weights in zip(tables, own, strict=True)
             for aggregate in query.aggregates
         ]
-        return Block(tuple(names), replace(tables[0][0], aggregates=tuple(asked)), weight)
+        parts = tuple((len(query.aggregates), each) for query, each in tables)
+        return Block(tuple(names), replace(tables[0][0], aggregates=tuple(asked)), parts)
 
     @guided
     def plan(
@@ -165,19 +186,31 @@ class Publication(Releasing):
         epsilon = positive("epsilon", epsilon)
         key = epsilon, delta, confidence, objective, str(family), measure_left_out
         if key not in self._planned:
-            asked = [
-                block.gather_input(confidence, objective, family, measure_left_out=measure_left_out)
-                for block in self.blocks
-            ]
+            asked = self._gather_input(confidence, objective, family, measure_left_out=measure_left_out)
             choice = choice_of(draws_of([block.query for block in self.blocks]), epsilon, self.dataset.units)
-            plans = [replace(plan, choice=None) for plan in make_plans(asked, epsilon, delta, choice)]
+            plans = [replace(plan, choice=None) for plan in make_plans(asked, epsilon, delta, choice, self.sets)]
             self._planned[key] = self._plan_of_tables(plans, choice)
         found = self._planned[key]
         warn_caller(found.cautions, self._told)
         return found
 
+    def _gather_input(
+        self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool
+    ) -> list[Asked]:
+        """Gather the input of the plans of all blocks. What limits cut off of the same rows is measured once."""
+        blocks = self.blocks
+        asked = [b.gather_input(confidence, objective, family, measure_left_out=measure_left_out) for b in blocks]
+        whole = [each.left_out for each in asked]
+        for places in self.sets:
+            for n, i in enumerate(places):
+                before = [left_out for j in places[:n] if (left_out := whole[j]) is not None]
+                if (own := whole[i]) is not None:
+                    asked[i] = replace(asked[i], left_out=own.without(before))
+        return asked
+
     def _plan_of_tables(self, plans: Sequence[Plan], choice: LimitChoice | None) -> PublicationPlan:
         """Make the plans of tables out of those of their blocks."""
+        plans = linked(plans, self.sets)
         block_of = {name: i for i, block in enumerate(self.blocks) for name in block.names}
         tables = {
             name: replace(
@@ -188,7 +221,7 @@ class Publication(Releasing):
             )
             for name, query in self.tables.items()
         }
-        return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice)
+        return PublicationPlan(tables, tuple(plans), block_of, dict(self.weights), choice, self.sets)
 
     @guided
     def choose_limits(
@@ -197,8 +230,8 @@ class Publication(Releasing):
         """Choose the limits that are open in tables, by themselves; arguments as for a query."""
 
         def plan_of(budget: float, choice: LimitChoice) -> PublicationPlan:
-            asked = [block.gather_input(0.95, "interval", "osgt", measure_left_out=True) for block in self.blocks]
-            return self._plan_of_tables(make_plans(asked, budget, release_delta), choice)
+            asked = self._gather_input(0.95, "interval", "osgt", measure_left_out=True)
+            return self._plan_of_tables(make_plans(asked, budget, release_delta, sets=self.sets), choice)
 
         return self.with_limits(choose_alone(self, epsilon, release_epsilon, plan_of))
 
@@ -215,16 +248,16 @@ class Publication(Releasing):
             replace(block, query=block.query.with_limits({limit: limits[limit] for limit in block.query.open_limits}))
             for block in self.blocks
         ]
-        closed.__dict__["blocks"] = tuple(blocks)  # two blocks may have come to the same limits, and stay two
+        # Two blocks may have come to the same limits, and stay two.
+        closed.__dict__ |= {"blocks": tuple(blocks), "sets": self.sets}
         return closed
 
     def renew(self, plan: AnyPlan) -> PublicationPlan:
         """Make the plan of these tables out of that of the tables whose limits were open."""
-        plans = []
-        for block, own in zip(self.blocks, plan.blocks, strict=True):
-            measured = own.left_out is not None
-            asked = block.gather_input(own.confidence, own.objective, own.planning.family, measure_left_out=measured)
-            plans.append(own.with_limits(asked))
+        first = plan.blocks[0]
+        measured = any(own.left_out is not None for own in plan.blocks)
+        asked = self._gather_input(first.confidence, first.objective, first.planning.family, measure_left_out=measured)
+        plans = [own.with_limits(each) for own, each in zip(plan.blocks, asked, strict=True)]
         return self._plan_of_tables(plans, plan.choice)
 
     @guided
@@ -274,8 +307,8 @@ class Publication(Releasing):
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves in all tables, weighted as the noise is shared out."""
-        asked = [block.gather_input(0.95, "interval", "osgt", measure_left_out=False) for block in self.blocks]
-        return JointPlanning(tuple(each.planning for each in asked)).rough_parts(epsilon, delta)
+        asked = self._gather_input(0.95, "interval", "osgt", measure_left_out=False)
+        return JointPlanning(tuple(each.planning for each in asked), self.sets).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
         return f"Publication({', '.join(self)})"
@@ -335,3 +368,39 @@ def _check(tables: Mapping[str, Any]) -> None:
 def _is_same(one: Query, other: Query) -> bool:
     """Whether two queries are about the same rows, in the same groups and with the same bounds."""
     return one.groups == other.groups and one.dataset.rows().sql == other.dataset.rows().sql
+
+
+def _sets(queries: Sequence[Query]) -> tuple[tuple[int, ...], ...]:
+    """The places of queries that can agree: each set that has several."""
+    result: list[list[int]] = []
+    for i, query in enumerate(queries):
+        if not _shares_numbers(query):
+            continue
+        for places in result:
+            if all(_can_agree(query, queries[j]) for j in places):
+                places.append(i)
+                break
+        else:
+            result.append([i])
+    return tuple(tuple(places) for places in result if len(places) > 1)
+
+
+def _shares_numbers(query: Query) -> bool:
+    """Whether any of its numbers is the same sum of rows in tables with other groups, and is not known beforehand."""
+    groups = with_any_limits(query).groups
+    if any(level.known is not None for level in groups.levels):
+        return False
+    return any(is_alike(groups, measure) for aggregate in query.aggregates for measure in aggregate.measures)
+
+
+def _can_agree(one: Query, other: Query) -> bool:
+    """Whether two queries are about the same rows, and their groups are margins of one set of groups."""
+    own, its = (with_any_limits(query).groups for query in (one, other))
+    return one.dataset.rows().sql == other.dataset.rows().sql and agree(own, its)
+
+
+def _with_further_keys(query: Query, tables: Sequence[Groups]) -> Query:
+    """The query of which those rows alone count whose keys are public in all of these tables."""
+    others = [(each.public[name], name) for each in tables if each.public is not None for name in each.by]
+    further = {name: column.unique() for column, name in others if name not in query.groups.by}
+    return replace(query, groups=replace(query.groups, further=further))

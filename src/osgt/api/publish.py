@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -29,10 +29,12 @@ from osgt.api.release import AnyRelease, PublicationRelease, Release, fill
 from osgt.data.engines.query import EngineQuery
 from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Made, NoisyTable, statements
+from osgt.limits.left_out import LeftOut, left_out_measures
 from osgt.limits.misfits import declared_columns
 from osgt.plan.choice import Draw, limit_of
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
+from osgt.plan.shared import SharedNumbers
 from osgt.query.about import About
 from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec, open_limits, with_any_limits
 from osgt.release.choice import (
@@ -231,14 +233,15 @@ def estimate(
     sql: str = "",
 ) -> AnyRelease:
     """Make tables and their statement of what was measured with noise, block by block: post-processing alone."""
-    tables = {}
+    tables, shared = {}, _shared_numbers(plan, noisy, presentation)
     for name, own in query.tables.items():
         measured, own_plan = noisy[plan.block_of[name]], plan.tables[name]
-        left_out = measured.left_out
+        left_out = _left_out(own, plan, plan.block_of[name], noisy)
         if left_out is not None and name:
             bounded = {str(column) for a in own.aggregates if (column := a.arguments().get("column")) is not None}
             left_out = left_out.of_columns(bounded, declared_columns(own))
-        table = noisy_table(own, own_plan, measured, presentation)
+        measured = replace(measured, left_out=left_out)
+        table = noisy_table(own, own_plan, measured, presentation, shared.get(plan.block_of[name]))
         tables[name] = NoisyTable(table, own_plan, own, left_out)
     made = Made(
         nonnegative=presentation.nonnegative,
@@ -258,6 +261,25 @@ def estimate(
     if isinstance(plan, PublicationPlan):
         return PublicationRelease(releases, plan, query, whole, reservation)
     return releases[""]
+
+
+def _left_out(query: QuerySpec, plan: AnyPlan, block: int, noisy: Sequence[Measured]) -> LeftOut | None:
+    """Gather what was left out of a table, also as far as it was measured beside tables with the same rows."""
+    own, others = noisy[block].left_out, [i for places in plan.sets if block in places for i in places if i != block]
+    told = [left_out for i in others if (left_out := noisy[i].left_out) is not None]
+    asked = left_out_measures(query.groups, query.aggregates, declared_columns(query))
+    return own if not told or asked is None else LeftOut.of_several(asked, own, told)
+
+
+def _shared_numbers(plan: AnyPlan, noisy: Sequence[Measured], presentation: Presentation) -> dict[int, SharedNumbers]:
+    """The numbers that blocks share with others, by the places of these."""
+    result: dict[int, SharedNumbers] = {}
+    for places in plan.sets:
+        agreeing = plan.blocks[places[0]].shared
+        assert agreeing is not None
+        measured = tuple(noisy[i].noisy for i in places)
+        result |= dict.fromkeys(places, SharedNumbers(agreeing[0].noise, measured, presentation.nonnegative))
+    return result
 
 
 @dataclass(frozen=True)

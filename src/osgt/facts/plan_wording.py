@@ -289,6 +289,7 @@ def plan_text(plan: AnyPlan) -> str:
     for name, table in plan.tables.items():
         own = [*_noise(table), *_groups(table), *brief_limits(table)]
         lines += [f"{name}:", *(f"  {line}" for line in own)] if name else own
+    lines += map(wording.agreement, plan.agreeing)
     return "\n".join([*lines, *gains(plan), *(f"Warning: {warning}" for warning in plan.cautions)])
 
 

@@ -188,6 +188,7 @@ def _whole_values(
     common = common_values(_first(tables), plan, made)
     return common | {
         "privacy": common["privacy"] | {"selection_delta": plan.selection_delta},
+        "agreeing": plan.agreeing,
         "tables": {
             name: {key: own[key] for key in _OWN}
             | {
@@ -221,6 +222,7 @@ def _paragraphs(tables: Mapping[str, NoisyTable], plan: PublicationPlan, made: M
     for block in dict.fromkeys(tuple(_measured_with(plan, name)) for name in tables):
         if len(block) > 1:
             yield f"What the tables {listed(block)} have in common is the same number in each of them."
+    yield from (wording.agreement(names, nonnegative=made.nonnegative) for names in plan.agreeing)
     yield " ".join(closing("publication", first.dataset, made))
     yield from (f"Warning: {warning}" for warning in plan.warnings)
 

@@ -356,6 +356,16 @@ def known_totals(names: Sequence[str], levels: Sequence[str]) -> str:
     )
 
 
+def agreement(names: Sequence[str], *, nonnegative: bool = False) -> str:
+    """Say what tables whose groups are margins of one another have in common."""
+    each = " Negative numbers are shown as 0 in each table by itself: there only their totals agree." * nonnegative
+    return (
+        f"The tables {listed(names)} agree: what they count of the same rows is estimated once, by least squares over "
+        "all of them, and published numbers add up to the same in each. Rows with a key that is not public in one of "
+        f"these tables are ignored in all.{each}"
+    )
+
+
 def total_of_chosen_groups(other: str) -> str:
     """Say how the total comes about where groups are chosen; `other` is the name of the rest."""
     return (

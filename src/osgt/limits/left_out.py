@@ -8,9 +8,9 @@ steps for them, in a query of its own: they may be why a condition or a public k
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,8 @@ from osgt.query.measures import ClippedSum, ColumnMeasure, Distinct, LimitedSum,
 from osgt.query.values import as_float, one_if, present
 from osgt.support.numeric import LARGEST_SUM, Integers
 from osgt.support.text import counted, listed, with_article
+
+T = TypeVar("T")
 
 #: Intervals as wide as this say nothing.
 _VAGUE = 0.5
@@ -94,6 +96,26 @@ class LeftOutMeasures:
     def outside(self) -> dict[str, Outside]:
         """The measures of values outside of their bounds, by name."""
         return {f"values of {each.column}": Outside(each.column, each.low, each.high) for each in self.limits}
+
+    def without(self, others: "Sequence[LeftOutMeasures]") -> "LeftOutMeasures | None":
+        """Drop what others measure of the same rows; None if nothing is left."""
+        result = replace(
+            self,
+            things=_without(self.things, [thing for other in others for thing in other._things_in_rows]),
+            limits=_without(self.limits, [limit for other in others for limit in other.limits]),
+            misfits=_without(self.misfits, [column for other in others for column in other.misfits]),
+        )
+        return result if result.things or result.limits or result.misfits else None
+
+    @property
+    def _things_in_rows(self) -> list[str | OwnLimit]:
+        """The things of which limits cut off the same in whatever groups: neither units nor pairs with values."""
+        return [thing for thing in self.things if thing != "units" and not isinstance(thing, Distinct)]
+
+    def of_own_sums(self, shares: Mapping[str, T]) -> dict[str, T]:
+        """Keep what is about the sums whose cut-off is told here, by their columns."""
+        own = {thing.column for thing in self.things if isinstance(thing, ClippedSum)}
+        return {column: told for column, told in shares.items() if column in own}
 
     @property
     def names_of_misfits(self) -> list[str]:
@@ -197,6 +219,20 @@ def _limited_sums(groups: Groups, aggregates: Sequence[Aggregate]) -> list[Clipp
             if isinstance(measure, LimitedSum) and groups.is_weighted(measure) and (is_open or measure.low >= 0):
                 result[measure] = None
     return list(result)
+
+
+def _without(own: "Iterable[T]", others: "Collection[T]") -> "tuple[T, ...]":
+    return tuple(each for each in own if each not in others)
+
+
+def _first_rows(tables: "Iterable[LeftOut]") -> "Share | None":
+    """The share of rows that was measured beside the first of some tables that has it."""
+    return next((each.rows for each in tables if each.rows is not None), None)
+
+
+def _first_of(tables: "Iterable[Mapping[str, T]]") -> dict[str, T]:
+    """Join mappings; the first that has a name counts."""
+    return {name: value for each in reversed([*tables]) for name, value in each.items()}
 
 
 def name_of(thing: str | OwnLimit) -> str:
@@ -393,6 +429,31 @@ class LeftOut:
             values={name: share for name, share in self.values.items() if name in bounded},
             misfits={name: share for name, share in self.misfits.items() if name in declared},
         )
+
+    @classmethod
+    def of_several(cls, asked: LeftOutMeasures, own: "LeftOut | None", others: "Sequence[LeftOut]") -> "LeftOut":
+        """Gather what there is to tell of a table: what was measured beside it, or beside others with the same rows."""
+        every = [*others] if own is None else [own, *others]
+        every = [replace(each, missing=each._missing_in_rows) if each is not own else each for each in every]
+        values = _first_of(each.values for each in every)
+        return replace(
+            every[0],
+            groups=asked.groups,
+            rows=_first_rows(every) if "rows" in asked.things else None,
+            units=None if own is None else own.units,
+            values=values,
+            limits=tuple(limit for limit in asked.limits if limit.column in values),
+            missing=_first_of(each.missing for each in every),
+            sums=asked.of_own_sums(_first_of(each.sums for each in every)),
+            pairs={} if own is None else own.pairs,
+            misfits=_first_of(each.misfits for each in every),
+        )
+
+    @property
+    def _missing_in_rows(self) -> dict[str, float]:
+        """The parts that may be missing, but those of units in groups and of pairs of group and value."""
+        in_groups = {"units", *(f"pairs of {column}" for column in self.pairs)}
+        return {name: part for name, part in self.missing.items() if name not in in_groups}
 
     @property
     def by_limits(self) -> bool:

@@ -17,7 +17,7 @@ from osgt.data.unit import Neighbours
 from osgt.noise import Distribution, Family, IntegerDistribution, on_integers
 from osgt.noise.error import Objective, measure
 from osgt.plan.known import Known, known_totals
-from osgt.plan.schemes import Alternatives, RoughCost, Scheme
+from osgt.plan.schemes import Alternatives, Option, RoughCost, Scheme, is_alike
 from osgt.plan.structure import adds_up, measured_levels
 from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import Aggregate, Error
@@ -96,6 +96,8 @@ class Planning:
     family: Family
     #: What every column counts for beside its own weight: where several tables have one budget, that of its table.
     share: float = 1.0
+    #: The ways in which numbers are measured that a table shares with others; None for a table that shares none.
+    ways: Mapping[Measure, Option] | None = field(default=None, hash=False, compare=False)
 
     def with_share(self, share: float) -> "Planning":
         """Set what every column counts for beside its weight; which schemes are good does not depend on it."""
@@ -123,6 +125,18 @@ class Planning:
             key=lambda measure: (self.groups.max_contribution(measure), isinstance(measure, Values)),
             default=self.groups.canonical(Rows()) if self.groups.max_groups is None else Units(),
         )
+
+    def shared_with(self, others: "Sequence[Planning]") -> "Planning":
+        """Join what this table and others ask for and can share, as of one table."""
+        asked = [aggregate for table in (self, *others) for aggregate in table.aggregates]
+        alike = [a for a in asked if all(is_alike(self.groups, self._same(measure)) for measure in a.measures)]
+        complete = frozenset().union(*(table.complete for table in (self, *others)))
+        groups = replace(self.groups, levels=())
+        return replace(self, groups=groups, aggregates=tuple(dict.fromkeys(alike)), complete=complete, ways={})
+
+    def with_ways(self, ways: Mapping[Measure, Option]) -> "Planning":
+        """Settle how numbers are measured that are shared with other tables."""
+        return replace(self, ways={asked: way for asked, way in ways.items() if is_alike(self.groups, asked)})
 
     def _same(self, measure: Measure) -> Measure:
         return self.alternatives_of((), frozenset()).same(measure)
@@ -162,7 +176,7 @@ class Planning:
 
     def alternatives_of(self, asked: tuple[Measure, ...], direct: frozenset[Measure]) -> Alternatives:
         """The schemes for some numbers, of which some must be measured as they are."""
-        return Alternatives(asked, self.groups, self.neighbours, self.complete, direct)
+        return Alternatives(asked, self.groups, self.neighbours, self.complete, direct, self.ways)
 
     def checked(self) -> None:
         """Raise if there is nothing to measure, or if numbers get too large."""
@@ -186,17 +200,20 @@ class Planning:
         first, *rest = self.groups.sensitivity(measure, self.neighbours)
         return Part(*first, also=tuple(rest), euclidean=self.groups.limits_length(measure))
 
-    def joint(self, scheme: Scheme) -> JointNoise:
-        """Set up the joint calibration of a scheme: its parts, its columns, the family and the objective."""
+    def joint(self, scheme: Scheme, factors: Sequence[float] = ()) -> JointNoise:
+        """Set up the joint calibration of a scheme: its parts, its columns, the family and the objective.
+
+        `factors` has for each aggregate how many times more it counts than otherwise.
+        """
         parts = [self.part(measure) for measure in scheme.measured]
         columns = []
-        for error in [*self.errors, *self._errors_of_totals(scheme)]:
+        for error, factor in self._counted(scheme, factors or [1.0] * len(self.aggregates)):
             coefficients = scheme.coefficients(error)
             columns.append(
                 Column(
                     tuple(coefficients.get(measure, 0) for measure in scheme.measured),
                     error.unit,
-                    error.weight * self.share,
+                    error.weight * self.share * factor,
                 )
             )
         return joint_noise(
@@ -206,6 +223,12 @@ class Planning:
             objective=self.objective,
             columns=columns,
         )
+
+    def _counted(self, scheme: Scheme, factors: Sequence[float]) -> list[tuple[Error, float]]:
+        """The errors of what a scheme measures, each with the factor of its aggregate; of others, with the largest."""
+        own = [f for a, f in zip(self.aggregates, factors, strict=True) for _ in a.errors(self.groups)]
+        errors = [*self.errors, *self._errors_of_totals(scheme)]
+        return list(zip(errors, [*own, *[max(factors)] * (len(errors) - len(own))], strict=True))
 
     def scheme(self, epsilon: float, delta: float) -> Scheme:
         """The scheme that is best with noise of the best shape."""

@@ -11,19 +11,19 @@ tables with this noise; `epsilon_for` looks for the ε that an interval needs.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
-from osgt.calibration import JointNoise, Part, calibrate_joint
-from osgt.calibration.joint import budget
+from osgt.calibration import Column, JointNoise, Part, calibrate_joint
+from osgt.calibration.joint import budget, error_of
 from osgt.calibration.scale import ScaleSearch
 from osgt.calibration.search import end_of_family, names_of_ends
 from osgt.limits.choice import share_for_cut_off
 from osgt.noise import DiscreteOSGT, Distribution, IntegerDistribution, on_integers, scaled
+from osgt.plan.allocation import Allocation, Factors
 from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
-from osgt.plan.plan import Asked, Plan, threshold_of
+from osgt.plan.plan import Asked, Plan, linked, threshold_of
 from osgt.plan.schemes import Scheme
 from osgt.privacy.estimate import Estimate
 from osgt.privacy.profile import CHOICE_SHARE
@@ -32,6 +32,12 @@ from osgt.support.numeric import can_be_drawn, least_that_fits, root_within
 
 #: The noise of each table, in order.
 Noises = tuple[Noise, ...]
+
+#: Rounds in which tables are made to count for more; noise goes like one over the third or fourth root of that.
+_ROUNDS, _MARGIN, _POWER = 8, 1.002, 4.0
+
+#: The part of ε that composing the losses of tables exactly may spare, beside adding them up.
+_MOST_SPARED = 0.9
 
 #: Beyond, a logarithm of chances says no more than "far off".
 _STEEP = 60.0
@@ -45,30 +51,122 @@ class TooMuchNoiseError(ArgumentError):
 
 
 @dataclass(frozen=True)
+class Guarantee:
+    """A table that must not be wider than alone with a part of the budget: some aggregates of what is measured."""
+
+    table: int
+    planning: Planning
+    scheme: Scheme
+    aggregates: range
+    part: float
+    #: The part of the error that least squares over several tables leave.
+    narrowed: float
+
+    @cached_property
+    def _columns(self) -> list[Column]:
+        numbers = [len(aggregate.errors(self.planning.groups)) for aggregate in self.planning.aggregates]
+        first = sum(numbers[: self.aggregates.start])
+        whole = len(self.aggregates) == len(numbers)
+        columns = self.planning.joint(self.scheme).columns
+        return list(columns if whole else columns[first : first + sum(numbers[i] for i in self.aggregates)])
+
+    def error(self, noises: Noises) -> float:
+        """The error of its columns."""
+        laws = [*noises[self.table].laws.values()]
+        return self.narrowed * error_of(laws, self._columns, self.planning.objective)
+
+    def alone(self, epsilon: float, delta: float) -> float:
+        """The error of the table that is released by itself with its part of the budget."""
+        own = replace(self.planning, aggregates=tuple(self.planning.aggregates[i] for i in self.aggregates))
+        scheme = self.scheme
+        if len(self.aggregates) < len(self.planning.aggregates):
+            scheme = own.rough_scheme(self.part * epsilon, self.part * delta)
+        search = ScaleSearch(own.joint(scheme), self.part * epsilon, self.part * delta)
+        return own.noise(scheme, calibrate_joint(search, own.objective, proved=False)).error
+
+
+@dataclass(frozen=True)
 class JointPlanning:
-    """Tables that are released together, all with the same objective, confidence and family."""
+    """Tables that are released together, all with the same objective, confidence and family.
+
+    Parameters
+    ----------
+    sets
+        The places of tables that agree: they share what they measure.
+    parts
+        Of each of the tables, those that it is measured for: the number of their aggregates, and the part of the budget
+        with which each alone must not have narrower intervals. Nothing is guaranteed without.
+    """
 
     tables: tuple[Planning, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
+    parts: tuple[tuple[tuple[int, float], ...], ...] = ()
 
     def best(self, epsilon: float, delta: float) -> tuple[Noises, dict[str, Noises]]:
-        """The noise with the least error, of all shapes; and that of each end of the family."""
+        """The noise with the least error, of all shapes; and that of each end of the family.
+
+        Where a table is wider than alone with its part of the budget, it counts for more, until none is.
+        """
+        result = self._best(epsilon, delta, ())
+        if sum(map(len, self.parts)) < 2:
+            return result
+        alone = [own.alone(epsilon, delta) for own in self._guarantees(result[0])]
+        factors, least, best = [[1.0] * len(table.aggregates) for table in self.tables], math.inf, result
+        for _ in range(_ROUNDS):
+            errors = [own.error(result[0]) for own in self._guarantees(result[0])]
+            wider = [math.sqrt(own / most) if most else 1.0 for own, most in zip(errors, alone, strict=True)]
+            if max(wider) < least:
+                least, best = max(wider), result
+            if least <= _MARGIN:
+                return best
+            for own, times in zip(self._guarantees(result[0]), wider, strict=True):
+                for i in own.aggregates:
+                    factors[own.table][i] *= max(times * _MARGIN, 1.0) ** _POWER
+            result = self._best(epsilon, delta, factors)
+        return best if any(len(own) > 1 for own in self.parts) else self._apart(epsilon, delta)
+
+    def _guarantees(self, noises: Noises) -> "list[Guarantee]":
+        """List what each table is sure of; least squares leave a part of its error."""
+        narrowed, result = self._allocation.narrowed(noises), []
+        for i, (table, parts) in enumerate(zip(self.tables, self.parts, strict=True)):
+            first = 0
+            for number, part in parts:
+                result.append(Guarantee(i, table, noises[i].scheme, range(first, first + number), part, narrowed[i]))
+                first += number
+        return result
+
+    def _apart(self, epsilon: float, delta: float) -> tuple[Noises, dict[str, Noises]]:
+        """The noise of each table alone with its part of the budget, made smaller as far as all of it fits.
+
+        Tables that are best with noise of different shapes may need this: otherwise all noise has one shape.
+        """
+        own = zip(self._with_settled_ways(lambda table: table.scheme(epsilon, delta)), self.parts, strict=True)
+        every = [JointPlanning((table,)).best(part * epsilon, part * delta) for table, [(_, part)] in own]
+        noises = tuple(noise for (noise,), _ in every)
+        names = set.intersection(*(set(ends) for _, ends in every))
+        ends = {name: tuple(own_ends[name][0] for _, own_ends in every) for name in names}
+        return with_left_out(noises, ends, [{}] * len(noises), epsilon, delta, _MOST_SPARED)
+
+    def _best(self, epsilon: float, delta: float, factors: Factors) -> tuple[Noises, dict[str, Noises]]:
+        """Calibrate with these factors of what aggregates count for."""
         family, objective = self.tables[0].family, self.tables[0].objective
         searches: dict[Any, ScaleSearch] = {}
+        power = 2.0 if delta else 1.0
 
         def search(schemes: Sequence[Scheme]) -> ScaleSearch:
             """Share one search among the schemes that come to the same."""
             key = tuple((scheme.key, scheme.measured) for scheme in schemes)
             if key not in searches:
-                searches[key] = ScaleSearch(self._joint(schemes), epsilon, delta)
+                searches[key] = ScaleSearch(self._joint(schemes, factors, power), epsilon, delta)
             return searches[key]
 
         def end(name: str, *, proved: bool) -> Noises:
             """The noise with the least error at one end of the family, with schemes of its own."""
             return self._noises(own[name], end_of_family(name, search(own[name]), objective, proved=proved))
 
-        schemes = [table.scheme(epsilon, delta) for table in self.tables]
-        names = names_of_ends(family, delta, self._joint(schemes).parts)
-        own = {name: [table.scheme_at(name) for table in self.tables] for name in names}
+        schemes = self._schemes(lambda table: table.scheme(epsilon, delta))
+        names = names_of_ends(family, delta, self._joint(schemes, factors, power).parts)
+        own = {name: self._schemes(partial(_scheme_at, end=name)) for name in names}
         best = self._noises(schemes, calibrate_joint(search(schemes), objective))
         ends = {name: end(name, proved=False) for name in own}
         for name, noises in ends.items():
@@ -79,11 +177,32 @@ class JointPlanning:
 
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves in the schemes that look best, weighted as the noise is shared out."""
-        joint = self._joint([table.rough_scheme(epsilon, delta) for table in self.tables])
+        schemes = self._schemes(lambda table: table.rough_scheme(epsilon, delta))
+        joint = self._joint(schemes, (), 2.0 if delta else 1.0)
         return tuple(replace(part, weight=weight) for part, weight in zip(joint.parts, joint.weights, strict=True))
 
-    def _joint(self, schemes: Sequence[Scheme]) -> JointNoise:
-        return together([table.joint(scheme) for table, scheme in zip(self.tables, schemes, strict=True)])
+    def _joint(self, schemes: Sequence[Scheme], factors: Factors, power: float) -> JointNoise:
+        if len(self.tables) == 1:
+            return self.tables[0].joint(schemes[0], *factors)
+        return self._allocation.joint(schemes, factors, power)
+
+    @cached_property
+    def _allocation(self) -> Allocation:
+        return Allocation(self.tables, self.sets)
+
+    def _schemes(self, scheme_of: Callable[[Planning], Scheme]) -> list[Scheme]:
+        """The scheme of each table."""
+        return [scheme_of(table) for table in self._with_settled_ways(scheme_of)]
+
+    def _with_settled_ways(self, scheme_of: Callable[[Planning], Scheme]) -> list[Planning]:
+        """The tables; those that agree measure what they share in one way, the best for all of them."""
+        tables = [*self.tables]
+        for places in self.sets:
+            first, *others = (tables[i] for i in places)
+            ways = scheme_of(first.shared_with(others)).ways
+            for i in places:
+                tables[i] = tables[i].with_ways(ways)
+        return tables
 
     def _noises(self, schemes: Sequence[Scheme], laws: Sequence[Distribution]) -> Noises:
         """Give each table its own part of the distributions."""
@@ -98,27 +217,8 @@ class JointPlanning:
         return math.fsum(shown for shown, _ in each), math.fsum(error for _, error in each)
 
 
-def together(joints: Sequence[JointNoise]) -> JointNoise:
-    """Join the parts and the columns of tables: a column of one has none of the parts of the others.
-
-    Within a table the noise is shared out as for the table alone. Between tables it is so that the error of all is
-    least: if that of a table is A·c² and its privacy loss L/c² with noise that is c times as large, Σ A·c² is least for
-    a limit on Σ L/c² where c⁴ ∝ L/A, which is what weights that are A/L times as large come to.
-    """
-    if len(joints) == 1:
-        return joints[0]
-    columns, weights, before = [], [], 0
-    whole = sum(len(joint.parts) for joint in joints)
-    for joint in joints:
-        after = whole - before - len(joint.parts)
-        for column in joint.columns:
-            padded = (Fraction(0),) * before + tuple(column.coefficients) + (Fraction(0),) * after
-            columns.append(replace(column, coefficients=padded))
-        before += len(joint.parts)
-        error, loss = joint.error_and_loss()
-        weights += [weight * error / loss for weight in joint.weights]
-    parts = tuple(part for joint in joints for part in joint.parts)
-    return replace(joints[0], parts=parts, columns=tuple(columns), given_weights=tuple(weights))
+def _scheme_at(table: Planning, end: str) -> Scheme:
+    return table.scheme_at(end)
 
 
 #: The logarithm of the noise is found to this.
@@ -219,11 +319,17 @@ def _scale(noise: Noise, factor: float) -> Noise:
     return replace(noise, laws=laws, error=noise.error * factor**2)
 
 
-def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: LimitChoice | None = None) -> list[Plan]:
+def make_plans(
+    tables: Sequence[Asked],
+    epsilon: float,
+    delta: float,
+    choice: LimitChoice | None = None,
+    sets: tuple[tuple[int, ...], ...] = (),
+) -> list[Plan]:
     """Calibrate all that is measured in tables that are released together at once, and make a plan for each.
 
     A choice of limits takes its part of ε, and where groups are chosen, a part of δ is set aside for that. What is cut
-    off is measured for a small part of the budget.
+    off is measured for a small part of the budget. `sets` has the places of tables that agree.
     """
     epsilon, delta = budget(epsilon, delta)
     for table in tables:
@@ -235,11 +341,11 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: Li
         )
     choice_delta = CHOICE_SHARE * delta / max(choosing, 1)
     left = epsilon if choice is None else epsilon - choice.epsilon
-    noises, ends = _noises(tuple(tables), left, delta * (1.0 - CHOICE_SHARE) if choosing else delta)
+    noises, ends = _noises(tuple(tables), sets, left, delta * (1.0 - CHOICE_SHARE) if choosing else delta)
 
     @cache
     def with_delta(other: float) -> list[Plan]:
-        return make_plans(tables, epsilon, other, choice)
+        return make_plans(tables, epsilon, other, choice, sets)
 
     def plan(i: int, table: Asked) -> Plan:
         planning = table.planning
@@ -261,17 +367,25 @@ def make_plans(tables: Sequence[Asked], epsilon: float, delta: float, choice: Li
             with_delta=lambda other: with_delta(other)[i],
         )
 
-    return [plan(i, table) for i, table in enumerate(tables)]
+    return linked([plan(i, table) for i, table in enumerate(tables)], sets)
 
 
 @lru_cache(maxsize=32)
-def _noises(tables: tuple[Asked, ...], epsilon: float, delta: float) -> tuple[Noises, Mapping[str, Noises]]:
+def _noises(
+    tables: tuple[Asked, ...], sets: tuple[tuple[int, ...], ...], epsilon: float, delta: float
+) -> tuple[Noises, Mapping[str, Noises]]:
     """Calibrate the noise of all tables, and that of each end of the family; for equal queries once."""
-    joint = JointPlanning(tuple(table.planning for table in tables))
-    parts = [{} if table.left_out is None else table.left_out.parts(table.planning.neighbours) for table in tables]
-    if any(parts):
+    # A table has its equal part of the budget for itself, or less if its weight says so.
+    weights = [weight for table in tables for _, weight in table.tables]
+    parts = tuple(
+        tuple((number, min(1 / len(weights), weight / math.fsum(weights))) for number, weight in table.tables)
+        for table in tables
+    )
+    joint = JointPlanning(tuple(table.planning for table in tables), sets, parts)
+    beside = [{} if table.left_out is None else table.left_out.parts(table.planning.neighbours) for table in tables]
+    if any(beside):
         share = cut_off_share(joint.tables)
-        noises, ends = with_left_out(*joint.best((1.0 - share) * epsilon, delta), parts, epsilon, delta, share)
+        noises, ends = with_left_out(*joint.best((1.0 - share) * epsilon, delta), beside, epsilon, delta, share)
     else:
         noises, ends = joint.best(epsilon, delta)
     if not all(can_be_drawn(law.potential) for noise in noises for law, _ in noise.pairs):

@@ -1,10 +1,10 @@
 """Plan: all that a release will do, settled before any data are read."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers
 from osgt.plan.selection import Selection, select, shown_size
-from osgt.plan.shared import SharedNoise, TableNoise
+from osgt.plan.shared import SharedNoise, TableNoise, TableSet
 from osgt.plan.total_rows import ChosenGroups
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions
@@ -91,6 +91,14 @@ class AnyPlan(Protocol):
         """The place of the block of each table."""
 
     @property
+    def sets(self) -> tuple[tuple[int, ...], ...]:
+        """The places of blocks of tables that agree, each set together."""
+
+    @property
+    def agreeing(self) -> list[list[str]]:
+        """The names of tables that agree, each set together."""
+
+    @property
     def choice(self) -> LimitChoice | None:
         """The choice of limits that comes first; None if all are given."""
 
@@ -130,6 +138,12 @@ class Plan(Familiar, DisplayedInText):
     open_limits: tuple[OpenLimit, ...] = ()
     #: The same plan with another δ.
     with_delta: "Callable[[float], Plan] | None" = None
+    #: For a table that agrees with others, the noise of all of them, and its place.
+    shared: tuple[TableSet, int] | None = None
+
+    #: Tables that agree: a table alone has none.
+    sets: ClassVar[tuple[tuple[int, ...], ...]] = ()
+    agreeing: ClassVar[list[list[str]]] = []
 
     @property
     def tables(self) -> "dict[str, Plan]":
@@ -172,10 +186,14 @@ class Plan(Familiar, DisplayedInText):
             limit_notes=asked.limit_notes,
             left_out=asked.left_out if self.left_out is not None else None,
             open_limits=asked.open_limits,
+            shared=None,  # the others have other limits, too
         )
 
     def at_limit(self, size: int) -> "Plan":
         """The plan with so many rows and groups as limits in place of those that are open."""
+        if self.shared is not None:
+            every = [plan.at_limit(size) for plan in self.shared[0].plans]
+            return replace(linked(every, [range(len(every))])[self.shared[1]], aggregates=self.aggregates)
         limits: dict[str, Any] = {limit.argument: size for limit in self.open_limits if limit.column is None}
         planning = replace(self.planning, groups=replace(self.groups, **limits))
         of_values = tuple(limit for limit in self.open_limits if limit.column is not None)
@@ -279,7 +297,7 @@ class Plan(Familiar, DisplayedInText):
     @cached_property
     def alternatives(self) -> dict[str, tuple[Column, ...]]:
         """The columns with Gaussian and with Laplace noise at the same budget, each planned in the same way."""
-        return {name: self._columns(noise) for name, noise in self.ends.items()}
+        return {name: self._columns(noise, name) for name, noise in self.ends.items()}
 
     @property
     def gains(self) -> dict[str, float]:
@@ -302,17 +320,25 @@ class Plan(Familiar, DisplayedInText):
         """The way in which the numbers of all levels come about."""
         return self._levels(self.noise)
 
-    def _levels(self, noise: Noise) -> Reconciled | ChosenGroups:
+    def _levels(self, noise: Noise, end: str | None = None) -> Reconciled | ChosenGroups:
         asked = asked_numbers(self.aggregates, noise.scheme)
+        if self.shared is not None:
+            shared, place = self.shared
+            return Reconciled(shared.noise if end is None else shared.ends[end], place, asked)
         if self.groups.public is None:
             return ChosenGroups(self.groups, noise.scheme, noise.laws, asked, self.selector)
         return Reconciled(
             SharedNoise((TableNoise(self.groups, noise.scheme, noise.laws, self.planning.known),)), 0, asked
         )
 
-    def _columns(self, noise: Noise) -> tuple[Column, ...]:
-        levels = self._levels(noise)
-        if self.groups.levels and isinstance(levels, Reconciled):
+    @property
+    def is_reconciled(self) -> bool:
+        """Whether least squares reconcile its numbers with totals, or with those of other tables."""
+        return (self.groups.public is not None and bool(self.groups.levels)) or self.shared is not None
+
+    def _columns(self, noise: Noise, end: str | None = None) -> tuple[Column, ...]:
+        levels = self._levels(noise, end)
+        if self.is_reconciled and isinstance(levels, Reconciled):
             return self._planned(levels.noisiest(-1)[0])
         return self._planned(LevelNoises(noise.scheme.noises(noise.laws), noise.scheme.trees(noise.laws)))
 
@@ -406,6 +432,24 @@ class Asked:
     limit_notes: tuple[str, ...]
     left_out: LeftOutMeasures | None = None
     open_limits: tuple[OpenLimit, ...] = ()
+    #: The tables that this is measured for: the number of aggregates of each, in order, and its weight.
+    tables: tuple[tuple[int, float], ...] = ((0, 1.0),)
+
+
+def linked(plans: "Sequence[Plan]", sets: Sequence[Sequence[int]]) -> "list[Plan]":
+    """Plans in which those of tables that agree, given by their places, know of each other's noise."""
+    result = [*plans]
+    for places in sets:
+        own = [replace(plans[i], shared=None) for i in places]
+        ends = {name: SharedNoise(tuple(_noise_of(each, each.ends[name]) for each in own)) for name in own[0].ends}
+        shared = TableSet(SharedNoise(tuple(_noise_of(each, each.noise) for each in own)), ends, tuple(own))
+        for at, i in enumerate(places):
+            result[i] = replace(plans[i], shared=(shared, at))
+    return result
+
+
+def _noise_of(plan: "Plan", noise: Noise) -> TableNoise:
+    return TableNoise(plan.groups, noise.scheme, noise.laws)
 
 
 def _check_parts(noise: Noise, planning: Planning, left_out: LeftOutMeasures | None) -> None:

@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from osgt.calibration import calibrate_joint
-from osgt.calibration.scale import ScaleSearch
 from osgt.noise.error import Objective, objective_text
 from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan, saved
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import pure_cautions
 from osgt.support.errors import PLANNED, Familiar
-from osgt.support.text import DisplayedInText, listed
-
-#: How much wider intervals must be than with an equal part of the budget to be told.
-_WIDER = 1.2
+from osgt.support.text import DisplayedInText
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +23,7 @@ class PublicationPlan(Familiar, DisplayedInText):
     """
 
     _called, _advice = "a plan", PLANNED
-    _for_users = "tables epsilon delta confidence objective choice charge gains weights warnings advice to_dict"
+    _for_users = "tables epsilon delta confidence objective choice charge gains weights agreeing warnings to_dict"
 
     tables: Mapping[str, Plan]
     blocks: tuple[Plan, ...]
@@ -38,6 +33,8 @@ class PublicationPlan(Familiar, DisplayedInText):
     weights: Mapping[str, float]
     #: The choice of limits that comes first, where some are open.
     choice: LimitChoice | None = None
+    #: The places of blocks whose tables agree, each set together.
+    sets: tuple[tuple[int, ...], ...] = ()
 
     def __getitem__(self, name: str) -> Plan:
         return self.tables[name]
@@ -100,37 +97,14 @@ class PublicationPlan(Familiar, DisplayedInText):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """The warnings, what δ = 0 costs, and how to weight tables better: for whoever chooses the budget."""
+        """The warnings, and what δ = 0 costs: for whoever chooses the budget."""
         pure = pure_cautions(max(plan.times_as_wide for plan in self.tables.values()))
-        return (*self.warnings, *pure, *self.advice)
+        return (*self.warnings, *pure)
 
-    @cached_property
-    def advice(self) -> tuple[str, ...]:
-        """The advice on weights, where tables have wider intervals than with an equal part of the budget for each.
-
-        Noise goes like one over a weight's third root where its loss is next to its largest, as in a pure budget, and
-        like its fourth root where it is like Gaussian noise: the third power mends both.
-        """
-        wider = {name: self._wider[at] for name, at in self.block_of.items()}
-        if max(wider.values()) <= _WIDER:
-            return ()
-        weights = {name: self.weights[name] * each**3 for name, each in wider.items()}
-        least = min(weights.values())
-        given = ", ".join(f"{name}={float(f'{weight / least:.2g}'):g}" for name, weight in weights.items())
-        part = f"1/{len(self)} of the budget"
-        told = [f"{name} {each:.2g} times as wide" for name, each in wider.items() if each > _WIDER]
-        return (
-            f"Some intervals are wider than they would be if each table had {part} for itself: {listed(told)}. Weights "
-            f"change that: about {given} makes none wider (weighted(…) in Python, weight in a query file).",
-        )
-
-    @cached_property
-    def _wider(self) -> list[float]:
-        """The widening of the intervals of each block against an equal part of the budget for each of its tables."""
-        return [
-            _alone(block, sum(at == i for at in self.block_of.values()) / len(self))
-            for i, block in enumerate(self.blocks)
-        ]
+    @property
+    def agreeing(self) -> list[list[str]]:
+        """The names of tables that agree, each set together."""
+        return [[name for name, block in self.block_of.items() if block in places] for places in self.sets]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -145,6 +119,7 @@ class PublicationPlan(Familiar, DisplayedInText):
             "objective": objective_text(self.objective),
             "gains": self.gains,
             "charge": self.charge.to_dict(),
+            "agreeing": self.agreeing,
             "choice_of_limits": None if self.choice is None else self.choice.to_dict(),
             "tables": {
                 name: {key: value for key, value in plan.to_dict().items() if key not in leave_out}
@@ -152,11 +127,3 @@ class PublicationPlan(Familiar, DisplayedInText):
             },
             "warnings": list(self.cautions),
         }
-
-
-def _alone(block: Plan, part: float) -> float:
-    """Compute how many times as wide the intervals of a block are as with this part of the budget, on average."""
-    planning, scheme = block.planning, block.noise.scheme
-    search = ScaleSearch(planning.joint(scheme), part * block.epsilon, part * block.noise_delta)
-    noise = planning.noise(scheme, calibrate_joint(search, planning.objective, proved=False))
-    return math.sqrt(block.noise.error / noise.error) if noise.error else 1.0

@@ -27,6 +27,7 @@ from osgt.query.measures import (
     CentredOnAll,
     CentredSum,
     ClippedSum,
+    Distinct,
     Measure,
     Rows,
     Units,
@@ -62,6 +63,8 @@ class Scheme:
     layouts: Mapping[Measure, Layout] = field(default_factory=dict)
     #: The size of a step of the measured numbers whose rows are weighted; they may be any fraction of one.
     steps: Mapping[Measure, Fraction] = field(default_factory=dict)
+    #: The way in which each number is measured.
+    ways: "Mapping[Measure, Option]" = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def key(self) -> frozenset[tuple[Measure, frozenset[tuple[Measure, Fraction]]]]:
@@ -221,6 +224,8 @@ class Alternatives:
         Columns known to be without missing values: their number of values is that of rows.
     direct
         Numbers that must be measured as they are: the count by which groups are chosen.
+    ways
+        For a table that shares numbers with others, the ways in which these are measured, as far as they are settled.
     """
 
     asked: tuple[Measure, ...]
@@ -228,6 +233,7 @@ class Alternatives:
     neighbours: Neighbours
     complete: frozenset[str] = frozenset()
     direct: frozenset[Measure] = frozenset()
+    ways: Mapping[Measure, Option] | None = None
     _options: dict[Measure, list[Option]] = field(default_factory=dict)
     _made: dict[tuple[int, ...], Scheme] = field(default_factory=dict)
     _by_key: dict[Any, Scheme] = field(default_factory=dict)
@@ -283,6 +289,9 @@ class Alternatives:
         """The ways to measure a number; the first is as it is."""
         if asked not in self._options:
             self._options[asked] = list(self._ways(asked))
+            if self.ways is not None and is_alike(self.groups, asked):
+                shared = [each for each in self._options[asked] if not isinstance(each.measure, CentredOnAll)]
+                self._options[asked] = [self.ways[asked]] if asked in self.ways else shared
         return self._options[asked]
 
     def _ways(self, asked: Measure) -> Iterator[Option]:
@@ -332,6 +341,7 @@ class Alternatives:
 
     def _scheme(self, chosen: Mapping[Measure, Option]) -> Scheme:
         made: dict[Measure, Combined] = {}
+        ways: dict[Measure, Option] = {}
 
         def combined(asked: Measure) -> Combined:
             if asked not in made:
@@ -341,7 +351,7 @@ class Alternatives:
         def made_of(asked: Measure) -> Combined:
             if self.same(asked) != asked:
                 return combined(self.same(asked))
-            option = chosen.get(asked) or self.options(asked)[0]
+            option = ways[asked] = chosen.get(asked) or self.options(asked)[0]
             if option.layout is not None:
                 ranks, whole = option.layout.coefficients
                 found = {
@@ -364,13 +374,20 @@ class Alternatives:
 
         trees = [asked for asked in self.asked if isinstance(asked, Leaves)]
         layout_of = {asked: (chosen.get(asked) or self.options(asked)[0]).layout for asked in trees}
-        result = {asked: combined(asked) for asked in self.asked}
+        totals = [each.total for each in layout_of.values() if each is not None and each.total is not None]
+        result = {asked: combined(asked) for asked in dict.fromkeys([*self.asked, *totals])}
         measured = {measure for parts in result.values() for measure in parts}
         return Scheme(
             result,
             {asked: layout for asked, layout in layout_of.items() if layout is not None},
             {measure: self.groups.step(measure) for measure in measured if self.groups.is_weighted(measure)},
+            ways,
         )
+
+
+def is_alike(groups: Groups, measure: Measure) -> bool:
+    """Whether what a row adds to a number is the same in whatever groups: units have their steps for all together."""
+    return not isinstance(measure, Distinct) and (groups.each_row or groups.limits_in_all(measure))
 
 
 def _descend(choice: list[int], options: Sequence[Sequence[int]], cost: Callable[[Sequence[int]], float]) -> None:

@@ -17,8 +17,8 @@ from osgt.estimation.rounding import nonnegative, rounded_together
 from osgt.estimation.sums import ManyTerm
 from osgt.noise import IntegerDistribution
 from osgt.plan.known import Known
-from osgt.plan.schemes import Scheme
-from osgt.plan.structure import LeastSquares, Margins, Structure, adds_up, is_alike
+from osgt.plan.schemes import Scheme, is_alike
+from osgt.plan.structure import LeastSquares, Margins, Structure, adds_up
 from osgt.query.groups import Groups, Level, Total, is_nested
 from osgt.query.measures import Measure
 from osgt.support.numeric import Floats, Integers
@@ -140,6 +140,16 @@ class SharedNoise:
             for law, own in zip(estimator.laws, weights, strict=True)
             if law is not None
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class TableSet:
+    """The noise of tables that agree; and what it would be at each end of the family, by its name."""
+
+    noise: SharedNoise
+    ends: Mapping[str, SharedNoise]
+    #: The plans of the tables, which do not know of each other.
+    plans: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)

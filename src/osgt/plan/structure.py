@@ -160,6 +160,10 @@ class Margins:
         first = np.full(structure.sizes[0], np.inf if noise[0] is None else noise[0])
         return Tree(structure.parents, [first, *noise[1:]])
 
+    def shares(self, variances: Mapping[int, float], weights: Sequence[float]) -> list[float]:
+        """The derivatives of the weighted sum of the variances of estimates, by those of the measured levels."""
+        return Cube(self._shape, [self._axes[entry] for entry in variances], [*variances.values()]).shares(weights)
+
     @cached_property
     def is_cube(self) -> bool:
         """Whether all groups are combinations of the values of their keys."""
@@ -243,11 +247,6 @@ class _Arranged:
 def adds_up(measure: Measure) -> bool:
     """Whether totals of a measured number can be measured: it is one for each group, and only a unit's groups move."""
     return not (measure.for_table or isinstance(measure, CentredOnAll | Distinct))
-
-
-def is_alike(groups: Groups, measure: Measure) -> bool:
-    """Whether what a row adds to a number is the same in whatever groups: units have their steps for all together."""
-    return groups.each_row or groups.limits_in_all(measure)
 
 
 def measured_levels(

@@ -24,7 +24,7 @@ def with_totals(
 ) -> tuple[pa.Table, pa.Table]:
     """Keys and columns of all levels, out of what `Reconciled.rows` gives."""
     assert groups.public is not None
-    columns = [_columns(groups, aggregates, classes, marks) for classes in rows]
+    columns = [level_columns(groups, aggregates, classes, marks) for classes in rows]
     keys = [_keys(groups, level) for level in [*reversed(groups.levels), None]]
     order = pa.array(order_of_rows(groups))
     return pa.concat_tables(keys).take(order), pa.concat_tables(columns).take(order)
@@ -38,7 +38,7 @@ def order_of_rows(groups: Groups) -> NDArray[np.intp]:
     return np.lexsort(np.concatenate(ranks, axis=1)[::-1])
 
 
-def _columns(
+def level_columns(
     groups: Groups, aggregates: Sequence[Aggregate], classes: Sequence[LevelRows], marks: Marks | None
 ) -> pa.Table:
     """The columns of a level, its groups in their order."""

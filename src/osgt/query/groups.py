@@ -205,6 +205,8 @@ class Groups:
     noun: Noun = UNIT_NOUN
     #: Public numbers to divide by; tables that are measured together may differ in them.
     rates: Rates | None = field(default=None, compare=False)
+    #: The public values of further keys, those of tables that agree with this one: rows with others are ignored.
+    further: Mapping[str, pa.Array] = field(default_factory=dict, hash=False, compare=False)
 
     def neighbouring(self, neighbours: Neighbours) -> str:
         """Describe the difference between neighbouring tables."""

@@ -23,7 +23,7 @@ from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
 from osgt.plan.shared import SharedNumbers
 from osgt.plan.structure import Structure
-from osgt.plan.total_rows import ChosenGroups, joined, order_of_rows, with_others, with_totals
+from osgt.plan.total_rows import ChosenGroups, joined, level_columns, order_of_rows, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec, rate_names
 from osgt.query.aggregates.marks import MARK, Marks, marked_columns
 from osgt.query.groups import Groups, UnitsAt, is_nested
@@ -44,12 +44,12 @@ def exact_sums(query: QuerySpec, measures: list[Measure], salt: int, cut_off: Se
         measures,
         query.groups,
         salt=salt,
-        levels={by: name for by, name in level_columns(query.groups).items() if by in counted},
+        levels={by: name for by, name in _level_names(query.groups).items() if by in counted},
         cut_off=cut_off,
     )
 
 
-def level_columns(groups: Groups) -> dict[tuple[str, ...], str]:
+def _level_names(groups: Groups) -> dict[tuple[str, ...], str]:
     """The column of the prepared rows that has the group of each level; the table as a whole needs none."""
     return {level.by: f"level_{i}" for i, level in enumerate(groups.levels) if level.by}
 
@@ -79,16 +79,19 @@ def prepared_rows(
     columns = {"each_row": engine.literal(True)} if without else {UNIT: unit.value(engine, table)}
     columns |= {key: engine.carried(table[name]) for key, name in zip(keys, by, strict=True)}
     columns |= {value: sources[source] for source, value in values.items()}
+    further = _further(query, with_keys=with_keys)
+    columns |= {key: engine.carried(table[name]) for key, (name, _) in further.items()}
     is_public = query.groups.public is not None and with_keys
     rows = table.select(
         "private_rows",
         "The rows that meet the conditions: whom each is about, its keys, and the values that are needed.",
         columns,
         where=[*data.conditions, *unit.named(table)],
-        once=is_public,  # where a view gives others every time, a row could be in several groups
+        once=is_public or bool(further),  # where a view gives others every time, a row could be in several groups
     )
     if not unit.each_row and with_totals:
         rows = with_unit_totals(rows, unit_totals(query.groups, measures, values))
+    rows = _with_further_keys(rows, further, table.columns)
     if not is_public:
         return rows, keys, values
     types = [table.columns[name] for name in by]
@@ -110,8 +113,33 @@ def _sources(table: Table, measures: Sequence[Measure]) -> dict[Any, Value]:
 def _places(groups: Groups, measures: Sequence[Measure]) -> dict[str, Any]:
     """The group of each public key in the levels whose units are counted, by the column that has it."""
     counted = {measure.by for measure in measures if isinstance(measure, UnitsAt)}
-    names = level_columns(groups)
+    names = _level_names(groups)
     return {names[level.by]: level.places for level in groups.levels if level.by and level.by in counted}
+
+
+def _further(query: QuerySpec, *, with_keys: bool) -> dict[str, tuple[str, pa.Array]]:
+    """The keys by which tables are grouped that agree with this one, and their values, by names of our own."""
+    keys = query.groups.further.items() if with_keys else []
+    return {f"further_{i}": key for i, key in enumerate(keys)}
+
+
+def _with_further_keys(rows: Table, keys: Mapping[str, tuple[str, pa.Array]], types: Mapping[str, ColumnType]) -> Table:
+    """The rows with a public value of each of the further keys."""
+    engine = rows.engine
+    for key, (column, values) in keys.items():
+        name = f"public_{key}"
+        given = engine.small_table(rows.connection, pa.table({name: values}))
+        carried = {name: engine.carried(engine.public_key(given[name], types[column]))}
+        theirs = given.select("carried_keys", "The public values of a key of other tables.", carried)
+        once = theirs.select("further_keys", "Each of them once.", {}, group_by=[name])
+        same = rows[key].compare("IS NOT DISTINCT FROM" if values.null_count else "=", once[name])
+        rows = rows.select(
+            "agreeing_rows",
+            "The rows that tables which agree with this one have as well.",
+            {each: rows[each] for each in rows.columns if each != key},
+            joins=[Join(once, same)],
+        )
+    return rows
 
 
 def _with_public_keys(
@@ -347,9 +375,15 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
 
 
-def noisy_table(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
-    """The table that is published, made of numbers with noise alone."""
-    return _with_rates(query, _with_intervals(query, plan, answer, presentation))
+def noisy_table(
+    query: QuerySpec,
+    plan: Plan,
+    answer: Measured,
+    presentation: Presentation,
+    shared: SharedNumbers | None = None,
+) -> pa.Table:
+    """The table that is published, made of numbers with noise alone: its own, or those that it shares with others."""
+    return _with_rates(query, _with_intervals(query, plan, answer, presentation, shared))
 
 
 def _with_rates(query: QuerySpec, table: pa.Table) -> pa.Table:
@@ -368,9 +402,11 @@ def _with_rates(query: QuerySpec, table: pa.Table) -> pa.Table:
     return table
 
 
-def _with_intervals(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
+def _with_intervals(
+    query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation, shared: SharedNumbers | None
+) -> pa.Table:
     """The numbers with noise and their intervals, which allow for what limits cut off."""
-    table = _numbers_and_noise(query, plan, answer, presentation)
+    table = _numbers_and_noise(query, plan, answer, presentation, shared)
     if presentation.intervals == "noise" or answer.left_out is None:
         return table
     for aggregate in plan.aggregates:
@@ -418,12 +454,16 @@ def _move(table: pa.Table, name: str, by: Floats) -> pa.Table:
     return table.set_column(place, name, pc.add(ends, pa.array(steps).cast(ends.type)))
 
 
-def _numbers_and_noise(query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation) -> pa.Table:
+def _numbers_and_noise(
+    query: QuerySpec, plan: Plan, answer: Measured, presentation: Presentation, shared: SharedNumbers | None
+) -> pa.Table:
     """The table with intervals that allow for the noise alone."""
     groups, levels, marks = plan.groups, plan.levels, presentation.marks
-    if groups.levels and isinstance(levels, Reconciled):
-        numbers = SharedNumbers(levels.shared, (answer.noisy,), presentation.nonnegative)
+    if plan.is_reconciled and isinstance(levels, Reconciled):
+        numbers = shared or SharedNumbers(levels.shared, (answer.noisy,), presentation.nonnegative)
         rows = levels.rows(numbers, plan.confidence)
+        if not groups.levels:
+            return joined(answer.keys, level_columns(groups, plan.aggregates, rows[-1], marks))
         return joined(*with_totals(groups, plan.aggregates, rows, marks))
     answers = plan.noisy(answer.noisy, nonnegative=presentation.nonnegative)
     columns = {name: array for each in plan.aggregates for name, array in marked_columns(each, answers, marks).items()}

@@ -164,6 +164,8 @@ class PublishedColumn:
         """The steps by which a published number may have been rounded."""
         scheme, parts = self.of.plan.noise.scheme, self.of.plan.noise.scheme.combined[self.aggregate.measure]
         is_whole = all(part.denominator == 1 for part in parts.values()) and not any(m in scheme.steps for m in parts)
+        if self.of.plan.shared is not None:
+            return 2.0 ** max(len(self.of.plan.groups.by) - 1, 0)
         return 0.0 if is_whole and not self.of.plan.groups.levels else 1.0
 
     def noises(self, at: int) -> list[tuple[Places, NoiseSum]]:
@@ -172,7 +174,7 @@ class PublishedColumn:
         levels = plan.levels
         if not len(places):
             return []
-        if not plan.groups.levels or not isinstance(levels, Reconciled):
+        if not plan.is_reconciled or not isinstance(levels, Reconciled):
             return [(places, plan.noise.scheme.noises(plan.laws)[measure])]
         level = levels.structure.levels[at]
         distinct = None if self.adds_up or level is None else distinct_noise(level, plan.laws)
@@ -207,7 +209,7 @@ class PublishedColumn:
     def pair_noise(self, first: int, second: int) -> PairNoise:
         """The noise of the numbers in two rows of this table together."""
         levels = self.of.plan.levels
-        in_common = self.shares_noise or (bool(self.of.plan.groups.levels) and self.adds_up)
+        in_common = self.shares_noise or (self.of.plan.is_reconciled and self.adds_up)
         if isinstance(levels, Reconciled) and in_common:
             _, _, where = self._classes
             return levels.joint_noise(self.aggregate.measure, where[first], where[second])

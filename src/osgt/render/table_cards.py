@@ -140,6 +140,7 @@ def plan_card(plan: AnyPlan) -> Card:
         tables=[_widths(table, caption=name) for name, table in plan.tables.items()],
         lines=[
             *limits_to_choose(plan),
+            *map(wording.agreement, plan.agreeing),
             *gains(plan),
             *(f"{name}{text}" for name, texts in chosen.items() for text in texts),
         ],
