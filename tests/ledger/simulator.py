@@ -436,7 +436,7 @@ class World:
         dataset = self.random.choice([name for name in COMPOSITIONS if name not in PARTS])
         name = f"series of {dataset}"
         request = self.requests.setdefault(name, Request(dataset, SERIES, {None}))
-        before, moment = set(request.may), self.random.randrange(1, 120)
+        before, moment = set(request.may), self.random.choice([0, 0, self.random.randrange(1, 200)])
         self.say(f"publish the {name} {place}, until moment {moment}")
         period = self.random.choice([None, *MONTHS])
         try:
