@@ -130,7 +130,7 @@ class Limits:
     def most_distinct(self, rule: dict[str, Any]) -> int:
         """The pairs of group and value that a unit counts with at most: the limit that the query states."""
         stated = [each.get("max_distinct") for each in self.aggregates if each.get("column") == rule["column"]]
-        if rule["limit"] not in stated:
+        if rule["limit"] not in stated or not rule["limit"] >= 1:
             raise NotCheckedError(f"the limit on values of {rule['column']}, {rule['limit']}, is not that of the query")
         return int(rule["limit"])
 

@@ -286,6 +286,13 @@ FORGERIES = {
             each["noise"].update(slope=1e-8, curvature=0.0) for each in [*measures(s), *s["privacy"]["charge"]["parts"]]
         ],
     ),
+    "fewer values than none": (
+        "different values, add_remove",
+        lambda s: [
+            set_all([a for a in s["query"]["aggregates"] if "max_distinct" in a], "max_distinct", -5),
+            set_all([m["rule"] for m in measures(s) if m["rule"]["kind"] == "distinct"], "limit", -5),
+        ],
+    ),
     "half a number": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"], "coordinates", 1.5)),
     "a huge shift": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"][0], "shift", 10**400)),
     "ε of one that is not": ("rows, add_remove", lambda s: set_all(s, "epsilon", float("nan"))),
