@@ -421,6 +421,12 @@ def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part
         )
 
 
+def _known_totals(groups: dict[str, Any]) -> list[str]:
+    """Say what is taken on trust where totals are public numbers."""
+    known = any(level.get("known") for level in groups.get("totals") or [])
+    return ["that the known totals, which have no noise, were public and not taken from the data"] * known
+
+
 def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
     """The noise of a table, on what a unit moves by the rules; no less may be stated. Adds the choice of groups."""
     privacy, parts = block[0]["privacy"], []
@@ -440,6 +446,7 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
         parts += [_part(noise, shift, n) for shift, n in stated]
     if limits.public is not None and block[0]["query"]["groups"]["by"]:
         result.trusted.append(f"that the {limits.public} groups are public, and not taken from the data")
+    result.trusted += _known_totals(block[0]["query"]["groups"])
     if limits.public is None:
         [count] = [m for m in privacy["measures"] if m["measure"] == privacy["chosen_by_measure"]]
         result.selection_delta += _selection(result, limits, count, privacy)

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from osgt import Dataset, Publication
 from osgt.api.query_file import files_used
+from osgt.auditing.replay import replay
+from osgt.auditing.stage import ReleasePlay, Stage
 from osgt.check import main as check
 from osgt.cli import app
 from osgt.plan.known import reach
@@ -340,7 +342,7 @@ class TestRefused:
 
 
 class TestDoors:
-    def test_files_frames_and_statements(self, people, tmp_path):
+    def test_files_frames_and_statements(self, people, tmp_path, capsys):
         known = numbers(people, "city")
         table = pa.table({"city": [key for (key,) in known], "residents": [*known.values()]})
         pyarrow.csv.write_csv(table, tmp_path / "cities.csv")
@@ -354,6 +356,7 @@ class TestDoors:
         assert release.statement.to_dict()["query"]["groups"]["totals"] == [{"by": ["city"], "known": True}]
         release.write(out=tmp_path / "out.parquet")
         assert check([str(tmp_path / "out.parquet")]) == 0
+        assert "known totals, which have no noise, were public" in capsys.readouterr().out
 
     def test_a_publication(self, people):
         data = Dataset(people, "id")
@@ -366,6 +369,20 @@ class TestDoors:
         rows = release["of_both"].to_arrow().to_pylist()
         known = [(row["city"],) for row in rows if row[SUMMED_OVER]]
         assert [row["count"] for row in rows if row[SUMMED_OVER]] == [numbers(people, "city")[key] for key in known]
+
+    def test_an_audit_plays_them(self, people):
+        """No number moves farther than its noise is made for; distinct units of crossing levels are among them."""
+        query = grouped(
+            people, [{"by": "city", "known": numbers(people, "city"), "column": "count"}, "month"], max_rows=3
+        )
+        query = query.count().count_units()
+        result = replay(Stage(query), ReleasePlay(query.plan(1, 1e-6)), real=False)
+        assert result.findings == ()
+        parts = {measure.words: part for measure, part in query.plan(1, 1e-6).parts.items()}
+        assert (parts["distinct units by city"].shift, parts["distinct units by city"].coordinates) == (1, 3)
+        # A limit on the length of what rows add is none on units.
+        parts = grouped(people, "cube", max_rows=None, max_length=3).count().count_units().plan(1, 1e-6).parts
+        assert {measure.words: part.euclidean for measure, part in parts.items()}["distinct units by city"] is False
 
     def test_a_query_file_and_the_command_line(self, people, tmp_path, monkeypatch, capsys):
         pyarrow.parquet.write_table(people, tmp_path / "people.parquet")

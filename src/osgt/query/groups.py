@@ -278,6 +278,8 @@ class Groups:
 
     def is_weighted(self, measure: Measure) -> bool:
         """Whether rows count by what they are worth, rather than as 1."""
+        if isinstance(measure, Total) and measure.base.per_unit:
+            return False  # distinct units of a level
         if measure.own_limit is not None:
             return measure.in_steps
         return not (self.each_row or measure.per_unit or isinstance(measure, CentredOnAll))
