@@ -284,9 +284,12 @@ def _check_apart(release: ReleasedTable, other: ReleasedTable) -> None:
     if whole is None or whole != other.statement.values.get("publication"):
         return
     own = release.statement.values["table"]
-    if name == own or name in whole["tables"][own]["measured_with"]:
+    shared = [getattr(each.plan.levels, "shared", None) for each in (release, other)]
+    estimated_together = shared[0] is not None and shared[0] is shared[1]
+    if name == own or name in whole["tables"][own]["measured_with"] or estimated_together:
         raise ArgumentError(
-            f"other: the tables {own!r} and {name!r} have the same noise: compare groups of one of them",
+            f"other: the tables {own!r} and {name!r} have the same noise, or some of it in common: compare groups of "
+            "one of them",
             argument="other",
         )
 
