@@ -284,7 +284,7 @@ def _check_apart(release: ReleasedTable, other: ReleasedTable) -> None:
     if whole is None or whole != other.statement.values.get("publication"):
         return
     own = release.statement.values["table"]
-    shared = [getattr(each.plan.levels, "shared", None) for each in (release, other)]
+    shared = [getattr(table.plan.levels, "shared", None) for table in (release, other)]
     estimated_together = shared[0] is not None and shared[0] is shared[1]
     if name == own or name in whole["tables"][own]["measured_with"] or estimated_together:
         raise ArgumentError(

@@ -218,7 +218,7 @@ class PublishedColumn:
     def difference_noise(self, other: "PublishedColumn") -> NoiseSum:
         """The noise of this column less another one, in the same row of a table without totals."""
         plan = self.of.plan
-        mine, theirs = (plan.noise.scheme.combined[each.aggregate.measure] for each in (self, other))
+        mine, theirs = (plan.noise.scheme.combined[column.aggregate.measure] for column in (self, other))
         parts = {m: mine.get(m, Fraction(0)) - theirs.get(m, Fraction(0)) for m in (*mine, *theirs)}
         return sum_of([(part, plan.laws[measure], 1) for measure, part in parts.items() if part])
 
