@@ -73,7 +73,7 @@ TESTS = {
     "ledger/account.py": _LEDGER,
     "ledger/reservation.py": _LEDGER,
     "ledger/instalments.py": "api/test_series.py",
-    "api/counted.py": "api/test_series.py",
+    "api/memory.py": "api/test_series.py",
     "api/series.py": "api/test_series.py",
     "data/parts.py": "data/test_engine_parts.py api/test_series.py",
     "data/joins.py": "data/test_engine_joins.py",

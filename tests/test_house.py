@@ -22,7 +22,7 @@ MOST_MODULES = 15
 
 #: How much there is to read: files, lines of a file (the checker is one on purpose), and lines of the trusted core. The
 #: aims are 190, 400 and 8,500.
-MOST_FILES, LONGEST_FILE, LARGEST_CORE = 240, 580, 8520
+MOST_FILES, LONGEST_FILE, LARGEST_CORE = 235, 560, 8520
 
 #: What privacy rests on: mathematics without data, files and words for users.
 CORE = ("noise", "sampling", "privacy", "calibration", "mechanism.py")
