@@ -6,8 +6,8 @@ same budget, a third of that of a plain histogram; and quartiles have a smaller 
 The first table is computed. The second is of draws: quartiles of the same 2,000 values from noisy numbers, and how many
 ranks the published value is away, as a root mean square over draws and quartiles. OpenDP makes a b-ary tree of the same
 bins with its own `choose_branching_factor`, Laplace noise for the whole ε, the same on all levels, least squares and a
-distribution function; it has no intervals. "one median" is OpenDP's private quantile, an exponential mechanism for one
-level that gets the whole ε, with the same edges as candidates: what is possible if nothing else is asked for.
+distribution function; it has no intervals. "one median" is a median alone that gets the whole budget: ours without an
+interval, and OpenDP's private quantile, an exponential mechanism with the same edges as candidates.
 """
 
 import math
@@ -19,7 +19,8 @@ from measure import print_table, say_if_busy
 from osgt import Dataset
 from osgt.api.query import Query
 from osgt.plan.plan import Plan
-from osgt.query.quantiles import Layout, Leaves, NoisyTree, layouts
+from osgt.query.quantiles import Layout, Leaves, NoisyTree, QuantileDraw, layouts
+from osgt.release.drawn import draw_bins
 from osgt.support.numeric import Floats, Integers
 
 BOUNDS, BINS = (0, 200), 256
@@ -68,14 +69,26 @@ def counted(layout: Layout, values: Floats) -> list[Integers]:
     return [level.exact({leaves: bins}) for level in layout.levels]
 
 
-def ours(tree: NoisyTree, values: Floats) -> Floats:
+def ours(plan: Plan, values: Floats) -> Floats:
     """Quartiles with the noise of a tree: draws by levels."""
+    tree = tree_of(plan)
     numbers = [
-        exact + law.sample((DRAWS, exact.shape[1]))
-        for exact, law in zip(counted(tree.layout, values), tree.laws, strict=True)
+        exact + plan.laws[level].sample((DRAWS, exact.shape[1])) * float(plan.groups.step(level))
+        for level, exact in zip(tree.layout.levels, counted(tree.layout, values), strict=True)
     ]
     found = tree.with_values(numbers, None).quantiles(LEVELS, 0.95)
     return np.stack([each.values for each in found], axis=1) * float(tree.layout.leaves.grid.step)
+
+
+def our_median(plan: Plan, values: Floats) -> Floats:
+    """One median without an interval: draws of bins."""
+    [(asked, law)] = plan.laws.items()
+    assert isinstance(asked, QuantileDraw)
+    steps = round(1 / plan.groups.step(asked))
+    [bins] = counted(Layout(asked.leaves, asked.leaves.numbers, None), values)
+    drawn = draw_bins(asked, np.repeat(bins * steps, DRAWS, axis=0), law)[:, 0]
+    edges = asked.leaves.edges * float(asked.leaves.grid.step)
+    return ((edges[drawn] + edges[drawn + 1]) / 2)[:, None]
 
 
 def opendp_tree(leaves: Leaves, values: Floats, epsilon: float) -> Floats:
@@ -124,9 +137,13 @@ def drawn() -> None:
     values = np.clip(np.random.default_rng(3).gamma(2.0, 20.0, VALUES), *BOUNDS)
     rows = []
     for epsilon, delta in BUDGETS:
-        tree = tree_of(groups().quantile("x", LEVELS, BOUNDS, bins=BINS).plan(epsilon=epsilon, delta=delta))
-        errors = [rank_error(ours(tree, values), LEVELS, values)]
+        asked = {"epsilon": epsilon, "delta": delta, "measure_left_out": False}
+        plan = groups().quantile("x", LEVELS, BOUNDS, bins=BINS).plan(**asked)
+        alone = groups().median("x", BOUNDS, bins=BINS, interval="none").plan(**asked)
+        errors = [rank_error(ours(plan, values), LEVELS, values)]
+        tree = tree_of(plan)
         errors.append(rank_error(opendp_tree(tree.layout.leaves, values, epsilon), LEVELS, values))
+        errors.append(rank_error(our_median(alone, values), (0.5,), values))
         errors.append(rank_error(opendp_median(tree.layout.leaves, values, epsilon), (0.5,), values))
         half = max(tree.rank_error(level, 0.95) for level in LEVELS)
         rows.append(
@@ -138,9 +155,10 @@ def drawn() -> None:
                 f"{errors[1]:.1f}",
                 f"{errors[1] / errors[0]:.2f}",
                 f"{errors[2]:.1f}",
+                f"{errors[3]:.1f}",
             ]
         )
-    columns = ["ε", "δ", "osgt", "95 % half-width", "OpenDP's tree (δ = 0)", "ratio", "one median, OpenDP"]
+    columns = ["ε", "δ", "osgt", "95 % half-width", "OpenDP's tree (δ = 0)", "ratio", "one median, osgt", "OpenDP"]
     print_table(f"Quartiles of {VALUES:,} values in {BINS} bins: rank error over {DRAWS} draws", columns, rows)
 
 

@@ -28,7 +28,9 @@ K = 2**30
 TOLERANCE, SAME = 1e-3, 1e-11
 #: What a row, or a unit in a group, adds to a number at least and at most; and the other kinds that are known.
 COUNTS = dict.fromkeys(("rows", "units", "units_in_any"), (1, 1))
-COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at", "distinct"), (0, 1))
+COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at", "distinct"), (0, 1)) | {
+    "quantile_draw": (-1, 1)
+}
 SUMS, CENTRED = ("clipped_sum", "limited_sum", "centred_sum", "squares"), ("centred", "centred_on_all")
 KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
@@ -441,6 +443,10 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
             result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
         if length and noise["family"] != "rounded_gaussian":
             raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
+        if rule["kind"] == "quantile_draw":  # docs/quantiles.md: no more is lost than by Laplace noise of this slope
+            if noise["family"] != "osgt" or noise["curvature"] != 0:
+                raise NotCheckedError(f"{name!r} is drawn, which takes Laplace noise")
+            result.trusted.append(f"that the {rule['level']:g} quantile of {rule['column']} was drawn with this slope")
         if rule["kind"] not in KNOWN:
             result.trusted.append(f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}")
         parts += [_part(noise, shift, n) for shift, n in stated]

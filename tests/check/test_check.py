@@ -77,6 +77,12 @@ RELEASES = {
         d.group_by("town", public_keys=TOWNS, max_length=4).count_distinct("cost", 3).count().release(1, 1e-6)
     ),
     "different values, chosen": lambda d: d.group_by("town").count_distinct("year").release(1, 1e-6),
+    "no interval": lambda d: (
+        d.group_by("town", public_keys=TOWNS, max_rows=5)
+        .median("cost", (0, 900), bins=32, interval="none")
+        .count()
+        .release(1, 1e-6, **ALONE)
+    ),
     "two tables": lambda d: Publication(
         towns=d.group_by("town", public_keys=TOWNS, max_rows=5).count(),
         years=d.group_by("year", max_rows=5).count().variance("cost", (0, 900)),

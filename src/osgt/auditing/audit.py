@@ -32,6 +32,7 @@ from osgt.noise import IntegerDistribution
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.aggregates.base import QuerySpec, open_limits, with_any_limits
 from osgt.release.measuring import prepare
+from osgt.support.errors import ArgumentError
 from osgt.support.numeric import count, real_number
 
 #: Distributions of a plan whose sampler is looked at.
@@ -107,6 +108,12 @@ def audit_tables(
 
 def _release(target: Any, plan: AnyPlan) -> Audited:
     """Tables that are released together: one unit is in all of them."""
+    if any(block.planning.draws for block in plan.blocks):
+        raise ArgumentError(
+            'interval = "none" cannot be audited: a quantile is drawn, and no noise is added that could be looked at. '
+            "Audit the query without it",
+            argument="interval",
+        )
     plays: dict[str, tuple[QuerySpec, Play]] = {
         f"replay of {name}" if name else "replay": (with_any_limits(query), ReleasePlay(plan.tables[name]))
         for name, query in target.tables.items()

@@ -11,6 +11,7 @@ from osgt.plan.choice import LimitChoice
 from osgt.plan.plan import Plan
 from osgt.query.groups import Total, UnitsAt
 from osgt.query.measures import Distinct, Measure
+from osgt.query.quantiles import QuantileDraw
 from osgt.query.values import ValueGrid
 
 
@@ -72,6 +73,8 @@ def rule_of(measure: Measure) -> dict[str, Any]:
         rule["limit"] = measure.own_limit
     if isinstance(measure, Distinct):
         rule |= {"of": "unit", "in_steps": measure.in_steps}
+    if isinstance(measure, QuantileDraw):
+        rule |= {"column": measure.leaves.column, "level": measure.level}
     if isinstance(measure, Total):
         rule |= {"level": list(measure.level.by), "groups": measure.level.size}
         rule["of"] = "unit" if isinstance(measure.base, UnitsAt) else rule["base"]["of"]

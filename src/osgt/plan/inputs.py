@@ -23,6 +23,8 @@ from osgt.privacy import PrivacyProfile
 from osgt.query.aggregates.base import Aggregate, Error
 from osgt.query.groups import Groups, Level, Total, UnitsAt
 from osgt.query.measures import Measure, Rows, Units, Values
+from osgt.query.quantiles import QuantileDraw
+from osgt.support.errors import ArgumentError
 from osgt.support.numeric import LARGEST_SHIFT, confidence_level
 
 #: Of schemes whose rough cost is so near to the least, this many are compared by their real error.
@@ -111,6 +113,11 @@ class Planning:
         return ("quantile", self.interval) if self.asked_objective == "interval" else self.asked_objective
 
     @cached_property
+    def draws(self) -> bool:
+        """Whether quantiles are drawn: that stands for Laplace noise, which all of a release has then."""
+        return any(isinstance(m, QuantileDraw) for aggregate in self.aggregates for m in aggregate.measures)
+
+    @cached_property
     def selector(self) -> Measure | None:
         """The count by which groups are chosen; None if all groups are shown.
 
@@ -185,6 +192,8 @@ class Planning:
             measure(self.asked_objective)
         if not self.aggregates:
             raise ValueError("the query must ask for something, such as a count, a sum or a mean")
+        if self.draws and self.family.name != "osgt":
+            raise ArgumentError('family must be "osgt" where quantiles have no interval', argument="family")
         if not self._fits(self.alternatives.directly()):
             raise ValueError("bounds are too wide: one unit could move a sum by more than 2**50 steps")
 

@@ -166,7 +166,13 @@ class JointPlanning:
 
         schemes = self._schemes(lambda table: table.scheme(epsilon, delta))
         names = names_of_ends(family, delta, self._joint(schemes, factors, power).parts)
+        draws = any(table.draws for table in self.tables)
+        if draws:
+            names = [name for name in names if name.startswith(family.ends[1].name)]
         own = {name: self._schemes(partial(_scheme_at, end=name)) for name in names}
+        if draws:
+            ends = {name: end(name, proved=True) for name in own}
+            return min(ends.values(), key=self._as_shown), ends
         best = self._noises(schemes, calibrate_joint(search(schemes), objective))
         ends = {name: end(name, proved=False) for name in own}
         for name, noises in ends.items():

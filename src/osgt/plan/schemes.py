@@ -35,7 +35,7 @@ from osgt.query.measures import (
     Values,
     centre,
 )
-from osgt.query.quantiles import Layout, Leaves, NoisyTree, layouts
+from osgt.query.quantiles import Layout, Leaves, NoisyTree, QuantileDraw, layouts
 from osgt.support.numeric import LARGEST_VALUE
 
 #: What an asked number is made of: measured numbers and their coefficients.
@@ -105,7 +105,9 @@ class Scheme:
         return result
 
     def values_of(self, asked: Measure, measured: Mapping[Measure, NDArray[np.int64]]) -> Quotient:
-        """Compute one of the numbers that are asked for, out of those that were measured."""
+        """Compute one of the numbers that are asked for, out of those that were measured; a drawn bin is as it is."""
+        if isinstance(asked, QuantileDraw):
+            return Quotient(measured[asked], 1)
         parts = self.combined[asked]
         return (
             _fraction(parts, measured) if any(measure in self.steps for measure in parts) else _exact(parts, measured)

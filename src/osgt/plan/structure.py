@@ -15,6 +15,7 @@ from osgt.estimation.rounding import rounded_margins
 from osgt.estimation.totals import Cube, Tree
 from osgt.query.groups import Groups, Level, Total, codes, is_product
 from osgt.query.measures import CentredOnAll, Distinct, Measure
+from osgt.query.quantiles import QuantileDraw
 from osgt.support.numeric import Floats, Integers
 
 
@@ -246,7 +247,7 @@ class _Arranged:
 
 def adds_up(measure: Measure) -> bool:
     """Whether totals of a measured number can be measured: it is one for each group, and only a unit's groups move."""
-    return not (measure.for_table or isinstance(measure, CentredOnAll | Distinct))
+    return not (measure.for_table or isinstance(measure, CentredOnAll | Distinct | QuantileDraw))
 
 
 def measured_levels(

@@ -100,6 +100,52 @@ class Ranges(Measure):
 
 
 @dataclass(frozen=True)
+class QuantileDraw(Measure):
+    """The bin of one quantile, drawn by its rank from the exact numbers of values in all bins (`release.drawn`).
+
+    Nothing is added to these numbers: a unit moves the costs of bins by no more than Laplace noise on one rank hides.
+    Both signs occur, since what a unit brings may draw the quantile either way.
+    """
+
+    leaves: Leaves
+    level: float
+
+    low = -1
+
+    @property
+    def share(self) -> Fraction:
+        """Which quantile it is, as the number that was written."""
+        return Fraction(str(self.level))
+
+    @property
+    def numbers(self) -> int:
+        return self.leaves.numbers
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.leaves.columns
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.level:.10g} quantile of {self.leaves.column}, drawn among {self.numbers:,} bins: it tells no more "
+            "than a rank with this noise"
+        )
+
+    @property
+    def summed(self) -> tuple[Measure, ...]:
+        return (self.leaves,)
+
+    def exact(self, sums: Mapping[Measure, Integers]) -> Integers:
+        return sums[self.leaves]
+
+    def rank_error(self, slope: float, confidence: float) -> float:
+        """The steps of rank that the bin is off at most, with a probability: B·exp(-a·t/(2·max(p, 1 - p))) for t."""
+        farthest = 2.0 * max(self.level, 1.0 - self.level)
+        return farthest * math.log(self.numbers / (1.0 - confidence)) / slope
+
+
+@dataclass(frozen=True)
 class Layout:
     """The levels that are measured for the quantiles of a column, each of ranges of `fan_out` ranges of the next.
 

@@ -29,6 +29,8 @@ from osgt.query.aggregates.marks import MARK, Marks, marked_columns
 from osgt.query.groups import Groups, UnitsAt, is_nested
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
+from osgt.query.quantiles import QuantileDraw
+from osgt.release.drawn import draw_bins
 from osgt.support.errors import ArgumentError, OsgtError
 from osgt.support.numeric import LARGEST_SUM, Floats
 
@@ -366,7 +368,9 @@ def noisy_numbers(
         shown = counts[:, 0] >= plan.selection.threshold
         noisy[plan.selector] = counts[shown]
     for measure, numbers in exact.items():
-        if measure not in noisy:
+        if isinstance(measure, QuantileDraw):
+            noisy[measure] = draw_bins(measure, numbers[shown], plan.laws[measure])
+        elif measure not in noisy:
             noisy[measure] = mechanisms[measure].release(numbers if measure.for_table else numbers[shown])
     return shown, noisy
 

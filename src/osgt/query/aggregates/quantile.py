@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import numpy as np
 import pyarrow as pa
 
+from osgt.estimation.sums import many_terms
 from osgt.query.aggregates.base import (
     Aggregate,
     Column,
@@ -21,13 +23,16 @@ from osgt.query.aggregates.base import (
 )
 from osgt.query.groups import Groups
 from osgt.query.measures import Measure
-from osgt.query.quantiles import Leaves, least_rank_error
+from osgt.query.quantiles import Leaves, QuantileDraw, least_rank_error
 from osgt.query.values import ValueGrid, grid_of
 from osgt.support.errors import ArgumentError, ArgumentTypeError
 from osgt.support.numeric import confidence_level, count
 
 #: The number of bins if none is given, and the most there may be: engines limit how many numbers a query asks for.
 BINS, MOST_BINS = 256, 1024
+
+#: Whether a quantile has a noise interval, or none.
+Interval = Literal["noise", "none"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,45 @@ class Quantile(Aggregate):
         return super().arguments() | {"bins": self.leaves.most, "levels": levels}
 
 
+@dataclass(frozen=True)
+class DrawnQuantile(Quantile):
+    """One quantile without an interval: the middle of a bin that is drawn by the exponential mechanism."""
+
+    @property
+    def drawn(self) -> QuantileDraw:
+        """What is measured."""
+        return QuantileDraw(self.leaves, self.levels[0])
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.drawn,)
+
+    def adds_up(self, groups: Groups) -> bool:
+        return False
+
+    def errors(self, groups: Groups) -> tuple[Error, ...]:
+        return (Error({self.drawn: 1.0}, float(groups.max_contribution(self.drawn)), self.weight),)
+
+    def columns(self, noisy: Noisy) -> dict[str, pa.Array]:
+        """The middle of the bin; nothing is known of how far off it is, so the interval is all of the bounds."""
+        grid, edges = self.leaves.grid, self.leaves.edges
+        values, of, _ = noisy.values[self.drawn]
+        bins = np.clip(values[:, 0] // of, 0, self.leaves.numbers - 1)
+        last = np.minimum(edges[bins + 1] - (grid.kind != "float"), grid.high)
+        ends = (np.full(len(bins), end, dtype=np.int64) for end in (grid.low, grid.high))
+        columns = (edges[bins] + (last - edges[bins]) // 2, *ends)
+        [name] = self.names
+        return {name + end: in_units(each, grid) for end, each in zip(("", "_low", "_high"), columns, strict=True)}
+
+    def plan_columns(self, noisy: Noisy) -> list[Column]:
+        [(step, law, _)] = many_terms(noisy.noise(self.drawn))
+        ranks = float(step) * self.drawn.rank_error(law.potential.largest_slope, noisy.confidence)
+        return [Column(self.names[0], self.kind, noisy.confidence, ranks=ranks, level=self.levels[0])]
+
+    def arguments(self) -> dict[str, Any]:
+        return super().arguments() | {"levels": self.levels[0], "interval": "none"}
+
+
 class QuantileMethod(QuerySpec):
     """`query.quantile(…)`."""
 
@@ -95,6 +139,7 @@ class QuantileMethod(QuerySpec):
         bounds: Sequence[float] | None = None,
         *,
         bins: int = BINS,
+        interval: Interval = "noise",
         name: str | None = None,
         weight: float = 1,
     ) -> Self:
@@ -104,12 +149,34 @@ class QuantileMethod(QuerySpec):
         single number with a `name` gives a column of that name. The bounds (the range of the column if they are not
         given, and that is known) are divided into at most `bins` equally wide bins, and an interval consists of whole
         bins. All quantiles of a column with the same bounds and bins are read from the same noisy numbers.
+
+        `interval="none"`, for one quantile of public groups: a value that is several times nearer, and no interval.
         """
         leaves = leaves_of(self, column, bounds, bins)
         shares, is_named = _levels(levels), name is not None and isinstance(levels, Real | Decimal)
+        kind = DrawnQuantile if _is_drawn(self, interval, len(shares)) else Quantile
         return self.with_aggregate(
-            Quantile(check_name(name, column), check_weight(weight), shares, leaves, is_named=is_named)
+            kind(check_name(name, column), check_weight(weight), shares, leaves, is_named=is_named)
         )
+
+
+def _is_drawn(query: QuerySpec, interval: object, quantiles: int) -> bool:
+    """Whether a quantile is drawn, without an interval; refused where that is not possible."""
+    if interval not in ("noise", "none"):
+        raise ArgumentError(f'interval must be "noise" or "none", got {interval!r}', argument="interval")
+    if interval == "noise":
+        return False
+    groups = query.groups
+    reasons = {
+        "it is for one quantile: ask for each by itself, or leave it out": quantiles > 1,
+        "groups that are chosen by their size have intervals: give public_keys": not groups.shows_all,
+        "there are no totals without intervals: ask for them in a table of their own": bool(groups.levels),
+        "give max_rows in place of max_length": groups.max_length is not None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ArgumentError(f'interval = "none": {reason}', argument="interval")
+    return True
 
 
 def leaves_of(query: QuerySpec, column: str, bounds: object, bins: object) -> Leaves:
@@ -161,6 +228,20 @@ class Median(Quantile):
         return {name: value for name, value in super().arguments().items() if name != "levels"}
 
 
+@dataclass(frozen=True)
+class DrawnMedian(DrawnQuantile):
+    """The quantile in the middle, under a name of its own and without an interval."""
+
+    kind = "median"
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name]
+
+    def arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in super().arguments().items() if name != "levels"}
+
+
 class MedianMethod(QuerySpec):
     """`query.median(…)`."""
 
@@ -170,6 +251,7 @@ class MedianMethod(QuerySpec):
         bounds: Sequence[float] | None = None,
         *,
         bins: int = BINS,
+        interval: Interval = "noise",
         name: str | None = None,
         weight: float = 1,
     ) -> Self:
@@ -178,4 +260,5 @@ class MedianMethod(QuerySpec):
         As `quantile(column, 0.5)`, in a column `…_median`.
         """
         leaves = leaves_of(self, column, bounds, bins)
-        return self.with_aggregate(Median(check_name(name, f"{column}_median"), check_weight(weight), (0.5,), leaves))
+        kind = DrawnMedian if _is_drawn(self, interval, 1) else Median
+        return self.with_aggregate(kind(check_name(name, f"{column}_median"), check_weight(weight), (0.5,), leaves))

@@ -120,6 +120,14 @@ _RANGE: Any = Field(
 )
 
 
+_Interval = Annotated[
+    Literal["noise", "none"],
+    Field(
+        description='"none": for one quantile of public groups, a value that is several times nearer, and no interval.'
+    ),
+]
+
+
 class QuantileArguments(Arguments):
     """Quantiles of a column; values beyond the bounds count as the nearer bound."""
 
@@ -134,6 +142,7 @@ class QuantileArguments(Arguments):
     )
     bounds: Bounds | None = _RANGE
     bins: Bins = 256
+    interval: _Interval = "noise"
 
 
 class MedianArguments(Arguments):
@@ -143,6 +152,7 @@ class MedianArguments(Arguments):
     column: ColumnName
     bounds: Bounds | None = _RANGE
     bins: Bins = 256
+    interval: _Interval = "noise"
 
 
 class ProportionArguments(Arguments):
