@@ -443,10 +443,7 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
             result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
         if length and noise["family"] != "rounded_gaussian":
             raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
-        if rule["kind"] == "quantile_draw":  # docs/quantiles.md: no more is lost than by Laplace noise of this slope
-            if noise["family"] != "osgt" or noise["curvature"] != 0:
-                raise NotCheckedError(f"{name!r} is drawn, which takes Laplace noise")
-            result.trusted.append(f"that the {rule['level']:g} quantile of {rule['column']} was drawn with this slope")
+        result.trusted += _drawn(rule, noise)
         if rule["kind"] not in KNOWN:
             result.trusted.append(f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}")
         parts += [_part(noise, shift, n) for shift, n in stated]
@@ -457,6 +454,15 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
         [count] = [m for m in privacy["measures"] if m["measure"] == privacy["chosen_by_measure"]]
         result.selection_delta += _selection(result, limits, count, privacy)
     return parts
+
+
+def _drawn(rule: dict[str, Any], noise: dict[str, Any]) -> list[str]:
+    """Say what is trusted of a quantile that was drawn: no more is lost than by Laplace noise (docs/quantiles.md)."""
+    if rule["kind"] != "quantile_draw":
+        return []
+    if noise["family"] != "osgt" or noise["curvature"] != 0:
+        raise NotCheckedError(f"the quantile of {rule['column']} is drawn, which takes Laplace noise")
+    return [f"that the {rule['level']:g} quantile of {rule['column']} was drawn with the slope of its noise"]
 
 
 def _selection(result: Result, limits: Limits, count: dict[str, Any], privacy: dict[str, Any]) -> float:

@@ -103,17 +103,17 @@ def audit_tables(
     promise = f"at ε = {epsilon:.15g}, δ = {delta:.15g}"
     named = [f"{name}: {title_of(query)}" if name else title_of(query) for name, query in target.tables.items()]
     plan = target.plan(epsilon, delta, measure_left_out=measure_left_out)
-    return f"{'; '.join(named)} {promise}", _release(target, plan).checks(options)
-
-
-def _release(target: Any, plan: AnyPlan) -> Audited:
-    """Tables that are released together: one unit is in all of them."""
     if any(block.planning.draws for block in plan.blocks):
         raise ArgumentError(
             'interval = "none" cannot be audited: a quantile is drawn, and no noise is added that could be looked at. '
             "Audit the query without it",
             argument="interval",
         )
+    return f"{'; '.join(named)} {promise}", _release(target, plan).checks(options)
+
+
+def _release(target: Any, plan: AnyPlan) -> Audited:
+    """Tables that are released together: one unit is in all of them."""
     plays: dict[str, tuple[QuerySpec, Play]] = {
         f"replay of {name}" if name else "replay": (with_any_limits(query), ReleasePlay(plan.tables[name]))
         for name, query in target.tables.items()

@@ -96,7 +96,7 @@ class DrawnQuantile(Quantile):
 
     @property
     def drawn(self) -> QuantileDraw:
-        """What is measured."""
+        """The measure of the bin that is drawn."""
         return QuantileDraw(self.leaves, self.levels[0])
 
     @property
