@@ -22,7 +22,7 @@ def costs_of_bins(counts: list[int], level: Fraction) -> list[int]:
     below, total = [0], sum(counts)
     for number in counts:
         below.append(below[-1] + number)
-    ranks = [level.denominator * each - level.numerator * total for each in below]
+    ranks = [level.denominator * rank - level.numerator * total for rank in below]
     return [max(lower, -upper, 0) for lower, upper in pairwise(ranks)]
 
 

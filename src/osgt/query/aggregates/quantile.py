@@ -118,7 +118,7 @@ class DrawnQuantile(Quantile):
         ends = (np.full(len(bins), end, dtype=np.int64) for end in (grid.low, grid.high))
         columns = (edges[bins] + (last - edges[bins]) // 2, *ends)
         [name] = self.names
-        return {name + end: in_units(each, grid) for end, each in zip(("", "_low", "_high"), columns, strict=True)}
+        return {name + end: in_units(steps, grid) for end, steps in zip(("", "_low", "_high"), columns, strict=True)}
 
     def plan_columns(self, noisy: Noisy) -> list[Column]:
         [(step, law, _)] = many_terms(noisy.noise(self.drawn))
