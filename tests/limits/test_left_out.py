@@ -11,7 +11,8 @@ from scipy import stats
 
 from goodness import FALSE_ALARM
 from osgt import Dataset, DiscreteOSGT, Ledger
-from osgt.limits.left_out import NOTHING, LeftOut, Share, _in_brief
+from osgt.limits.left_out import NOTHING, LeftOut
+from osgt.limits.share import Share, in_brief
 from osgt.query.groups import STEPS
 from osgt.release.measuring import exact_numbers, prepare
 
@@ -243,4 +244,4 @@ def test_means_that_are_known_are_numbers():
     ("high", "words"), [(0.0001, "less than 0.1 % for any reason"), (0.004, "at most 0.4 % for any reason")]
 )
 def test_small_shares_are_told_together(high, words):
-    assert _in_brief([(Share(0.0, 0.0, high), "of the rows")]) == [words]
+    assert in_brief([(Share(0.0, 0.0, high), "of the rows")]) == [words]

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import scipy
 
 from osgt.calibration import Part
 from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
+from osgt.limits.share import MUCH, Share, in_brief, percent
 from osgt.limits.worth import (
     MOST_CUT_OFF,
     MOST_OF_LENGTH,
@@ -30,7 +30,6 @@ from osgt.limits.worth import (
     with_unit_totals,
 )
 from osgt.noise import IntegerDistribution
-from osgt.noise.error import Combination
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
 from osgt.query.measures import ClippedSum, ColumnMeasure, Distinct, LimitedSum, Measure, Place
@@ -39,15 +38,6 @@ from osgt.support.numeric import LARGEST_SUM, Integers
 from osgt.support.text import counted, listed, with_article
 
 T = TypeVar("T")
-
-#: Intervals as wide as this say nothing.
-_VAGUE = 0.5
-
-#: Shares above this are worth a warning.
-_MUCH = 0.05
-
-#: Shares below this are next to nothing.
-_LITTLE = 0.01
 
 #: What is said where limits can cut off nothing.
 NOTHING = "The limits could leave nothing out of what was counted."
@@ -248,54 +238,6 @@ def can_lose_groups(groups: Groups) -> bool:
     return not groups.each_row and (public is None or groups.max_groups_per_unit < public)
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share between 0 and 1, and its noise interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, noisy: Integers, law: IntegerDistribution, confidence: float) -> "Share":
-        """The share of the first of two numbers in their sum, both with this noise.
-
-        The interval is Fieller's: all θ for which part - θ·whole could be 0 without noise.
-        """
-        part, whole = float(noisy[0, 0]), float(noisy[0].sum())
-        low, high = _fieller(part, whole, _half_width(law, confidence) ** 2)
-        value = min(max(part / whole if whole > 0 else 0.0, low), high)
-        return cls(value, low, high)
-
-    def __str__(self) -> str:
-        return f"{_percent(self.value)} % ({self.interval})"
-
-    @property
-    def interval(self) -> str:
-        """The interval in words: "3 to 8 %"."""
-        return f"{_percent(self.low)} to {_percent(self.high)} %"
-
-    @property
-    def is_vague(self) -> bool:
-        """Whether the interval says nothing: it is wide, and nothing need have been left out."""
-        return self.high - self.low >= _VAGUE and self.low <= _MUCH
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is certainly small, and probably next to nothing."""
-        return self.value < _LITTLE and self.high <= _MUCH
-
-    def sentence(self, words: str) -> str:
-        """Say which share it is, if the interval says anything."""
-        if self.is_vague:
-            return f"The noise is too large to say how many {words.removeprefix('of the ')} ({self.interval})."
-        return f"About {self} {words}."
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain values."""
-        return {"share": self.value, "low": self.low, "high": self.high}
-
-
 def _missing(noisy: Integers, law: IntegerDistribution) -> float:
     """The part that was cut off, and as much again as its noise is on average, of what was kept; 0 if that is noise.
 
@@ -306,51 +248,9 @@ def _missing(noisy: Integers, law: IntegerDistribution) -> float:
     return max(cut + spread, 0.0) / kept if kept > spread else 0.0
 
 
-def _half_width(law: IntegerDistribution, confidence: float) -> float:
-    """At least h for which a sum of such noises, each times a number c, is within h·√Σc² with this confidence.
-
-    A sum is nearer to the normal distribution than its terms: the larger of both serves, whatever the numbers are.
-    """
-    alone = Combination(((1.0, law),))
-    return max(alone.half_width(confidence), alone.std() * float(scipy.special.ndtri((1.0 + confidence) / 2)))
-
-
-def _fieller(part: float, whole: float, square: float) -> tuple[float, float]:
-    """The ends of the θ in [0, 1] with (part - θ·whole)² ≤ square·((1 - θ)² + θ²)."""
-    a, b, c = whole**2 - 2.0 * square, part * whole - square, part**2 - square
-    if a <= 0.0 or whole <= 0.0:
-        return 0.0, 1.0  # the whole may be anything
-    root = math.sqrt(max(b * b - a * c, 0.0))
-    return min(max((b - root) / a, 0.0), 1.0), min(max((b + root) / a, 0.0), 1.0)
-
-
-def _percent(share: float) -> str:
-    """Whole percents; below 2 % one digit more."""
-    percents = 100.0 * share
-    return f"{percents:.0f}" if percents >= 1.95 or percents < 0.05 else f"{percents:.1f}"
-
-
-def _at_most(share: float) -> str:
-    """A bound on a share in words: never "at most 0 %" where it may be more."""
-    return f"at most {_percent(share)} %" if _percent(share) != "0" else "less than 0.1 %"
-
-
-def _in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:
-    """Tell shares in a few words each, and small ones together."""
-    if shares and all(share.is_vague for share, _ in shares):
-        return ["the noise is too large to say how much"]
-    small = [share for share, _ in shares if share.is_small]
-    reason = "any other reason" if len(small) < len(shares) else "any reason"
-    return [
-        f"{share.interval if share.is_vague else share} {words}{' (too noisy to say)' if share.is_vague else ''}"
-        for share, words in shares
-        if not share.is_small
-    ] + ([f"{_at_most(max(share.high for share in small))} for {reason}"] if small else [])
-
-
 def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:
     """Say how many values at most do not fit their declared types, where these are few."""
-    most = _percent(max(share.high for share in shares.values()))
+    most = percent(max(share.high for share in shares.values()))
     return f"At most {most} % of the values of {listed(names)} do not fit their declared types, and count as missing."
 
 
@@ -533,7 +433,7 @@ class LeftOut:
         ]
         shares += [(share, f"of {self.labels.get(name, name)} clipped") for name, share in self.values.items()]
         shares += [(share, f"of {self.labels.get(name, name)} unreadable") for name, share in self.misfits.items()]
-        return _in_brief(shares)
+        return in_brief(shares)
 
     @property
     def sentences(self) -> list[str]:
@@ -557,7 +457,7 @@ class LeftOut:
         return [
             f"About {share} {words}. What would help: {helps}."
             for share, words, helps in (*self._told_of_misfits, *self._told)
-            if share.low > _MUCH or (share.value > _MUCH and share.low > 0 and not share.is_vague)
+            if share.low > MUCH or (share.value > MUCH and share.low > 0 and not share.is_vague)
         ]
 
     def to_dict(self) -> dict[str, Any]:
