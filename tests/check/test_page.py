@@ -79,7 +79,7 @@ def made_plans(number, seed=8):
     empty = {"user": pa.array([], pa.int64()), "town": pa.array([], pa.string()), "cost": pa.array([], pa.int64())}
     keys = [f"t{i}" for i in range(12)]
     limits = [{"max_rows": 7}, {"max_groups": 3, "max_rows_per_group": 2}, {"max_length": 3, "max_groups": 5}]
-    kinds = itertools.product(("add_remove", "change_one"), ("user", "user", "row"), limits)
+    kinds = itertools.product(("add_remove", "change_one"), ("user", ["user", "town"], "row"), limits)
     for neighbours, unit, limited in itertools.islice(itertools.cycle(kinds), number):
         public = keys[: int(generator.integers(2, 12))] if generator.random() < 0.6 else None
         totals = "rollup" if public and generator.random() < 0.3 else None

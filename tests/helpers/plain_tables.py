@@ -188,6 +188,8 @@ def row_sums(groups, unit, measures):
 
 
 def _of_rows(measure, rows, unit):
+    if isinstance(measure, Distinct) and measure.in_steps:
+        return [STEPS // measure.limit * numbers(measure, rows, unit)[0]]
     if not isinstance(measure, LimitedSum):
         return numbers(measure, rows, unit)
     return [sum(toward_zero(STEPS * numbers(measure, [row], unit)[0], measure.own_limit) for row in rows)]
