@@ -442,7 +442,7 @@ class TestQueryFile:
             ("max_groups", "max_group", "[groups] has no 'max_group' (did you mean 'max_groups'?)"),
             ("max_groups = 3", "max_groups = '3'", "groups.max_groups must be a whole number, got '3'"),
             ("[budget]", "[bugdet]", "the query file has no 'bugdet' (did you mean 'budget'?)"),
-            ('kind = "mean"', 'kind = "mode"', "kind of aggregate 2 must be one of count, count_units, sum, mean"),
+            ('kind = "mean"', 'kind = "mode"', "kind of aggregate 2 must be one of count, count_units,"),
             ("bounds = [0, 100]", "bounds = [100, 0]", "bounds of 'fare'"),
             ('column = "fare"', "", "column of aggregate 2 (mean) must be given: the column of numbers"),
             ("epsilon = 5", "epsilon = 'much'", "budget.epsilon must be a number, got 'much'"),
