@@ -25,7 +25,7 @@ from osgt.api.memory import ForgottenError, Memory
 from osgt.api.periods import periods_between
 from osgt.api.series import OtherNoiseError, Series
 from osgt.cli import app
-from osgt.ledger import BudgetExceeded, HandedOutError
+from osgt.ledger import BudgetExceeded, HandedOutError, OtherSubjectError
 from osgt.privacy import Charge
 from osgt.query.file.reading import query_file_of, read_query_file
 from osgt.release.measuring import NothingReleasedError
@@ -432,6 +432,20 @@ class TestAnotherPlace:
         made = {path.name: path.read_bytes() for path in Path("budget.db.series").rglob("births-2026-01.csv")}
         assert published(series(), datetime.date(2026, 2, 1)) == ["2026-01"]
         assert tables()["births-2026-01.csv"] == made["births-2026-01.csv"]
+
+    @pytest.mark.parametrize("remember", [True, False])
+    def test_another_table_is_not_read(self, births, remember):
+        """Whoever was born and dies would count in two instalments without a memory; its own budget has each table."""
+        changes = {"series": {"remember": remember}}
+        published(series(changes), datetime.date(2026, 2, 1))
+        shutil.copy("births.parquet", "deaths.parquet")
+        with pytest.raises(OtherSubjectError, match="deaths"):
+            published(series(changes | {"data": {"source": "deaths.parquet"}}))
+        assert [*tables()] == ["births-2026-01.csv", "births-2026-01.csv-metadata.json"]
+        (births / "moved").mkdir()
+        shutil.move("births.parquet", "moved/births.parquet")
+        moved = series(changes | {"data": {"source": "moved/births.parquet"}})
+        assert published(moved, datetime.date(2026, 3, 1)) == ["2026-02"]
 
     def test_other_noise_is_refused(self, births, monkeypatch):
         published(series(), datetime.date(2026, 2, 1))

@@ -190,8 +190,8 @@ class Series:
                         "its other instalments with the version of osgt that began it"
                     )
                 self.memory.check(known)
-                return int(entry)
             data = query.dataset
+            # A charge from before is returned; whose table is read today is checked all the same.
             reservation = self.ledger.reserve(
                 data.dataset,
                 charge,
