@@ -406,3 +406,12 @@ class TestNoTablePaysForAnother:
         free = noises[2].laws[Rows()].std()
         assert free > 1.15 * plan["people"].laws[Rows()].std()
         assert self.wider(publication, 1, delta) <= 1.02
+
+
+@pytest.mark.parametrize("bins", [2, 3])
+def test_a_median_of_few_bins_beside_the_number_of_its_values(bins):
+    """Of two bins the number of all values says nothing about the median: it is not measured for that."""
+    data = survey()
+    towns = by(data, "town").median("fare", (0, 60), bins=bins)
+    both = Publication(towns=towns, all=by(data, "town", "sex").count_values("fare"))
+    assert sum(len(block.parts) for block in both.plan(1, 1e-6).blocks) == {2: 2, 3: 3}[bins]

@@ -180,7 +180,8 @@ class Layout:
 
 
 def layouts(leaves: Leaves, total: Measure | None) -> list[Layout]:
-    """List the layouts that differ; the first has one level."""
+    """List the layouts that differ; the first has one level. How many there are does not tell two bins apart."""
+    total = total if leaves.numbers > 2 else None
     flat = Layout(leaves, leaves.numbers, total)
     return [flat, *(Layout(leaves, fan_out, total) for fan_out in _FAN_OUTS if fan_out < leaves.numbers)]
 
