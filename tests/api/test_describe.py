@@ -95,6 +95,28 @@ def test_numbers_need_a_range(people):
         data.describe(epsilon=1, delta=1e-8, columns=["twon"])
 
 
+@pytest.mark.parametrize("columns", [[], "town"])
+def test_what_names_no_columns_is_refused_before_the_charge(people, tmp_path, columns):
+    path = tmp_path / "ledger.db"
+    with Ledger(path) as ledger:
+        ledger.open("people", epsilon=2, delta=1e-6, unit="id")
+    data = Dataset(people, privacy_unit="id", columns=RANGES, ledger=path, dataset="people")
+    with pytest.raises(OsgtError, match="columns must be a list of columns"):
+        data.describe(epsilon=1, delta=1e-8, columns=columns, max_rows=1)
+    data.close()
+    with Ledger(path) as ledger:
+        assert ledger.history("people") == []
+
+
+def test_the_number_of_missing_ones_is_within_its_interval(people):
+    """Of columns without any, half the differences are below 0: a chance of 2⁻³⁰ that none of them is."""
+    full = pa.table({"id": people["id"], **{f"c{i}": people["id"] for i in range(30)}})
+    ranges = {f"c{i}": {"range": (0, SIZE)} for i in range(30)}
+    table = Dataset(full, privacy_unit="id", columns=ranges).describe(epsilon=1, delta=1e-8, max_rows=1, bins=2)
+    for row in table.to_pandas().to_dict("records"):
+        assert row["missing_low"] <= row["missing"] <= row["missing_high"]
+
+
 def test_nan_in_a_parquet_file_is_missing(people, tmp_path, quiet_noise):
     """PyArrow leaves NaN out of the statistics of a file, from which engines may conclude that there is none."""
     pq.write_table(people, tmp_path / "people.parquet")

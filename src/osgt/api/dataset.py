@@ -411,6 +411,8 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
     def description(self, columns: Sequence[str] | None = None, bins: int = DESCRIBED_BINS) -> list[dict[str, Any]]:
         """List the aggregates of a description, in plain values as in a query file."""
         names = [name for name in self.table.columns if name not in self.unit.columns] if columns is None else columns
+        if not names or isinstance(names, str):
+            raise ArgumentError(f"columns must be a list of columns to describe, got {names!r}", argument="columns")
         types = {name: self.type_of("columns", name) for name in names}
         numbers = [name for name, dtype in types.items() if dtype.is_number]
         without = [name for name in numbers if self.known_column(name).range is None]

@@ -324,7 +324,7 @@ def describe_columns(release: ReleasedTable) -> Description:
         number = float(rows.floats[0] - values.floats[0])
         half = rows.difference_noise(values).half_width(confidence) + rows.rounding + values.rounding
         high = number + half + _missing(release, rows) * max(number, 0.0)
-        missing = number, max(float(np.floor(number - half)), 0.0), max(float(np.ceil(high)), 0.0)
+        missing = max(number, 0.0), max(float(np.floor(number - half)), 0.0), max(float(np.ceil(high)), 0.0)
         own: dict[str, Any] = {"column": name}
         for end, more in zip(("", "_low", "_high"), missing, strict=True):
             own |= {f"values{end}": row[aggregate.name + end], f"missing{end}": more}
