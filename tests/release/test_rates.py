@@ -1,6 +1,7 @@
 """Rates: counts and sums divided by public numbers, in every place where a table is shown."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,8 @@ def test_files_and_one_group(people, tmp_path):
     pyarrow.csv.write_csv(table, tmp_path / "n.csv")
     for per in (table, table.to_pandas(), tmp_path / "n.csv"):
         assert asked(people, per=per).groups.rates.numbers == tuple(PER.values())
+    mixed = dict(zip(PER, (Decimal("5000.5"), 4000, np.float32(0.5), np.int16(0)), strict=True))
+    assert asked(people, per=mixed).groups.rates.numbers == (5000.5, 4000, 0.5, 0)
     [row] = Dataset(people, "id").group_by(max_rows=1, per=9_000).count().release(5, 1e-6).to_arrow().to_pylist()
     assert row["count_rate"] == pytest.approx(row["count"] * 100_000 / 9_000)
 
@@ -80,6 +83,9 @@ def test_rates_cost_nothing_and_tables_share_what_is_measured(people):
     [
         ({"per": {("Bern", 1): 5}}, "per", "must have a number for Bern, 2; Oslo, 1; Oslo, 2"),
         ({"per": {**PER, ("Oslo", 2): -1}}, "per", "from 0 on for Oslo, 2, got -1"),
+        ({"per": {**PER, ("Bern", 2): "4000"}}, "per", "from 0 on for Bern, 2, got '4000'"),
+        ({"per": {**PER, ("Bern", 2): True}}, "per", "from 0 on for Bern, 2, got True"),
+        ({"totals": {"city": {"Bern": 1500, "Oslo": "1500"}}}, "totals", "from 0 on for Oslo, got '1500'"),
         ({"per_how_many": 0}, "per_how_many", "≥ 1"),
         ({"per": None, "per_how_many": 10}, "per_how_many", "give per"),
         ({"public_keys": None}, "per", "needs public_keys"),

@@ -20,9 +20,6 @@ from osgt.support.text import names_in_words
 #: The ending of the name of a column with rates.
 RATE = "_rate"
 
-#: The name of the column of numbers, where a mapping gives them.
-_NUMBER = "number"
-
 #: Rates are per so many if nothing is said, as is usual for illnesses.
 _PER_HOW_MANY = 100_000
 
@@ -45,9 +42,9 @@ def numbers_by_key(
         while isinstance(given, Mapping) and list(given) == [()]:
             given = given[()]
         return [_number(given, "all rows", argument, what)]
-    table, column = _as_table(given, by, types, argument, what)
-    every = list(zip(*(table[name].to_pylist() for name in by), strict=True))
-    numbers = dict(zip(every, table[column].to_pylist(), strict=True))
+    named, values = _as_table(given, by, types, argument, what)
+    every = list(zip(*(named[name].to_pylist() for name in by), strict=True))
+    numbers = dict(zip(every, values, strict=True))
     wanted = list(zip(*(keys[name].to_pylist() for name in by), strict=True))
     if len(numbers) < len(every):
         raise ArgumentError(f"{argument}: {what} must have each key once", argument=argument)
@@ -63,12 +60,12 @@ def numbers_by_key(
 
 def _as_table(
     given: Any, by: Sequence[str], types: Mapping[str, ColumnType], argument: str, what: str
-) -> tuple[pa.Table, str]:
-    """The keys in the types of the source, beside a column of numbers, and the name of this."""
+) -> tuple[pa.Table, list[Any]]:
+    """The keys in the types of the source, and the number of each."""
     is_text = is_text_file(given)
     if isinstance(given, Mapping):
         tuples = [key if isinstance(key, tuple) else (key,) for key in given]
-        table = table_of_tuples(tuples, by, argument).append_column(_NUMBER, pa.array([*given.values()]))
+        table, values = table_of_tuples(tuples, by, argument), [*given.values()]  # of whatever types
         is_text = True  # in TOML all keys are text
     else:
         frame = read_frame(given, by, argument)
@@ -78,19 +75,19 @@ def _as_table(
                 f"{type(given).__name__}",
                 argument=argument,
             )
-        table = frame
-    others = [name for name in table.column_names if name not in by]
-    if len(others) != 1 or len(table.column_names) != len(by) + 1:
-        raise ArgumentError(
-            f"{argument}: {what} must have the columns {names_in_words(by)} and one of numbers, got "
-            f"{names_in_words(table.column_names)}",
-            argument=argument,
-        )
+        others = [name for name in frame.column_names if name not in by]
+        if len(others) != 1 or len(frame.column_names) != len(by) + 1:
+            raise ArgumentError(
+                f"{argument}: {what} must have the columns {names_in_words(by)} and one of numbers, got "
+                f"{names_in_words(frame.column_names)}",
+                argument=argument,
+            )
+        table, values = frame, frame[others[0]].to_pylist()
     columns = {}
     for name in by:
         read = is_text and pa.types.is_string(table[name].type)
         columns[name] = convert(table[name], f"{argument}: column {name!r}", types[name], read=read, argument=argument)
-    return pa.table({**columns, others[0]: table[others[0]]}), others[0]
+    return pa.table(columns), values
 
 
 def _in_words(keys: Sequence[tuple[Any, ...]]) -> str:
