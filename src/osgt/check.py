@@ -132,7 +132,7 @@ class Limits:
     def most_distinct(self, rule: dict[str, Any]) -> int:
         """The pairs of group and value that a unit counts with at most: the limit that the query states."""
         stated = [each.get("max_distinct") for each in self.aggregates if each.get("column") == rule["column"]]
-        if rule["limit"] not in stated or not rule["limit"] >= 1:
+        if rule["limit"] not in stated or type(rule["limit"]) is not int or rule["limit"] < 1:
             raise NotCheckedError(f"the limit on values of {rule['column']}, {rule['limit']}, is not that of the query")
         return int(rule["limit"])
 
@@ -413,6 +413,8 @@ def _choice(result: Result, choice: dict[str, Any] | None) -> list[Part]:
 def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part, ...]) -> None:
     """Say of a release about one part of the people what several parts promise together."""
     most, count, plain = data["max_parts"], len(data["parts"]), result.statement
+    if type(most) is not int or most < 1 or count < 2:
+        raise NotCheckedError(f"a unit counts in {most!r} of {count} parts")
     result.trusted.append(f"that a unit counts in the first {most} of {count} parts alone, also if rows change")
     if ", instalment " in str((plain["ledger"] or {}).get("reservation")):
         k = min(most * (2 if data["neighbours"] == "change_one" else 1), count)
@@ -444,10 +446,9 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
             result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
         if length and noise["family"] != "rounded_gaussian":
             raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
-        result.trusted += _drawn(rule, noise)
-        if rule["kind"] not in KNOWN:
-            result.trusted.append(f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}")
+        result.trusted += _trusted(rule, name, noise)
         parts += [_part(noise, shift, n) for shift, n in stated]
+    result.problems += _unmeasured(limits, privacy["measures"])
     if limits.public is not None and block[0]["query"]["groups"]["by"]:
         result.trusted.append(f"that the {limits.public} groups are public, and not taken from the data")
     result.trusted += _known_totals(block[0]["query"]["groups"])
@@ -457,11 +458,22 @@ def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
     return parts
 
 
-def _drawn(rule: dict[str, Any], noise: dict[str, Any]) -> list[str]:
-    """Say what is trusted of a quantile that was drawn: no more is lost than by Laplace noise (docs/quantiles.md)."""
+def _unmeasured(limits: Limits, measures: list[dict[str, Any]]) -> list[str]:
+    """Say which limits on different values no number has: it would pass for a number with a smaller one."""
+    stated = {(asked["column"], asked["max_distinct"]) for asked in limits.aggregates if "max_distinct" in asked}
+    stated -= {(m["rule"]["column"], m["rule"]["limit"]) for m in measures if m["rule"]["kind"] == "distinct"}
+    return [f"no number of values of {column} has the limit {most}, as the query says" for column, most in stated]
+
+
+def _trusted(rule: dict[str, Any], name: str, noise: dict[str, Any]) -> list[str]:
+    """Say what is trusted of a rule: of a kind that is not known here; or of a drawn quantile (docs/quantiles.md)."""
+    if type(rule["kind"]) is not str or rule.get("of") not in ("row", "unit", None):
+        raise NotCheckedError(f"of {name!r} it is not said what a row or a unit adds")
+    if rule["kind"] not in KNOWN:
+        return [f"that a {rule['of']} adds {rule['adds'][0]} to {rule['adds'][1]} to {name!r}"]
     if rule["kind"] != "quantile_draw":
         return []
-    if noise["family"] != "osgt" or noise["curvature"] != 0:
+    if noise["family"] != "osgt" or noise["curvature"] != 0:  # no more is lost than by Laplace noise of this slope
         raise NotCheckedError(f"the quantile of {rule['column']} is drawn, which takes Laplace noise")
     return [f"that the {rule['level']:g} quantile of {rule['column']} was drawn with the slope of its noise"]
 

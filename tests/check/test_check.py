@@ -251,6 +251,8 @@ def coarse_steps(plain):
             measure["rule"]["to"] = 1
 
 
+PARTS = {"north": "town = 'Oslo'", "south": "town = 'Rome'"}
+
 #: Statements that cannot be true, or do not say what they must: a release, and what is changed in it.
 FORGERIES = {
     "more groups than are public": ("units, add_remove", fewer_groups),
@@ -299,6 +301,22 @@ FORGERIES = {
             set_all([m["rule"] for m in measures(s) if m["rule"]["kind"] == "distinct"], "limit", -5),
         ],
     ),
+    "a limit on values that no number has": (
+        "different values, add_remove",
+        lambda s: s["query"]["aggregates"].append({"kind": "count_distinct", "column": "cost", "max_distinct": 50}),
+    ),
+    "a limit on values that is no number": (
+        "different values, add_remove",
+        lambda s: [
+            set_all([a for a in s["query"]["aggregates"] if "max_distinct" in a], "max_distinct", True),
+            set_all([m["rule"] for m in measures(s) if m["rule"]["kind"] == "distinct"], "limit", True),
+        ],
+    ),
+    "nobody in any part": ("rows, add_remove", lambda s: s["query"]["data"].update(parts=PARTS, max_parts=0)),
+    "half a part": ("rows, add_remove", lambda s: s["query"]["data"].update(parts=PARTS, max_parts=0.5)),
+    "no parts at all": ("rows, add_remove", lambda s: s["query"]["data"].update(parts={}, max_parts=1)),
+    "a rule without a name": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "kind", None)),
+    "a rule of something else": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "of", "thing")),
     "half a number": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"], "coordinates", 1.5)),
     "a huge shift": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"][0], "shift", 10**400)),
     "ε of one that is not": ("rows, add_remove", lambda s: set_all(s, "epsilon", float("nan"))),
@@ -311,6 +329,13 @@ def test_a_forged_statement_is_refused(statements, name):
     plain = copy.deepcopy(statements[of])
     change(plain)
     assert refused(plain)
+
+
+def test_a_statement_about_a_part_of_the_people_holds(statements):
+    """The forged ones are refused for what is wrong in them."""
+    plain = copy.deepcopy(statements["rows, add_remove"])
+    plain["query"]["data"].update(parts=PARTS, max_parts=1)
+    assert not refused(plain)
 
 
 @pytest.mark.filterwarnings("ignore")
