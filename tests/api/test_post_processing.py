@@ -13,6 +13,8 @@ from osgt.support.errors import OsgtError
 
 WARDS, WEEKS = list(range(6)), list(range(50))
 
+KEYS = {"ward": WARDS, "week": WEEKS}
+
 pytestmark = pytest.mark.filterwarnings("ignore::osgt.support.errors.OsgtWarning")
 
 
@@ -196,7 +198,25 @@ def test_tables_of_a_publication(visits):
         tables["all"].difference(2, other=tables["same"])
 
 
+def test_a_publication_that_was_released_twice(visits):
+    """Tables that agree have their noise in common; those of another release of the same plan do not."""
+    queries = {name: visits.group_by(name, max_rows=1, public_keys=keys) for name, keys in KEYS.items()}
+    both = Publication({name: query.count() for name, query in queries.items()})
+    first, second = (both.release(epsilon=1, delta=1e-6) for _ in range(2))
+    with pytest.raises(OsgtError, match="have the same noise"):
+        first["ward"].difference(2, 3, other=first["week"])
+    same = first["ward"].difference(2, other=second["ward"])
+    assert same.low < 0 < same.high
+    half = first["ward"].plan.columns[0].half_width
+    assert half < (same.high - same.low) / 2 < 2 * half + 20  # with the rounding of tables that agree
+
+
 def test_what_cannot_be_compared(visits, sparse):
+    with pytest.raises(OsgtError, match="this table itself"):
+        sparse.difference({"ward": 1, "week": 2}, {"ward": 1, "week": 3}, other=sparse)
+    median = visits.group_by("ward", max_rows=1, public_keys=WARDS).median("cost", bounds=(0, 50), interval="none")
+    with pytest.raises(OsgtError, match="the release has none"):
+        median.release(epsilon=1, delta=0).difference(1, 2)
     with pytest.raises(OsgtError, match="second must be given"):
         sparse.difference({"ward": 1, "week": 2})
     with pytest.raises(OsgtError, match="must have a value for each of ward, week"):

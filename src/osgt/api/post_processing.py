@@ -238,13 +238,6 @@ class _Pairs:
             half = self.second.noise_of(int(against)).half_width(self.confidence) + self.second.rounding
             yield np.zeros(1, np.intp), Contrasts(noise, self.confidence, rounding), half
             return
-        shared = self.first.of.plan.shared, self.second.of.plan.shared
-        if shared[0] is not None and shared[1] is not None and shared[0][0] is shared[1][0]:
-            raise ArgumentError(
-                "other is a table that agrees with this one: their noise is not independent. Compare groups of one "
-                "table, which may have totals",
-                argument="other",
-            )
         scale = self.second.step / self.first.step
         noises = [
             (self.first.noise_of(int(row)), self.second.noise_of(int(other)))
@@ -280,6 +273,8 @@ def _confidence(release: ReleasedTable, given: float | None) -> float:
 
 def _check_apart(release: ReleasedTable, other: ReleasedTable) -> None:
     """Raise if two tables share noise of which the joint distribution is not known here."""
+    if other is release:
+        raise ArgumentError("other is this table itself: leave it out to compare two of its groups", argument="other")
     whole, name = release.statement.values.get("publication"), other.statement.values.get("table")
     if whole is None or whole != other.statement.values.get("publication"):
         return

@@ -84,6 +84,8 @@ class PublishedTable:
 
     def column(self, name: str | None) -> "PublishedColumn":
         """One of these columns; the only one, if there is no other."""
+        if not self.names:
+            raise ArgumentError("column must be a count or a sum, and the release has none", argument="column")
         if name is None and len(self.names) == 1:
             [name] = self.names
         if name is None:
