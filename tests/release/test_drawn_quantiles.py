@@ -12,13 +12,14 @@ import pytest
 from scipy import stats
 
 from goodness import FALSE_ALARM
-from osgt import Dataset
+from osgt import Dataset, Publication
 from osgt.check import check
 from osgt.noise import DiscreteOSGT
 from osgt.plan.inputs import profile_of_pairs
 from osgt.query.quantiles import Layout, QuantileDraw
 from osgt.release import drawn
 from osgt.release.drawn import costs_of_bins, draw_bins
+from osgt.support.errors import OsgtError
 
 #: Steps of a unit in the enumeration.
 STEPS = 12
@@ -206,3 +207,13 @@ def test_refused(limits, asked, words):
     data = Dataset(rides(), "rider")
     with pytest.raises(ValueError, match=words):
         data.group_by("city", **limits).quantile("fare", bounds=(0, 200), **{"interval": "none"} | asked)
+
+
+def test_beside_a_length_delta_must_be_above_0():
+    data = Dataset(rides(), "rider")
+    drawn_table = data.group_by("city", max_rows=2, public_keys=["a"]).median("fare", (0, 200), interval="none")
+    counts = data.group_by("city", max_length=2, public_keys=["a", "b"]).count()
+    both = Publication(medians=drawn_table, counts=counts)
+    with pytest.raises(OsgtError, match="delta must be above 0"):
+        both.plan(1, 0)
+    assert both.plan(1, 1e-6).charge

@@ -165,8 +165,11 @@ class JointPlanning:
             return self._noises(own[name], end_of_family(name, search(own[name]), objective, proved=proved))
 
         schemes = self._schemes(lambda table: table.scheme(epsilon, delta))
-        names = names_of_ends(family, delta, self._joint(schemes, factors, power).parts)
+        joint = self._joint(schemes, factors, power)
+        names = names_of_ends(family, delta, joint.parts)
         draws = any(table.draws for table in self.tables)
+        if not delta:
+            joint.bounded_end()  # refused where there is none
         if draws:
             names = [name for name in names if name.startswith(family.ends[1].name)]
         own = {name: self._schemes(partial(_scheme_at, end=name)) for name in names}
