@@ -199,6 +199,30 @@ class TestRelease:
         assert release.left_out is None
         assert "missing in the numbers" not in str(release.statement)
 
+    def test_sums_that_may_be_negative_can_lose_something(self):
+        """How much is not measured; that nothing was left out must not be said, nor that everybody counts once."""
+        query = Dataset(visits(), "person").group_by("town", public_keys=TOWNS).sum("fare", max_total=5)
+        release = query.release(1, 1e-6)
+        assert release.left_out is None
+        for words in (str(release), release.statement.words):
+            assert NOTHING not in words
+            assert "counts once" not in words
+
+    def test_different_values_and_drawn_quantiles_are_told_as_what_they_are(self):
+        query = Dataset(visits(), "person").group_by("town", public_keys=TOWNS, max_rows=5)
+        words = (
+            query.median("fare", (0, 50), interval="none").count_distinct("fare", 3).release(1, 1e-6).statement.words
+        )
+        assert "To fare_median no noise was added" in words
+        assert "counts with at most 3 values of fare" in words
+        assert "intervals do not allow for values that are missing" in words
+        alone = Dataset(visits(), "person").group_by("town", public_keys=TOWNS).count_distinct("fare", 3)
+        release = alone.release(20, 1e-6)
+        assert release.left_out.pairs
+        assert release.left_out.missing == {}
+        assert "Intervals show the noise alone" in release.statement.words
+        assert "counts once" not in release.statement.words + str(release)
+
     def test_nothing_is_measured_where_nothing_can_be_cut_off(self):
         query = Dataset(visits(50), "person").group_by("town", public_keys=TOWNS).count_units()
         assert query.plan(1, 1e-6).left_out is None

@@ -34,6 +34,13 @@ class ColumnNote:
     is_key: bool
 
 
+def drawn_quantiles(names: Sequence[str]) -> str:
+    """Say that quantiles have no noise that was added, and no interval."""
+    return (
+        f"To {listed(names)} no noise was added: a value was drawn, as private as a rank with noise, but no interval."
+    )
+
+
 def columns_of(query: QuerySpec, plan: Plan, marks: Marks | None = None) -> list[dict[str, Any]]:
     """The columns in plain values, for the statement: `of` is the column whose label and unit a column shares."""
     group = "The group that the row is about."

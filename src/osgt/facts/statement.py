@@ -13,13 +13,15 @@ import pyarrow as pa
 from osgt.data.rows import PrivateRows, plain_rows
 from osgt.facts import wording
 from osgt.facts.measured import choice_values, measured_values
-from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, published_groups, totals
-from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
+from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, drawn_quantiles, published_groups, totals
+from osgt.limits.left_out import NOTHING, LeftOut, can_cut_off
 from osgt.noise.error import objective_text
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
 from osgt.query.aggregates.base import QuerySpec, counts_units, rate_names
+from osgt.query.aggregates.count_distinct import CountDistinct
 from osgt.query.aggregates.marks import Marks
+from osgt.query.aggregates.quantile import DrawnQuantile
 from osgt.query.groups import groups_alone
 from osgt.support.text import listed
 
@@ -322,7 +324,15 @@ def about_choice(plan: AnyPlan) -> list[str]:
 
 def about_limits(query: QuerySpec) -> list[str]:
     """Say how much of a unit counts in a table."""
-    return [*wording.of_part(query.dataset), *wording.limits(query.groups, counts_units=counts_units(query.aggregates))]
+    groups, aggregates = query.groups, query.aggregates
+    distinct = [one.measure for one in aggregates if isinstance(one, CountDistinct) and not groups.each_row]
+    drawn = [name for one in aggregates if isinstance(one, DrawnQuantile) for name in one.names]
+    return [
+        *wording.of_part(query.dataset),
+        *wording.limits(groups, counts_units=counts_units(aggregates)),
+        *(wording.distinct_limit(groups.noun, measure.column, measure.limit) for measure in distinct),
+        *([drawn_quantiles(drawn)] if drawn else []),
+    ]
 
 
 def about_groups(table: NoisyTable) -> list[str]:
@@ -335,7 +345,7 @@ def about_groups(table: NoisyTable) -> list[str]:
         sentences.append(wording.computed_columns({name: made.text for name, made in query.dataset.derived.items()}))
     if left_out is not None:
         sentences += left_out.sentences
-    elif left_out_measures(query.groups, query.aggregates) is None:
+    elif not can_cut_off(query.groups, query.aggregates):
         sentences.append(NOTHING)
     sentences += published_groups(plan)
     if plan.selection is not None:

@@ -153,7 +153,7 @@ def brief_limits(groups: "Groups", *, counts_units: bool) -> list[str]:
         result.append(f"as at most {counted(groups.max_length, 'row')} in one group, √g times as many in g")
     if groups.limits_groups_of(counts_units=counts_units):
         result.append(f"in at most {counted(groups.max_groups or 1, 'group')}")
-    return [f"{one} counts {listed(result) or 'once'}"]
+    return [f"{one} counts {listed(result) or 'once'}"] if result or counts_units else []
 
 
 def brief_own_limit(arguments: Mapping[str, Any]) -> list[str]:
@@ -216,7 +216,7 @@ def distinct_limit(unit: Noun, column: str, most: int) -> str:
     """Say what `max_distinct` does."""
     return (
         f"{_one(unit)} counts with at most {counted(most, 'value')} of {column} (one in two groups is two): of one "
-        f"with more, with {_of_them(most)}, chosen at random."
+        f"with more, with {_of_them(most)}, chosen at random (intervals do not allow for values that are missing)."
     )
 
 
@@ -280,7 +280,7 @@ def limits(groups: "Groups", *, counts_units: bool) -> list[str]:
         result.append(length_limit(unit, groups.max_length))
     if groups.limits_groups_of(counts_units=counts_units):
         result.append(groups_limit(unit, groups.max_groups or 1))
-    return result or [f"Every {unit} counts once."]
+    return result or [f"Every {unit} counts once."] * counts_units
 
 
 def _one(unit: Noun) -> str:

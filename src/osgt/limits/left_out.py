@@ -199,6 +199,12 @@ def left_out_measures(
     return result if things or limits or misfits else None
 
 
+def can_cut_off(groups: Groups, aggregates: Sequence[Aggregate]) -> bool:
+    """Whether limits can cut off anything: of sums that may be negative it cannot be measured how much."""
+    limited = any(isinstance(measure, LimitedSum) for aggregate in aggregates for measure in aggregate.measures)
+    return limited or left_out_measures(groups, aggregates) is not None
+
+
 def _limited_sums(groups: Groups, aggregates: Sequence[Aggregate]) -> list[ClippedSum]:
     """The sums with a limit of their own of which it can be measured what it cuts off: those from 0 on."""
     result: dict[ClippedSum, None] = {}
@@ -304,7 +310,10 @@ class LeftOut:
             {limits.column: shares[f"values of {limits.column}"] for limits in measured.limits},
             measured.limits,
             confidence,
-            {name: _missing(noisy[name], laws[name]) for name in map(name_of, measured.things)},
+            {
+                name: _missing(noisy[name], laws[name])
+                for name in (name_of(thing) for thing in measured.things if not isinstance(thing, Distinct))
+            },
             {
                 thing.column: (shares[name_of(thing)], thing.grid.bounds[1])
                 for thing in measured.things
@@ -351,9 +360,8 @@ class LeftOut:
 
     @property
     def _missing_in_rows(self) -> dict[str, float]:
-        """The parts that may be missing, but those of units in groups and of pairs of group and value."""
-        in_groups = {"units", *(f"pairs of {column}" for column in self.pairs)}
-        return {name: part for name, part in self.missing.items() if name not in in_groups}
+        """The parts that may be missing, but those of units in groups."""
+        return {name: part for name, part in self.missing.items() if name != "units"}
 
     @property
     def by_limits(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from osgt.facts import wording
 from osgt.facts.plan_wording import MostlyNoise, limits_in_words, published_groups
 from osgt.facts.statement import Released, ReleasedTable, hold_truth, promise_to
-from osgt.limits.left_out import NOTHING, LeftOut, left_out_measures
+from osgt.limits.left_out import NOTHING, LeftOut, can_cut_off
 from osgt.plan.plan import AnyPlan
 from osgt.query.about import About
 from osgt.query.aggregates.base import counts_units
@@ -186,7 +186,7 @@ def left_out(release: ReleasedTable, about: About) -> list[str]:
             *_with_labels(release, about).sentences,
             *chosen,
         ]
-    if left_out_measures(release.query.groups, release.plan.aggregates) is None:
+    if not can_cut_off(release.query.groups, release.plan.aggregates):
         return [NOTHING, *chosen]
     return [wording.NOT_MEASURED, *explain_limits(release), *chosen]
 
@@ -250,7 +250,7 @@ def _brief_left_out(table: ReleasedTable) -> list[str]:
     left_out, plan = table.left_out, table.plan
     if left_out is not None:
         parts = left_out.brief
-    elif left_out_measures(table.query.groups, plan.aggregates) is None:
+    elif not can_cut_off(table.query.groups, plan.aggregates):
         parts = []
     else:
         parts = ["not measured what the limits cut off"]
