@@ -223,6 +223,15 @@ class TestRelease:
         assert "Intervals show the noise alone" in release.statement.words
         assert "counts once" not in release.statement.words + str(release)
 
+    def test_of_the_heaviest_it_is_said_that_not_all_is_told(self):
+        """Of a unit with more than four times the limit: the share is too small, and its interval too low."""
+        rows = pa.table({"id": np.repeat(np.arange(1000), np.where(np.arange(1000) % 10, 1, 100))})
+        release = Dataset(rows, "id").group_by(max_rows=2).count().release(20, 1e-6)
+        assert release.left_out.rows.high < 0.6 < 9_800 / 10_900
+        assert "rows of one beyond 8 are missing as well" in release.statement.words
+        light = Dataset(rows, "id").group_by(max_rows=100).count().release(20, 1e-6)
+        assert "beyond" not in light.statement.words
+
     def test_nothing_is_measured_where_nothing_can_be_cut_off(self):
         query = Dataset(visits(50), "person").group_by("town", public_keys=TOWNS).count_units()
         assert query.plan(1, 1e-6).left_out is None

@@ -260,6 +260,11 @@ def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:
     return f"At most {most} % of the values of {listed(names)} do not fit their declared types, and count as missing."
 
 
+def _untold(share: Share, what: str) -> str:
+    """Say what more is missing where much is: of one unit no more than three times its steps is measured."""
+    return f"; {what} are missing as well, and not in this share" if share.low > MUCH else ""
+
+
 #: A share, what became of it, and what would help.
 Told = tuple[Share, str, str]
 
@@ -375,6 +380,7 @@ class LeftOut:
         groups, one = self.groups, with_article(self.groups.noun)
         if self.rows is not None and groups.max_rows is not None:
             because = f"{one} with more than {counted(groups.max_rows, 'row')} counts as {groups.max_rows:,}"
+            because += _untold(self.rows, f"rows of one beyond {(MOST_CUT_OFF + 1) * groups.max_rows:,}")
             result.append((self.rows, f"of the rows are missing in the numbers: {because}", "a larger max_rows"))
         elif self.rows is not None and groups.max_length is not None:
             because = f"{one} beyond a length of {groups.max_length:,} rows counts less"
@@ -394,6 +400,7 @@ class LeftOut:
         for column, (share, total) in self.sums.items():
             name = self.labels.get(column, column)
             because = f"{one} adds at most {total:,.10g}"
+            because += _untold(share, f"amounts of one beyond {(MOST_CUT_OFF + 1) * total:,.10g}")
             result.append((share, f"of the sum of {name} is missing: {because}", f"a larger max_total of {column}"))
         for column, (share, most) in self.pairs.items():
             name = self.labels.get(column, column)
