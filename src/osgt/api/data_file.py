@@ -234,7 +234,12 @@ def make_offers(source: str, given: Mapping[str, str | None]) -> Offers:
     usual = DELIMITERS[suffix_of(source)]
     head = lines[0] if lines else ""
     delimiter = given.get("delimiter") or max((usual, *";\t|,"), key=head.count)
-    header, *rows = [*csv.reader(io.StringIO("".join(lines)), delimiter=delimiter)] or [[]]
+    try:
+        header, *rows = [*csv.reader(io.StringIO("".join(lines)), delimiter=delimiter)] or [[]]
+    except csv.Error:
+        what = "is no text with a separator between fields; name it by its format, as visits.parquet or visits.xlsx"
+        raise ArgumentError(f"source: {source!r} {what}", argument="source") from None
+    _check_rows(source, header, rows)
     samples = _samples(header, rows)
     writing = _writing(samples.values(), given)
     types = {name: _offered(values, writing) for name, values in samples.items()}
@@ -250,9 +255,19 @@ def make_offers(source: str, given: Mapping[str, str | None]) -> Offers:
 def _office_offers(path: Path, sheet: str | None) -> Offers:
     """Look at the first rows of a spreadsheet or a file of SPSS, Stata or SAS, and at its labels of codes."""
     header, *rows = [*office_lines(path, sheet, _ROWS)] or [[]]
+    _check_rows(path, header, rows)
     samples = _samples(header, rows)
     types = {name: _offered(values, Writing()) for name, values in samples.items()}
     return Offers(tuple(samples), types, few=_few(samples, types), labels=office_labels(path))
+
+
+def _check_rows(source: str | os.PathLike[str], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Raise if there are names of columns and nothing below them: no type could be offered."""
+    if any(header) and not any(any(row) for row in rows):
+        raise ArgumentError(
+            f"source: {os.fspath(source)!r} has no rows, only the names of columns; give the file with the data",
+            argument="source",
+        )
 
 
 def _samples(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from osgt import render
 from osgt.api.joined import columns_by_table, steps_to
@@ -18,7 +18,7 @@ from osgt.data.types import ColumnType
 from osgt.data.unit import Neighbours
 from osgt.query.aggregates import OfAllRows, method_names
 from osgt.query.groups import LARGEST_LIMIT, Groups
-from osgt.query.keys import public_table, read_keys
+from osgt.query.keys import check_among, public_table, read_keys
 from osgt.query.levels import known_files, levels_of
 from osgt.query.public_numbers import Rates
 from osgt.query.sql import read_select
@@ -229,6 +229,12 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
             'data.where("cost > 3").group_by("department").mean("cost")'
         )
 
+    def __len__(self) -> NoReturn:
+        raise TypeError("the number of rows is private: count them with noise, as in data.count().release(epsilon=1)")
+
+    def __bool__(self) -> bool:
+        return True
+
     @guided
     def group_by(
         self,
@@ -307,6 +313,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
                 )
             public_keys = self._every(public_keys, names)
             public = public_table(public_keys, names, self.table.columns)
+            check_among(public, {name: self.known_column(name).values for name in names})
         levels = () if totals is None else levels_of(totals, names, public, self.table.columns)
         divides = per is not None or per_how_many is not None
         rates = Rates.of(per, per_how_many, names, public, self.table.columns) if divides else None

@@ -47,16 +47,18 @@ def steps_to(file: "DataFile") -> list[Step]:
         raise ArgumentError(
             f"rows: {unknown('table', name, [*first[:1], *file.tables], having='there are')}", argument="rows"
         )
-    while name is not None and name in file.tables:
+    joins = {other: _read_joins(other, table.joins) for other, table in file.tables.items()}
+    for other, (onto, _) in joins.items():
+        if onto not in file.tables and onto not in first:
+            known = [table for table in (*first[:1], *file.tables) if table != other]
+            raise ArgumentError(
+                f"tables.{other}.joins: {unknown('table', onto, known, having='there are')}", argument="tables"
+            )
+    while name in joins:
         if name in [step.name for step in steps]:
             raise ArgumentError(f"tables.{name}.joins: the tables belong to one another in a circle", argument="tables")
-        onto, on = _read_joins(name, file.tables[name].joins)
+        onto, on = joins[name]
         steps.insert(0, Step(name, file.tables[name], on))
-        if onto not in file.tables and onto not in first:
-            known = [other for other in (*first[:1], *file.tables) if other != name]
-            raise ArgumentError(
-                f"tables.{name}.joins: {unknown('table', onto, known, having='there are')}", argument="tables"
-            )
         name = onto
     return steps
 

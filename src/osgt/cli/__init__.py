@@ -100,6 +100,9 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
+            if not error.message and "Example: " in (self.help or ""):  # an argument is missing
+                error.message = str(self.help).partition("Example: ")[2].partition("\n\n")[0]
+                error.message = f"As in: {error.message}"
             if any(word in error.message for word in ("integer", "number", "float")):
                 typed, _, _ = self.make_parser(ctx).parse_args(args=words)
                 error.message = _no_number(str(typed[error.param.name]), whole="integer" in error.message)  # type: ignore[union-attr]
@@ -108,6 +111,8 @@ class Command(TyperCommand):
             if hasattr(error, "possibilities"):  # there is no such option
                 error.message += self._advice(ctx, error.option_name)  # type: ignore[attr-defined]
                 error.possibilities = None
+            elif "unexpected extra" in getattr(error, "message", ""):
+                error.message += "; an option with several values is repeated, and what has blanks stands in quotes"  # type: ignore[attr-defined]
             raise
 
     def _advice(self, ctx: Any, name: str) -> str:

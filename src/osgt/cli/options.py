@@ -8,6 +8,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -374,6 +375,7 @@ class Asked:
             ("privacy_unit", "--unit (or --unit-row)"),
         ):
             if key not in data and "file" not in data:
+                _check_source(data)
                 hint = "; or describe the file once, with `osgt start`" if key == "privacy_unit" else ""
                 raise ValueError(f"{option} must be given{hint}")
         if not aggregates and not self.of_data:
@@ -408,6 +410,14 @@ class Asked:
                 continue
             for text in given or []:
                 yield {"kind": name, **kind.parse(text)}
+
+
+def _check_source(data: Mapping[str, Any]) -> None:
+    """Raise if the source looks like a path and there is no such file: what else is missing comes after that."""
+    source = data.get("source") or ""
+    looks_like_path = Path(source).suffix and not has_magic(source) and "://" not in source
+    if looks_like_path and data.get("engine") is None and not Path(source).exists():
+        raise ValueError(f"source: there is no file {source!r}")
 
 
 #: Options that a SELECT says itself.

@@ -1,8 +1,10 @@
 """`osgt start`: describe the data once, in answers to six questions or in options, and open their budget."""
 
 import datetime
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from osgt.cli.options import BUDGET, OUTPUT, takes_keys
 from osgt.cli.shared import clear_errors, command_target, option, say, switch, terminal
 from osgt.data import CODE_LISTS
 from osgt.facts import wording
+from osgt.support.errors import USER_ERRORS
 from osgt.support.text import names_in_words, nearest, printable
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ _COLUMNS = "Columns"
 #: The word for no ledger, and for units that are rows.
 _NONE, _ROW = "none", "row"
 
+
+#: The options that say what is known of a column, by its key in the file.
+_OPTION_OF = {"range": "--range", "values": "--key"}
 
 #: How a file is read: options as of every command.
 _FORM = ("table", "delimiter", "encoding", "decimal", "date_format")
@@ -83,7 +89,7 @@ def start(
 
     Example: osgt start visits.csv --unit patient_id --noun patient --units 14000 --key department=Cardiology,Emergency
     """
-    with clear_errors():
+    with clear_errors(), _named_by_options():
         command_target("--out", out, overwrite=overwrite, suffixes=(".toml",), apart=[source]).checked()
         from osgt.api.data_file import make_offers  # noqa: PLC0415 - the extra "tables"
         from osgt.api.data_file import start as write_data_file  # noqa: PLC0415 - the extra "tables"
@@ -109,6 +115,18 @@ def start(
         )
         data.close()
         _tell(asking.console, out, data, described["keys"])
+
+
+@contextmanager
+def _named_by_options() -> Iterator[None]:
+    """Name the option in a message about what is known of a column."""
+    try:
+        yield
+    except USER_ERRORS as error:
+        named = re.fullmatch(r"columns: (.+?): (range|values)\b(.*)", str(error), re.DOTALL)
+        if named is None:
+            raise
+        raise ValueError(f"{_OPTION_OF[named[2]]} {named[1]}{named[3]}") from None
 
 
 def _tell(console: Console, out: Path, data: "Dataset", keys: Mapping[str, Any]) -> None:

@@ -254,7 +254,10 @@ class PrivateRows:
             raise ArgumentTypeError(f"{argument} must be the name of a column, got {column!r}", argument=argument)
         if column not in columns:
             self._check_delimiter()
-            raise ArgumentError(f"{argument}: {unknown('column', column, list(columns))}", argument=argument)
+            dates = [name for name, dtype in columns.items() if dtype.kind in ("date", "timestamp")]
+            is_part = dates and column in ("year", "quarter", "month", "weekday")
+            hint = f'; derive it first, as {column} = "{column}({dates[0]})"' if is_part else ""
+            raise ArgumentError(f"{argument}: {unknown('column', column, list(columns))}{hint}", argument=argument)
         reason = self.engine.unusable(columns[column])
         if reason is not None:
             raise ArgumentTypeError(f"{argument}: column {column!r} {reason}", argument=argument)
@@ -327,6 +330,10 @@ class PrivateRows:
         >>> query.release(epsilon=1, delta=0).to_arrow()["band"].to_pylist()
         ['0–17', '18–64', '65–120']
         """
+        if not isinstance(columns or {}, Mapping):
+            raise ArgumentTypeError(
+                'derive: give each column a name, as in data.derive(month="month(admitted)")', argument="derive"
+            )
         more = copy(self)
         more.derived = dict(self.derived)
         for name, given in {**(columns or {}), **named}.items():

@@ -18,7 +18,8 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "ORDER")
 _AFTERWARDS = "the whole table is published for the same budget; do that with the published table afterwards"
 _ONE_QUERY = (
     "a query inside a query is not answered, since one person's rows could decide about another's. Columns that are "
-    "computed from each row can be made with derive, and rows be chosen with WHERE"
+    "computed from each row can be made with derive, and rows be chosen with WHERE. A column "
+    'of that name stands in double quotes: "select"'
 )
 
 #: What begins a clause, or goes on with one, that cannot be answered: the reason, and the way to ask.
@@ -160,7 +161,10 @@ def _split_clauses(run: Tokens) -> dict[str, Tokens]:
         is_inside = here == "FROM" and before in (["IS", "DISTINCT"], ["NOT", "DISTINCT"])
         if here in _CLAUSES and not is_inside and before[-1:] != ["WITHIN"]:
             if name and _CLAUSES.index(here) <= _CLAUSES.index(name) and here != "SELECT":
-                raise ValueError(f"{here} must not stand after {name}; the order is SELECT, FROM, WHERE, GROUP BY")
+                raise ValueError(
+                    f"{here} must not stand after {name}; the order is SELECT, FROM, WHERE, GROUP BY. "
+                    'A column with such a word in its name stands in double quotes, as "group by"'
+                )
             name = here
             clauses.setdefault(name, [])
         elif name:

@@ -14,7 +14,7 @@ from osgt.data.columns import convert, list_values
 from osgt.data.engines.source import interval_texts, is_interval
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
-from osgt.support.text import names_in_words
+from osgt.support.text import names_in_words, nearest
 
 #: The column that numbers the public keys.
 KEY = "key"
@@ -44,6 +44,20 @@ def public_table(keys: Any, by: Sequence[str], types: Mapping[str, ColumnType]) 
     if table.group_by(list(by)).aggregate([]).num_rows < table.num_rows:
         raise ArgumentError("public_keys must hold each key once", argument="public_keys")
     return table
+
+
+def check_among(public: pa.Table, known: Mapping[str, Sequence[Any] | None]) -> None:
+    """Raise if a key is not among the values that its column is known to have: the group would be noise alone."""
+    for name, values in known.items():
+        texts = dict.fromkeys(str(value) for value in values or ())
+        for key in [] if values is None else public[name].unique().to_pylist():
+            if key is not None and str(key) not in texts:
+                hint = nearest(str(key), [*texts])
+                raise ArgumentError(
+                    f"public_keys: {str(key)!r} is not among the values that column {name!r} has by its "
+                    f"description{hint}; they are {names_in_words([*texts])}",
+                    argument="public_keys",
+                )
 
 
 def _convert(table: pa.Table, name: str, types: Mapping[str, ColumnType], *, read: bool) -> pa.Array:

@@ -138,8 +138,9 @@ def check_bounds(column: str, bounds: object) -> tuple[Fraction, Fraction]:
     """The bounds as exact numbers, the lower one first."""
     if bounds is None:
         raise ArgumentError(
-            f"bounds of {column!r} must be given: the least and the largest value that a row may count as; or say once "
-            f"which values are plausible, as range of {column!r} in columns",
+            f"bounds of {column!r} must be given: the least and the largest value that a row may count as "
+            f"(on the command line {column}:LOW:HIGH); or say once which values are plausible, as range in "
+            f"[columns.{column}] of a data file or in Dataset(columns=…)",
             argument="bounds",
         )
     ends = list(bounds) if isinstance(bounds, Sequence) else []

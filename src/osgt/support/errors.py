@@ -155,6 +155,7 @@ ASKING = _by_name(
         "head tail sample show take first limit iloc describe info df data frame to_frame to_pandas to_polars to_arrow "
         "to_csv to_parquet to_excel report collect execute run": f"rows are private; release something: {_RELEASE}",
         "columns dtypes schema types": "print(data) lists the columns and their types",
+        "remaining left spent budget history": "ask the ledger: data.ledger.remaining(data.dataset)",
         "plan release preview choose_limits": f"say first what is asked for, as in {_RELEASE}",
     }
 )

@@ -35,7 +35,7 @@ from osgt.data.expressions.syntax import (
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.text import names_in_words, unknown
+from osgt.support.text import names_in_words, nearest, unknown
 
 #: What the letters in a dialect's list of functions ask of an argument. Behind ? it may be left out, * repeats it.
 ARGUMENTS = {
@@ -70,8 +70,8 @@ def check_calls(root: Node, dialect: Dialect) -> None:
         if isinstance(node, Call):
             if node.name not in dialect.functions:
                 raise ValueError(
-                    f"the function {node.name!r} is not known to look at one row alone on {dialect.engine}; "
-                    "compute it before the rows are handed over"
+                    f"the function {node.name!r} is not known to look at one row alone on {dialect.engine}"
+                    f"{nearest(node.name, [*dialect.functions])}; compute it before the rows are handed over"
                 )
             _letters(node, dialect)
         elif isinstance(node, Extract):
@@ -354,7 +354,8 @@ class _Checking:
         names = list(self.table.columns)
         result: list[str] = [column for column in names if self.dialect.same_name(name, column, quoted=quoted)]
         if not result:
-            text = f". If it is text, write '{name}' in single quotes" if quoted else ""
+            may_be_text = quoted or not nearest(name, names)
+            text = f". If it is text, write '{name}' in single quotes" if may_be_text else ""
             raise ValueError(unknown("column", name, names) + text)
         if len(result) > 1:
             raise ValueError(f"there are several columns {name!r}: {names_in_words(result)}")

@@ -97,7 +97,7 @@ class _Parser:
     def unexpected(self) -> ValueError:
         token = self.here
         if token.kind == "end":
-            return ValueError("it ends too early")
+            return ValueError("it ends too early: a value or a column must follow")
         what = "a string" if token.kind == "string" else repr(token.value)
         hint = {
             "string": "; strings in a row are not joined, write || between them",

@@ -1,6 +1,6 @@
-"""The reference of query files, key by key, and their JSON Schema for editors, made from their model.
+"""The reference of query and data files, key by key, and their JSON Schemas for editors, made from their model.
 
-`python -m osgt.query.file.reference FOLDER` writes both into a folder of the docs.
+`python -m osgt.query.file.reference FOLDER` writes them into a folder of the docs.
 """
 
 import inspect
@@ -14,9 +14,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from osgt.query.file.aggregates import AGGREGATES, Arguments, Kind
-from osgt.query.file.model import ColumnTable, DataFile, JoinedTable, OneOfSeveral, QueryFile
+from osgt.query.file.model import DataFile, OneOfSeveral, QueryFile
 from osgt.query.file.reading import query_file_model, value_in_words
-from osgt.support.text import names_in_words
 
 
 class _WithoutNull(GenerateJsonSchema):
@@ -58,13 +57,12 @@ def _schema(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
     return {"$schema": draft, "$id": f"urn:osgt:{name}:{_FORMAT}", **schema, "title": title}
 
 
-PAGE, SCHEMA = "query-file.md", "query.schema.json"
-DATA_PAGE, DATA_SCHEMA = "data-file.md", "data.schema.json"
+PAGE, SCHEMA, DATA_SCHEMA = "query-file.md", "query.schema.json", "data.schema.json"
 
 #: The parts of a query file, in the order in which people think of them.
 _ORDER = ("data", "tables", "columns", "groups", "aggregates", "table", "budget", "output", "series", "report")
 
-_INTRODUCTION = """# Query files
+_INTRODUCTION = """# Query files and data files
 
 <!-- Made by `python -m osgt.query.file.reference docs/reference`, from the code: change it there. -->
 
@@ -72,6 +70,10 @@ A query file is a whole release in [TOML](https://toml.io): it can be reviewed b
 `osgt plan`, `osgt limits`, `osgt preview` and `osgt release` take it with `--query`, and so does `osgt ledger
 remaining`. Options on the command line take the place of what the file says. Relative paths are relative to the file.
 `examples/flights.toml` in the repository is a whole one.
+
+A [data file](../data-file.md) says once what is known about the data. It has the parts `[data]` (without `file`),
+`[tables]`, `[columns]`, `[budget]` and `[report]` of this page. Commands take it in place of the data, query files name
+it as `file` in `[data]`, and Python reads it with `Dataset.from_file`.
 
 A key that is not known is an error that names the nearest one, and so is a value of another type:
 
@@ -89,7 +91,8 @@ says where it is:
 #:schema query.schema.json
 ```
 
-This version's is [here](query.schema.json) as well.
+`osgt schema --data` prints that of data files. This version's are here as well: of [query files](query.schema.json) and
+of [data files](data.schema.json).
 """
 
 
@@ -98,10 +101,9 @@ def reference() -> str:
     parts = [_INTRODUCTION]
     for name in sorted(QueryFile.model_fields, key=_ORDER.index):
         field = QueryFile.model_fields[name]
-        if name == "columns":
-            parts.append(_columns_in_short())
-        elif name == "tables":
-            parts.append(f"## `[tables.NAME]`\n\n{inspect.getdoc(JoinedTable)}\n\n{_keys(JoinedTable)}")
+        if name in ("columns", "tables"):
+            named = get_args(field.annotation)[1]
+            parts.append(f"## `[{name}.NAME]`\n\n{inspect.getdoc(named)}\n\n{_keys(named)}")
         elif name == "table":
             parts.append(f"## `[[table]]`\n\n{inspect.getdoc(OneOfSeveral)}\n\n{_TABLES}\n\n{_keys(OneOfSeveral)}")
         elif name != "aggregates":
@@ -112,34 +114,6 @@ def reference() -> str:
             parts += [_kind(kind) for kind in AGGREGATES.values()]
     return "\n".join(parts)
 
-
-def data_reference() -> str:
-    """The page about data files in Markdown."""
-    parts = [_DATA_INTRODUCTION]
-    for name, field in DataFile.model_fields.items():
-        is_named = name in ("tables", "columns")
-        table: Any = get_args(field.annotation)[1] if is_named else field.annotation
-        title = f"{name}.NAME" if is_named else name
-        keys = _keys(table, leave_out={"file"})
-        parts.append(f"## `[{title}]`\n\n{inspect.getdoc(table)}\n\n{keys}")
-    return "\n".join(parts)
-
-
-def _columns_in_short() -> str:
-    keys = names_in_words(list(ColumnTable.model_fields))
-    return (
-        f"## `[columns.NAME]`\n\n{inspect.getdoc(ColumnTable)} The keys are {keys}, as in [data files](data-file.md).\n"
-    )
-
-
-_DATA_INTRODUCTION = """# Data files
-
-<!-- Made by `python -m osgt.query.file.reference docs/reference`, from the code: change it there. -->
-
-A data file says once what is known about the data, in [TOML](https://toml.io). Commands take it in place of the data,
-query files name it as `file` in `[data]`, and Python reads it with `Dataset.from_file`. Relative paths are relative to
-the file. `osgt schema --data` prints a JSON Schema for editors; this version's is [here](data.schema.json).
-"""
 
 _TABLES = """Such tables take the place of `[groups]` and `[[aggregates]]`. `out` in `[output]` then has `{table}` where
 the name of each table goes, as in `"tables/{table}.csv"`, or is a folder. `[report.labels]` may have titles of tables.
@@ -202,6 +176,5 @@ def _default(field: FieldInfo) -> str:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     (folder / PAGE).write_text(reference(), encoding="utf-8")
-    (folder / DATA_PAGE).write_text(data_reference(), encoding="utf-8")
     for name, schema in ((SCHEMA, query_file_schema()), (DATA_SCHEMA, data_file_schema())):
         (folder / name).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
