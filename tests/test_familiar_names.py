@@ -67,6 +67,7 @@ NAMES = [
     *(("data", name, "rows are private") for name in ("head", "to_frame", "df", "to_pandas", "iloc")),
     ("data", "columns", "print(data) lists the columns"),
     ("data", "release", "say first what is asked for"),
+    ("data", "remaining", "ask the ledger: data.ledger.remaining(data.dataset)"),
     ("data", "cost", "write the name of a column in quotes, as in data.group_by('cost')"),
     ("data", "grup_by", "(did you mean 'group_by'?)"),
     ("query", "where", "choose the rows before the groups"),
@@ -202,6 +203,17 @@ def test_arguments_of_a_data_set():
         Dataset(rows)
     with pytest.raises(TypeError, match=r"no argument 'unit' \(did you mean 'privacy_unit'\?\)"):
         Dataset(rows, unit="person")
+
+
+def test_a_data_set_is_there_and_has_no_length(data):
+    assert data
+    with pytest.raises(TypeError, match="the number of rows is private: count them with noise"):
+        len(data)
+
+
+def test_a_derived_column_has_a_name(data):
+    with pytest.raises(TypeError, match=r'derive: give each column a name, as in data.derive\(month="month'):
+        data.derive("cost * 2")
 
 
 @pytest.mark.parametrize("several", [lambda q: (q, q), lambda q: ([q, q],), lambda q: (q,), lambda q: ((q,),)])

@@ -2,6 +2,7 @@
 
 import tomllib
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -123,10 +124,10 @@ def test_without_a_ledger(run, tmp_path):
         ([*GIVEN, "--key", "wrd=x"], "there is no column 'wrd'"),
         ([*GIVEN, "--key", "ward"], "--key must be like department=Cardiology,Emergency"),
         ([*GIVEN, "--key", "number=a"], "values of 'number' must be of type int64"),
-        ([*GIVEN, "--key", "ward=x,x"], "values must hold each value once"),
-        ([*GIVEN, "--key", "ward=none.csv"], "there is no file"),
+        ([*GIVEN, "--key", "ward=x,x"], "--key ward: values must hold each value once"),
+        ([*GIVEN, "--key", "ward=none.csv"], "--key ward: values: there is no file 'none.csv'"),
         ([*GIVEN, "--range", "cost=0"], "--range must be like cost=0:50000"),
-        ([*GIVEN, "--range", "cost=9:1"], "range must be the least and the largest"),
+        ([*GIVEN, "--range", "cost=9:1"], "--range cost: range must be the least and the largest"),
         ([*GIVEN, "--type", "zipp:int64"], "--type: there is no column 'zipp'"),
         ([*GIVEN, "--type", "zip:number"], "zip"),
         ([*GIVEN, "--out", "data.txt"], "--out must end in .toml"),
@@ -149,12 +150,21 @@ def test_without_a_ledger(run, tmp_path):
         ([*GIVEN, "--ledger", "no/folder/ledger.db"], "cannot be opened: its folder does not exist"),
         ([*GIVEN, "--table", "t"], "--table is for databases"),
         (["empty.csv", "--unit", "x", "--yes"], "the first line of 'empty.csv' must hold the names"),
+        (["header.csv", "--unit", "x", "--yes"], "'header.csv' has no rows, only the names of columns; give the file"),
+        (
+            ["header.xlsx", "--unit", "x", "--yes"],
+            "'header.xlsx' has no rows, only the names of columns",
+        ),
+        (["bytes.csv", "--unit", "x", "--yes"], "'bytes.csv' is no text with a separator between fields"),
         (["twice.csv", "--unit", "a", "--yes"], "the columns 'a' and 'A' have one name"),
     ],
 )
 def test_what_is_wrong_is_named(run, tmp_path, arguments, message):
     (tmp_path / "empty.csv").write_bytes(b"")
     (tmp_path / "twice.csv").write_bytes(b"a,A\n1,2\n")
+    (tmp_path / "header.csv").write_bytes(b"x,y\n\n,\n")
+    (tmp_path / "bytes.csv").write_bytes(bytes(range(10)) * 9 + b'\r"x')
+    pd.DataFrame({"x": [], "y": []}).to_excel(tmp_path / "header.xlsx", index=False)
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.output

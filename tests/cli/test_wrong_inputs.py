@@ -171,7 +171,11 @@ ADDED = [
     ("--sum fare:0:9 --sum fare:0:9", "there is a column 'fare_sum' already; leave one out"),
     ("--mean fare:a:b", "--mean must be COLUMN[:LOW:HIGH]"),
     ("--variance fare:0", "--variance must be"),
-    ("--median fare", "bounds of 'fare' must be given"),
+    (
+        "--median fare",
+        "bounds of 'fare' must be given: the least and the largest value that a row may count as (on the",
+    ),
+    ("--median fare", "fare:LOW:HIGH"),
     ("--quantile fare:0:1", "--quantile must be"),
     ("--quantile fare:0:1:95", "must be above 0 and below 1, got 95.0; write 95 % as 0.95"),
     ("--histogram fare:5:3", "edges of 'fare' must be"),
@@ -183,7 +187,13 @@ ADDED = [
     ("--where fre>1", "--where: there is no column 'fre' (did you mean 'fare'?)"),
     ('--where city="Bern"', "--where: there is no column 'Bern'; the table has"),
     ('--where city="Bern"', "If it is text, write 'Bern' in single quotes"),
-    ("--where fare>", "--where: it ends too early"),
+    ("--where fare>", "--where: it ends too early: a value or a column must follow"),
+    (
+        "--where city=Bern",
+        "there is no column 'Bern'; the table has 'user', 'city' and 'fare'. If it is text, write 'Bern'",
+    ),
+    ("--where citty='x'", "(did you mean 'city'?); the table has 'user', 'city' and 'fare'\n"),
+    ("--derive m=mnth(user)", "(did you mean 'month'?); compute it before"),
     ("--where city='Bern", "--where: the quote at character 6 is never closed"),
     ("--where random()<1", "--where: the function 'random'"),
     ("--derive x", "--derive must be NAME=SQL"),
@@ -236,7 +246,7 @@ ADDED = [
     ("--query rows.parquet", "--query: 'rows.parquet' is not TOML: it is not text in UTF-8"),
     ("--url x", "give a source or --url, not both"),
     ("--save-query x.csv", "--save-query must end in .toml"),
-    ("extra", "unexpected extra argument"),
+    ("extra", "what has blanks stands in quotes"),
 ]
 SOURCES = [
     ("no.csv", "source: there is no file 'no.csv'"),
@@ -285,6 +295,7 @@ def test_a_source(refused, source, message):
     ("words", "message"),
     [
         ("release", "SOURCE (a file), --url or --query must be given"),
+        ("release data.tml --by city --count", "source: there is no file 'data.tml'"),
         ("relase", "No such command 'relase'. Did you mean 'release'?"),
         ("release rows.parquet --unit user --epsilon 1", "give at least one aggregate: --count,"),
         ("plan", "--delta must be given"),

@@ -50,6 +50,15 @@ class TestKeys:
     def test_others_can_be_given(self):
         assert keys(data(ward={"values": WARDS}).group_by("ward", public_keys=["y"])) == [("y",)]
 
+    @pytest.mark.parametrize("given", [["x", "ward y"], {"ward": ["x", "ward y"]}])
+    def test_keys_that_no_row_can_have(self, given):
+        known = data(ward={"values": ["x", "ward Y"]})
+        with pytest.raises(ValueError, match=r"public_keys: 'ward y' is not among .* \(did you mean 'ward Y'\?\)"):
+            known.group_by("ward", public_keys=given)
+        with pytest.raises(ValueError, match="public_keys: '13' is not among"):
+            known.derive(month=month("day")).group_by("month", public_keys=range(1, 14))
+        assert keys(known.group_by("ward", public_keys=["x", None])) == [("x",), (None,)]
+
     def test_all_of_one_column(self):
         given = {"ward": "all", "code": [3]}
         assert keys(data(ward={"values": ["x"]}).group_by("ward", "code", public_keys=given)) == [("x", 3)]
@@ -57,6 +66,10 @@ class TestKeys:
     def test_derived_columns_with_few_values(self):
         some = data().derive(month=month("day"), band=cut("cost", [0.0, 50, 100]))
         assert len(keys(some.group_by("month", "band"))) == 24
+
+    def test_parts_of_dates_are_derived_first(self):
+        with pytest.raises(ValueError, match=r"no column 'month'.*; derive it first, as month = \"month\(day\)\""):
+            data().group_by("month")
 
     def test_too_many_combinations(self):
         many = data(ward={"values": [str(i) for i in range(1000)]}, code={"values": range(1000)})
@@ -122,7 +135,7 @@ class TestRanges:
         assert query.aggregates[1].arguments()["edges"] == [0, 25, 50, 75, 100]
 
     def test_without_one_they_are_refused(self):
-        with pytest.raises(ValueError, match=r"bounds of 'cost' must be given: .* range of 'cost' in columns"):
+        with pytest.raises(ValueError, match=r"bounds of 'cost' must be .* range in \[columns.cost\] of a data file"):
             data().group_by().median("cost")
         with pytest.raises(TypeError, match=r"edges of 'cost' must be a list .* whose range is known"):
             data().group_by().histogram("cost", 4)

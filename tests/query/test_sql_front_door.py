@@ -303,6 +303,8 @@ REFUSED = {
     "SELECT COUNT(*)) FROM people": "closes nothing",
     "SELECT COUNT(*) FROM people GROUP city": "followed by BY",
     "SELECT COUNT(*) FROM people GROUP BY city WHERE fare > 3": "WHERE must not stand after GROUP",
+    "SELECT group by, COUNT(*) FROM people GROUP BY group by": 'stands in double quotes, as "group by"',
+    "SELECT select, COUNT(*) FROM people GROUP BY select": 'stands in double quotes: "select"',
     "SELECT MEDIAN(fare) FROM people": r"bounds must be given for MEDIAN\(fare\)",
     "SELECT QUANTILE_CONT(fare, 2) FROM people": "above 0 and below 1",
     "SELECT QUANTILE_CONT(fare, tip) FROM people": "must be a number between 0 and 1",

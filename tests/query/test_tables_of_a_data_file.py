@@ -122,6 +122,11 @@ def test_no_table_is_written_over(folder):
         ('"patients on patient"', '"patients"', "tables.visits.joins must be a table and the column that both have"),
         ('"patients on patient"', '"patient on patient"', "there is no table 'patient' (did you mean 'patients'?)"),
         ('"patients on patient"', '"patients on ward"', "tables.visits: on: there is no column 'ward'"),
+        (
+            '"visits on visit"',
+            '"visit on visit"',
+            "tables.bills.joins: there is no table 'visit' (did you mean 'visits'?)",
+        ),
         ('"patients on patient"', '"bills on visit"', "the tables belong to one another in a circle"),
         ('"stays_2025.csv"', '"stays.csv"', "there is no file 'stays.csv'"),
         ('"stays_2025.csv"', '"postgresql://me:secret@localhost/db"', "tables.visits.source must be a file"),

@@ -123,10 +123,10 @@ def _named_by_options() -> Iterator[None]:
     try:
         yield
     except USER_ERRORS as error:
-        named = re.fullmatch(r"columns: (.+?): (range|values)\b(.*)", str(error), re.DOTALL)
+        named = re.match(r"columns: (?=.+?: (range|values)\b)", str(error))
         if named is None:
             raise
-        raise ValueError(f"{_OPTION_OF[named[2]]} {named[1]}{named[3]}") from None
+        raise ValueError(f"{_OPTION_OF[named[1]]} {str(error)[named.end() :]}") from None
 
 
 def _tell(console: Console, out: Path, data: "Dataset", keys: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from osgt.support.numeric import real_number
 
 _EXPECTED = (
     'totals must be "rollup", "cube" or a list of levels, each a list of columns that remain, as in [["region"], []] '
-    'or [{"by": ["region"], "weight": 2}], or a dict with public numbers, as in {(): 8_700_000}'
+    'or [{"by": ["region"], "weight": 2}], or public numbers, as in {(): 8_700_000}'
 )
 
 #: The columns of each level that a word stands for.
@@ -121,7 +121,8 @@ def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[_Asked]:
     if isinstance(totals, Mapping) and ("by" in by or "by" not in totals):
         totals = [columns if known is None else {"by": columns, "known": known} for columns, known in totals.items()]
     if isinstance(totals, str) or not isinstance(totals, Sequence):
-        raise ArgumentTypeError(f"{_EXPECTED}; got {totals!r}", argument="totals")
+        got = repr(totals) if isinstance(totals, str) else f"an object of type {type(totals).__name__}"
+        raise ArgumentTypeError(f"{_EXPECTED}; got {got}", argument="totals")
     met: set[frozenset[str]] = set()
     for level in totals:
         columns = _level_columns(level, by)

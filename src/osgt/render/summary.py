@@ -42,7 +42,8 @@ def points(release: Released, about: About, titles: Mapping[str, str]) -> list[P
         tables = release.tables.items()
         shown, lost = _shows_tables(release), _left_out_of_tables(release, about)
         exact = [(titles[name], _exact(table, about, own=name in about.labels)) for name, table in tables]
-        cut = [(titles[name], " ".join(_left_out(table, about))) for name, table in tables]
+        common, rest = _parted({name: _left_out(table, about) for name, table in tables})
+        cut = [("All tables", " ".join(common)), *((titles[name], " ".join(own)) for name, own in rest.items())]
     return [
         Point("What it shows and how accurate it is.", shown, exact),
         Point("What was left out.", lost, cut),
@@ -238,11 +239,15 @@ def _names_of_chosen(plan: AnyPlan) -> list[str]:
 
 def _of_each(release: Released, words: Callable[[ReleasedTable], list[str]]) -> str:
     """Tell what is true of all tables once, and the rest of each under its name."""
-    told = {name: words(table) for name, table in release.tables.items()}
+    common, rest = _parted({name: words(table) for name, table in release.tables.items()})
+    return "; ".join([*common, *(f"{name}: {', '.join(parts)}" for name, parts in rest.items() if parts)])
+
+
+def _parted(told: Mapping[str, list[str]]) -> tuple[list[str], dict[str, list[str]]]:
+    """What is told of all tables, and the rest of each."""
     first, *others = told.values()
     common = [part for part in first if all(part in parts for parts in others)]
-    rest = {name: [part for part in parts if part not in common] for name, parts in told.items()}
-    return "; ".join([*common, *(f"{name}: {', '.join(parts)}" for name, parts in rest.items() if parts)])
+    return common, {name: [part for part in parts if part not in common] for name, parts in told.items()}
 
 
 def _brief_left_out(table: ReleasedTable) -> list[str]:
