@@ -100,7 +100,7 @@ def test_a_dry_run_and_the_query_file(visits):
         (["SELECT COUNT(*) FROM visits", "--by", "ward"], "No such option: --by"),
         (["SELECT COUNT(*) FROM visits", "--count"], "No such option: --count"),
         ([], "Missing argument 'SELECT'. As in: osgt sql data.toml"),
-        (["SELECT ward, COUNT(*) FROM visits GROUP BY ward", "--keys", "ward=z"], "'z' is not among the values"),
+        (["SELECT ward, COUNT(*) FROM visits GROUP BY ward", "--keys", "ward=w"], "'w' is not among the values"),
     ],
 )  # fmt: skip
 def test_what_is_refused(visits, options, message):

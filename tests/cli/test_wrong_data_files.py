@@ -165,7 +165,7 @@ def test_options_beside_a_data_file(refused, typed, message):
         ("SELECT COUNT(*) FROM other", "FROM names the table 'other', and these data are 'visits'"),
         ("SELECT MAX(cost) FROM visits", "Ask for a quantile near the end"),
         ("SELECT STDDEV(cost) FROM visits", "ask for VARIANCE"),
-        ("SELECT COUNT(DISTINCT ward) FROM visits", "answered for the privacy unit alone"),
+        ("SELECT COUNT(DISTINCT ward, cost) FROM visits", "of several columns is not answered: ask for COUNT(DISTINCT"),
         ("SELECT SUM(cost) / COUNT(*) FROM visits", "an aggregate must stand by itself"),
         ("SELECT patient, COUNT(*) FROM visits GROUP BY 1", "'patient' is the privacy unit"),
         ("SELECT wrd, COUNT(*) FROM visits GROUP BY wrd", "there is no column 'wrd' (did you mean 'ward'?)"),

@@ -13,7 +13,7 @@ from osgt.query.file.model import ColumnTable, JoinedTable
 from osgt.query.file.reading import query_file_model, query_file_of
 from osgt.query.file.text import query_file_text
 from osgt.web.entries import Entries, arguments_of, number, whole
-from osgt.web.form import fields_of, normalised, plain_of
+from osgt.web.form import REST, fields_of, normalised, plain_of
 
 
 def meaning(plain):
@@ -108,6 +108,7 @@ def query_files(draw):
         plain["budget"] = {"epsilon": draw(st.floats(1e-6, 100)), "delta": 1e-8}
     if draw(st.booleans()):
         plain["output"] = {"out": "a.csv", "confidence": 0.9, "nonnegative": True, "measure_left_out": False}
+        plain["output"]["marks"] = draw(st.sampled_from([True, [0.1, 0.25]]))
     if draw(st.booleans()):
         plain["report"] = {"title": draw(names), "labels": draw(st.dictionaries(names, names, min_size=1, max_size=2))}
     return plain
@@ -122,6 +123,18 @@ class TestRoundTrip:
     def test_the_text_that_is_shown_is_the_file(self, plain):
         text = query_file_text(through_the_page(plain), Path.cwd())
         assert meaning(tomllib.loads(text)) == meaning(plain)
+
+    @pytest.mark.parametrize(("marks", "entered"), [(True, "yes"), ([0.1, 0.25], "0.1, 0.25")])
+    def test_quality_marks_have_a_field(self, marks, entered):
+        fields = fields_of({"output": {"marks": marks}})
+        assert fields.one("output.marks") == entered
+        assert REST not in fields.fields
+        assert plain_of(fields)[0]["output"]["marks"] == marks
+
+    def test_wrong_quality_marks_are_told(self):
+        plain, problems = plain_of(Entries({"output.marks": ["some"]}))
+        assert "marks" not in plain.get("output", {})
+        assert "two shares such as 0.1, 0.25" in problems["output.marks"]
 
     def test_several_tables_are_carried_along(self):
         plain = {

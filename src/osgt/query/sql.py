@@ -310,8 +310,9 @@ class _Reading:
         if name == "COUNT" and unit and len(columns) == len(nodes) and columns == sorted(unit):
             return self.named({"kind": "count_units"}, item)
         if name != "COUNT" or len(parts) != 1 or not parts[0]:
+            what = f"{name}(DISTINCT …){' of several columns' if name == 'COUNT' else ''}"
             raise self.refusal(
-                f"{name}(DISTINCT …) is not answered: COUNT(DISTINCT …) is, of the privacy unit or of one expression"
+                f"{what} is not answered: ask for COUNT(DISTINCT …) of the privacy unit or of one expression"
             )
         text = self.text(parts[0])
         column = self.derived_text(text if condition is None else f"CASE WHEN {condition} THEN {text} END", hint=text)

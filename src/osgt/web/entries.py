@@ -116,7 +116,7 @@ def number(entries: Entries, name: str, problems: Problems) -> int | float | Non
 Widget = Literal["column", "bounds", "total", "several", "numbers", "whole", "number", "choice", "text"]
 
 #: Arguments that most people leave alone.
-_RARE = ("name", "weight", "bins", "missing")
+_RARE = ("name", "weight", "bins", "missing", "interval")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def plain_of(entries: Entries) -> tuple[dict[str, Any], Problems]:
         _add(plain, part, {name: read[kind](entries, f"{part}.{name}", problems) for name, kind in kinds.items()})
     _add(plain, "data", _read_data(entries, loaded, problems))
     _add(plain, "groups", _read_groups(entries, problems))
-    _add(plain, "output", _read_output(entries))
+    _add(plain, "output", _read_output(entries, problems))
     _add(plain, "report", {key: entries.below(f"report.{key}") or None for key in ("labels", "units")})
     rows = [read_aggregate(entries, f"aggregates.{row}", problems) for row in entries.rows("aggregates")]
     aggregates = [aggregate for aggregate in rows if aggregate is not None]
@@ -96,12 +96,22 @@ def _read_groups(entries: Entries, problems: Problems) -> dict[str, Any]:
     return {"by": by or None, "public_keys": keys, "totals": TOTALS.get(entries.one("totals"))}
 
 
-def _read_output(entries: Entries) -> dict[str, Any]:
-    """The keys of [output] that are so or not."""
+def _read_output(entries: Entries, problems: Problems) -> dict[str, Any]:
+    """The keys of [output] that are more than a text or a number."""
     return {
+        "marks": _marks(entries.one("output.marks"), problems),
         "nonnegative": True if entries.one("output.nonnegative") else None,
         "measure_left_out": None if entries.one("output.measure_left_out") else False,
     }
+
+
+def _marks(chosen: str, problems: Problems) -> bool | list[float] | None:
+    """Whether there are quality marks, or the shares that a file has loaded."""
+    try:
+        return chosen == "yes" or [float(share) for share in chosen.split(",")] if chosen else None
+    except ValueError:
+        problems["output.marks"] = "This must be yes, or two shares such as 0.1, 0.25."
+        return None
 
 
 def without_leftovers(entries: Entries) -> Entries:
@@ -151,6 +161,8 @@ def fields_of(plain: Mapping[str, Any]) -> Entries:
     output = rest.get("output", {})
     if output.pop("nonnegative", False):
         fields["output.nonnegative"] = ["yes"]
+    if marks := output.pop("marks", False):
+        fields["output.marks"] = ["yes" if marks is True else ", ".join(map(as_text, marks))]
     if output.pop("measure_left_out", True):
         fields["output.measure_left_out"] = ["yes"]
     for key in ("labels", "units"):
