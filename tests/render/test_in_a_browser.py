@@ -270,4 +270,7 @@ def test_paper_has_the_folds_and_no_buttons(opened):
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.is_visible("a[download]")
-    assert page.locator("details table").first.bounding_box()["height"] > 100
+    assert page.locator("details:not(.print-not) table").first.bounding_box()["height"] > 100
+    for title in ("The query that the engine ran", "Every number with its 95 % interval"):
+        assert page.get_by_text(title).count() == 1
+        assert not page.get_by_text(title).is_visible(), title

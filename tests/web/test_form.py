@@ -178,6 +178,7 @@ EXAMPLES = {
     ("groups", "max_rows_per_group"): 3,
     ("groups", "max_rows"): 24,
     ("groups", "max_length"): 24,
+    ("groups", "per_how_many"): 1000,
     ("data", "units"): 4000,
     ("groups", "public_keys"): "keys.csv",
     ("groups", "totals"): [["a"]],

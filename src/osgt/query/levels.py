@@ -121,8 +121,7 @@ def _parse_levels(totals: Any, by: Sequence[str]) -> Iterator[_Asked]:
     if isinstance(totals, Mapping) and ("by" in by or "by" not in totals):
         totals = [columns if known is None else {"by": columns, "known": known} for columns, known in totals.items()]
     if isinstance(totals, str) or not isinstance(totals, Sequence):
-        got = repr(totals) if isinstance(totals, str) else f"an object of type {type(totals).__name__}"
-        raise ArgumentTypeError(f"{_EXPECTED}; got {got}", argument="totals")
+        raise ArgumentTypeError(f"{_EXPECTED}; got a value of type {type(totals).__name__}", argument="totals")
     met: set[frozenset[str]] = set()
     for level in totals:
         columns = _level_columns(level, by)

@@ -244,7 +244,7 @@ def _of_each(release: Released, words: Callable[[ReleasedTable], list[str]]) -> 
 
 
 def _parted(told: Mapping[str, list[str]]) -> tuple[list[str], dict[str, list[str]]]:
-    """What is told of all tables, and the rest of each."""
+    """Part what is told of every table from the rest of each."""
     first, *others = told.values()
     common = [part for part in first if all(part in parts for parts in others)]
     return common, {name: [part for part in parts if part not in common] for name, parts in told.items()}

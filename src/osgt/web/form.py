@@ -158,13 +158,7 @@ def fields_of(plain: Mapping[str, Any]) -> Entries:
                 fields[f"{part}.{name}"] = [as_text(value)]
     fields |= _data_fields(rest.get("data", {}))
     fields |= _groups_fields(rest.get("groups", {}))
-    output = rest.get("output", {})
-    if output.pop("nonnegative", False):
-        fields["output.nonnegative"] = ["yes"]
-    if marks := output.pop("marks", False):
-        fields["output.marks"] = ["yes" if marks is True else ", ".join(map(as_text, marks))]
-    if output.pop("measure_left_out", True):
-        fields["output.measure_left_out"] = ["yes"]
+    fields |= _output_fields(rest.get("output", {}))
     for key in ("labels", "units"):
         for name, value in (rest.get("report", {}).pop(key, None) or {}).items():
             fields[f"report.{key}.{name}"] = [value]
@@ -203,6 +197,15 @@ def _groups_fields(groups: dict[str, Any]) -> dict[str, list[str]]:
         fields["totals"] = [name]
         if name != LOADED:
             del groups["totals"]
+    return fields
+
+
+def _output_fields(output: dict[str, Any]) -> dict[str, list[str]]:
+    """The fields of [output] that are more than a text or a number."""
+    usual = {"nonnegative": False, "measure_left_out": True}
+    fields = {f"output.{name}": ["yes"] for name, value in usual.items() if output.pop(name, value)}
+    if marks := output.pop("marks", False):
+        fields["output.marks"] = ["yes" if marks is True else ", ".join(map(as_text, marks))]
     return fields
 
 
