@@ -1,6 +1,7 @@
 """Several tables on the command line: plan, preview and release of a query file with [[table]], and what goes wrong."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -172,3 +173,18 @@ def test_refused(folder, change, options, message):
 
 def test_one_table_alone(folder):
     assert "--error is for one table" in run("plan", "--query", folder / "query.toml", "--error", 3).stderr
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ("all.xlsx", ["All tables: all.xlsx"]),
+        ("{table}.csv", ["The whole table: towns.csv", "The whole table: months.csv"]),
+    ],
+)
+def test_a_report_names_a_workbook_once(folder, out, told):
+    file = folder / "query.toml"
+    file.write_text(FILE.replace("{table}.csv", out), encoding="utf-8")
+    assert CliRunner().invoke(app, ["release", "--query", str(file)]).exit_code == 0
+    page = (folder / "all.html").read_text(encoding="utf-8")
+    assert re.findall(r">((?:The whole table|All tables): [^<]*)</a>", page) == told
