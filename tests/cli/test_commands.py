@@ -107,7 +107,7 @@ def commands(command, *path):
 def test_help_shows_metavars_and_no_types_of_python(run, path):
     result = run(*path, "--help")
     assert result.exit_code == 0
-    for word in ("<str>", "<int>", "<float>", "<bool>", "<path>", "<file>", "list[", "TEXT...", " range"):
+    for word in ("<str>", "<int>", "<float>", "<bool>", "<path>", "<file>", "list[", "TEXT...", "range>"):
         assert word not in result.stdout
 
 
