@@ -143,7 +143,7 @@ class Dataset(Familiar, PrivateRows, OfAllRows):
         >>> Dataset.from_file("no-such-file.toml")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: file: there is no file 'no-such-file.toml'
+        FileNotFoundError: file: there is no file 'no-such-file.toml'; `osgt start` writes a data file
         """
         from osgt.query.file.reading import read_data_file  # noqa: PLC0415 - pydantic takes a while
 
