@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osgt.api import Dataset, Publication, cut, month, quarter, recode, start, weekday, year
+    from osgt.api.series import publish
     from osgt.auditing.audit import audit
     from osgt.calibration import calibrate, calibrate_delta, calibrate_epsilon, compare
     from osgt.ledger import Ledger
@@ -32,6 +33,7 @@ __all__ = [
     "compare",
     "cut",
     "month",
+    "publish",
     "quarter",
     "recode",
     "start",
@@ -56,6 +58,7 @@ _HOMES = {
     "compare": "calibration",
     "cut": "api",
     "month": "api",
+    "publish": "api.series",
     "quarter": "api",
     "recode": "api",
     "start": "api",

@@ -420,9 +420,12 @@ def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part
         k = min(most * (2 if data["neighbours"] == "change_one" else 1), count)
         epsilon, delta = k * plain["epsilon"], k * plain["delta"]
         noise = delta_of(tuple(Part(*part[:4], part.n * k) for part in parts), epsilon, delta)
+        this = f"the total of {len(plain['total_of'])}" if "total_of" in plain else "one"
+        if not set(plain.get("total_of", ())) <= set(data["parts"]):
+            result.problems.append(f"it is a total of {', '.join(plain['total_of'])}, which are not all instalments")
         result.series = (
-            f"This is one of {count} instalments. One unit, or two that are exchanged, count in {k} of them: together "
-            f"they keep ε = {epsilon:.15g} at δ ≤ {min(noise + k * result.selection_delta, delta):.6g}."
+            f"This is {this} of {count} instalments. One unit, or two that are exchanged, count in {k} of them: "
+            f"together they keep ε = {epsilon:.15g} at δ ≤ {min(noise + k * result.selection_delta, delta):.6g}."
         )
 
 

@@ -128,6 +128,12 @@ class Memory:
         place.mkdir(mode=0o700)
         return place
 
+    def numbers(self, period: str, table: str) -> Path:
+        """The file with the numbers that an instalment has published in a table: they stay, to be added up."""
+        folder = self.folder / f"{period}.numbers"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{table or 'table'}.parquet"
+
     def finish(self, period: str, made: Mapping[str, Any]) -> None:
         """Say that an instalment is made: from here on nobody makes it again."""
         with written(Target(self._finished(period), overwrite=True)) as place:

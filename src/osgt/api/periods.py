@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 
 from osgt.support.errors import ArgumentError
@@ -57,6 +57,29 @@ _LENGTHS: dict[str, tuple[str, str, Callable[[str], date], Callable[[date], str]
         lambda day: _months_later(day, 12),
     ),
 }
+
+
+#: The longer periods that periods add up to: weeks are in two months or years.
+_LONGER = {"day": ("week", "month", "quarter", "year"), "month": ("quarter", "year"), "quarter": ("year",)}
+
+
+def longer_periods(length: str, periods: Mapping[str, tuple[date, date]], longer: str) -> dict[str, list[str]]:
+    """The longer periods that these have whole, each with the names of its periods."""
+    _, _, start_of, name_of, after = _LENGTHS[longer]
+    within: dict[str, list[str]] = {}
+    for name, (start, _) in periods.items():
+        within.setdefault(name_of(start), []).append(name)
+    return {
+        name: names
+        for name, names in within.items()
+        if longer in _LONGER.get(length, ())
+        and (periods[names[0]][0], periods[names[-1]][1]) == (start_of(name), after(start_of(name)))
+    }
+
+
+def all_longer_periods(length: str, periods: Mapping[str, tuple[date, date]]) -> list[str]:
+    """The names of all longer periods that these have whole."""
+    return [name for longer in _LONGER.get(length, ()) for name in longer_periods(length, periods, longer)]
 
 
 def periods_between(length: str, first: str | None, last: str | None) -> dict[str, tuple[date, date]]:

@@ -8,7 +8,7 @@ from osgt.api.limits import Preview, choose_alone, make_preview
 from osgt.api.publish import AnyQuery, check_release, make_release, sql_of
 from osgt.api.release import Release, checked_texts
 from osgt.calibration import Part
-from osgt.facts import wording
+from osgt.facts import series_wording, wording
 from osgt.limits.left_out import left_out_measures
 from osgt.limits.misfits import declared_columns
 from osgt.noise import Family, family_of
@@ -382,7 +382,7 @@ class Query(Releasing, Methods):
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
         if not self.groups.each_row:
             cuts.append(f"rows without {one} are ignored")
-        cuts += map(wording.as_clause, wording.of_part(self.dataset))
+        cuts += map(wording.as_clause, series_wording.of_part(self.dataset))
         return list(dict.fromkeys(cuts))
 
     def _own_limit_notes(self, aggregate: Aggregate) -> list[str]:

@@ -9,37 +9,51 @@ the ledger hands it out → units are counted and remembered → it is measured,
 
 Before the ledger is told nobody has seen a number; after it they are never made again, also by somebody who has an
 earlier copy of the folder.
+
+The total of a longer period takes the same steps, but for the second: it is made of the numbers that its instalments
+have published, which stay in the folder.
 """
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import date
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from osgt.api.charge import file_hash, title_of
+from osgt.api.charge import file_hash, statement_hash, title_of
 from osgt.api.dataset import Dataset
 from osgt.api.memory import Memory
-from osgt.api.periods import periods_between
+from osgt.api.periods import all_longer_periods, longer_periods, periods_between
 from osgt.api.publication import Publication
 from osgt.api.publish import make_release
 from osgt.api.query import Query
 from osgt.api.query_file import build_query, files_used, presentation_of, release_targets
-from osgt.api.release import checked_texts, fill
+from osgt.api.release import AnyRelease, PublicationRelease, Release, checked_texts, fill
 from osgt.data.engines.query import compile_query, fetch
 from osgt.data.parts import Part, parts_of, units_of
+from osgt.facts.statement import Made, NoisyTable, Total, statements_of_total
+from osgt.ledger import Ledger
 from osgt.ledger.custody import INSTALMENT
-from osgt.plan.plan import AnyPlan
+from osgt.plan.plan import AnyPlan, Plan
+from osgt.plan.publication import PublicationPlan
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import Partition
+from osgt.query.about import About
+from osgt.query.aggregates.base import QuerySpec
+from osgt.query.aggregates.marks import Marks
 from osgt.query.file.model import QueryFile
-from osgt.release.measuring import NothingReleasedError
+from osgt.query.file.reading import read_query_file
+from osgt.release.measuring import NothingReleasedError, with_rates
+from osgt.release.numbers import add_tables, additive
+from osgt.render.published import Published, read_published, write_parquet
 from osgt.support.errors import ArgumentError, OsgtError
 from osgt.support.files import Target, written, written_together
 
@@ -57,11 +71,11 @@ class OtherNoiseError(OsgtError, ValueError):
 
 @dataclass(frozen=True)
 class Instalment:
-    """An instalment of a series as it is now: its files, and whether this run has published it."""
+    """An instalment of a series as it is now, or a total: its files, and whether this run has published it."""
 
     period: str
     due: date
-    status: str  # "published now", "published before" or "not due"
+    status: str  # "published now", "published before", "not due", or "incomplete": a total lacks instalments
     files: tuple[Path, ...] = ()
 
 
@@ -94,6 +108,8 @@ class Series:
     ledger: Any
     periods: Mapping[str, tuple[date, date]]
     memory: Memory
+    #: The instalments of each longer period whose total is published, and how long it is.
+    totals: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, file: QueryFile, ledger: Any) -> "Series":
@@ -119,7 +135,7 @@ class Series:
                 f"out must be given: the files of a series, as in 'births-{PERIOD}.csv'", argument="out"
             )
         periods = periods_between(file.series.period, keys["from"], keys["until"])
-        made = cls(file, ledger, periods, Memory(Path()))
+        made = cls(file, ledger, periods, Memory(Path()), _totals(file, periods))
         return replace(made, memory=Memory(made._folder()))
 
     def _folder(self) -> Path:
@@ -144,6 +160,7 @@ class Series:
             part: {key: value for key, value in keys.items() if key not in _PLACES} if isinstance(keys, dict) else keys
             for part, keys in own.items()
         }
+        kept["series"].pop("totals", None)  # which change nothing of the instalments
         kept["plan"] = {name: str(value) for name, value in self.file.plan_options().items()}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -156,8 +173,8 @@ class Series:
 
     def publish(self, today: date, *, only: str | None = None) -> Iterator[Instalment]:
         """Publish the instalments that are due and not out, one after the other; `only` one of them."""
-        if only is not None and only not in self.periods:
-            raise ArgumentError(f"period must be one of {', '.join(self.periods)}, got {only!r}", argument="period")
+        if only is not None and only not in (known := [*self.periods, *self.totals]):
+            raise ArgumentError(f"period must be one of {', '.join(known)}, got {only!r}", argument="period")
         with self.memory.held():
             entry = self._charge()
             for period, (_, end) in self.periods.items():
@@ -166,7 +183,10 @@ class Series:
                 if today < end:
                     yield Instalment(period, end, "not due")
                 else:
-                    yield self._publish(entry, period, end)
+                    yield self._publish(entry, period, end, partial(self._make, entry, period))
+            for name, names in self.totals.items():
+                if only in (None, name):
+                    yield self._publish_total(entry, name, names, today)
             self._settle(entry)
 
     def _settle(self, entry: int) -> None:
@@ -181,6 +201,8 @@ class Series:
         query = self._query(next(iter(self.periods)), self.ledger)
         try:
             plan = self._plan(query)
+            for name, own in query.tables.items() if self.totals else ():
+                _check_additive(own, plan.tables[name])
             charge = Charge.compose([plan.charge] * self.together)
             entry, known, before = self.ledger.instalments(self.file.data.dataset, self.name)
             if entry is not None:
@@ -191,6 +213,7 @@ class Series:
                     )
                 self.memory.check(known)
             data = query.dataset
+            names = [*self.periods, *all_longer_periods(self.file.series.period, self.periods)]
             # A charge from before is returned; whose table is read today is checked all the same.
             reservation = self.ledger.reserve(
                 data.dataset,
@@ -202,14 +225,24 @@ class Series:
                 table=data.identity,
                 epsilon=plan.epsilon,
                 delta=plan.delta,
-                series={"name": self.name, "periods": list(self.periods), "together": self.together},
+                series={"name": self.name, "periods": names, "together": self.together},
             )
             reservation.reading()
             return int(reservation.sequence)
         finally:
             query.dataset.close()
 
-    def _publish(self, entry: int, period: str, end: date) -> Instalment:
+    def _publish_total(self, entry: int, name: str, names: list[str], today: date) -> Instalment:
+        """Publish the total of a longer period once all its instalments are out."""
+        end = self.periods[names[-1]][1]
+        _, known, _ = self.ledger.instalments(self.file.data.dataset, self.name)
+        if today < end:
+            return Instalment(name, end, "not due")
+        if any(period not in known or known[period].status != "published" for period in names):
+            return Instalment(name, end, "incomplete")
+        return self._publish(entry, name, end, partial(self._add_up, entry, name, names))
+
+    def _publish(self, entry: int, period: str, end: date, make: Callable[[], dict[str, Any]]) -> Instalment:
         """Publish an instalment, or go on with it where another run has stopped."""
         secret = self.memory.secret(period)
         status = self.ledger.hand_out(self.file.data.dataset, entry, period, secret)
@@ -220,7 +253,7 @@ class Series:
             if not (self.memory.folder / period).exists():
                 return Instalment(period, end, "published before")
         else:
-            made = self._make(entry, period) if made is None else made
+            made = make() if made is None else made
             told = {
                 "output": ", ".join(os.path.abspath(place) for place, _ in made["files"].values()),
                 "statement_hash": made["statement_hash"],
@@ -247,22 +280,49 @@ class Series:
                 query = self._query(period, handed, counting, query.dataset)
             release = make_release(query, plan, presentation_of(file))
             about = checked_texts(query.tables, {"period": period, **file.report.texts()})
-            folder = self.memory.begin(period)
-            names = {key: Path(target.path).name for key, target in targets.items()}
-            own = {key: replace(targets[key], path=folder / name, apart=()) for key, name in names.items()}
-            with written_together(own) as places:
-                fill(release, own, places, about)
+            files = self._write(period, targets, release, about)
+            for name, table in release.tables.items():
+                with written(Target(self.memory.numbers(period, name), overwrite=True)) as place:
+                    write_parquet(table.table, table.statement, about, place)
             release.settle(place=period)
-            made = {
-                "files": {
-                    names[key]: (os.fspath(target.path), file_hash(own[key].path)) for key, target in targets.items()
-                },
-                "statement_hash": handed.digest,
-            }
+            made = {"files": files, "statement_hash": handed.digest}
             self.memory.finish(period, made)
             return made
         finally:
             query.dataset.close()
+
+    def _write(
+        self, period: str, targets: Mapping[str, Target], release: AnyRelease, about: About
+    ) -> dict[str, tuple[str, str]]:
+        """Write the files of an instalment in the private folder: for each its place and its hash."""
+        folder = self.memory.begin(period)
+        names = {key: Path(target.path).name for key, target in targets.items()}
+        own = {key: replace(targets[key], path=folder / name, apart=()) for key, name in names.items()}
+        with written_together(own) as places:
+            fill(release, own, places, about)
+        return {names[key]: (os.fspath(target.path), file_hash(own[key].path)) for key, target in targets.items()}
+
+    def _add_up(self, entry: int, name: str, names: list[str]) -> dict[str, Any]:
+        """Add up what the instalments of a longer period have published. No row is read."""
+        file = self._named(name)
+        file = file.model_copy(update={"output": file.output.model_copy(update={"report": None})})
+        targets = release_targets(file, lambda _, path, suffixes: Target(path, suffixes, apart=self._apart()))
+        handed = _Handed(self.ledger.name, f"{entry}{INSTALMENT}{name}")
+        query = self._query(names[-1], handed)
+        try:
+            parts = {
+                table: [read_published(self.memory.numbers(period, table)) for period in names]
+                for table in query.tables
+            }
+            total = Total(name, names, self.file.series.period, handed.sequence)
+            release = _add_releases(query, self._plan(query), parts, total, str(entry))
+            about = checked_texts(query.tables, {"period": name, **file.report.texts()})
+            files = self._write(name, targets, release, about)
+        finally:
+            query.dataset.close()
+        made = {"files": files, "statement_hash": statement_hash(release.statement.to_dict())}
+        self.memory.finish(name, made)
+        return made
 
     def _count(self, data: Any, period: str) -> Any:
         """Remember who counts in a period: a table of the engine with those that may."""
@@ -328,6 +388,84 @@ class Series:
 
     def _apart(self) -> tuple[str, ...]:
         return (*files_used(self.file), os.fspath(self.memory.folder))
+
+
+def _totals(file: QueryFile, periods: Mapping[str, tuple[date, date]]) -> dict[str, list[str]]:
+    """The longer periods whose totals a query file asks for, each with the names of its periods."""
+    length = file.series.period
+    result: dict[str, list[str]] = {}
+    for longer in file.series.totals:
+        names = longer_periods(length, periods, longer)
+        if not names:
+            raise ArgumentError(
+                f"totals: the periods of this series, each a {length}, make no whole {longer}", argument="totals"
+            )
+        result |= names
+    if result and file.output.out is None:
+        raise ArgumentError("out must be given where totals are: a report alone has none", argument="out")
+    if result and file.output.nonnegative:
+        raise ArgumentError(
+            "nonnegative must be left out where totals are: sums of numbers that were raised to 0 are too large",
+            argument="nonnegative",
+        )
+    return result
+
+
+def _check_additive(query: QuerySpec, plan: Plan) -> None:
+    """Raise unless a table has numbers that add up over time, in the same groups in each instalment."""
+    if not query.groups.shows_all:
+        raise ArgumentError(
+            "totals of a series need public_keys: groups that are chosen by their size are not in each instalment",
+            argument="totals",
+        )
+    if not additive(plan):
+        raise ArgumentError(
+            "totals must be left out where a table has neither counts nor sums: other numbers of several periods do "
+            "not add up",
+            argument="totals",
+        )
+
+
+def _add_releases(
+    query: Query | Publication, plan: AnyPlan, parts: Mapping[str, list[Published]], total: Total, entry: str
+) -> AnyRelease:
+    """Add up the tables of the instalments of a longer period, with their statement."""
+    last = {name: published[-1].statement for name, published in parts.items()}
+    told = next(iter(last.values())).values
+    marks = Marks(*told["marks"].values()) if "marks" in told else None
+    version = told["software"].removeprefix("osgt ")
+    date_made = datetime.fromisoformat(told["date"])
+    made = Made(False, told["intervals"], marks, told.get("corrects"), date_made, version, entry)
+    tables = {}
+    for name, own in query.tables.items():
+        own_plan = replace(plan.tables[name], aggregates=tuple(additive(plan.tables[name])))
+        added = add_tables([one.table for one in parts[name] if one.table is not None], own_plan, marks)
+        tables[name] = NoisyTable(with_rates(own, added), own_plan, own, None)
+    whole, statements = statements_of_total(total, tables, plan, made, last)
+    releases = {
+        name: Release(table.table, table.plan, table.query, None, statements[name]) for name, table in tables.items()
+    }
+    if isinstance(plan, PublicationPlan):
+        return PublicationRelease(releases, plan, query, whole)
+    return releases[""]
+
+
+def publish(query: str | os.PathLike[str], *, period: str | None = None, today: date | None = None) -> list[Instalment]:
+    """Publish what is due of a series, as `osgt publish`; see the docs on a table every month.
+
+    Parameters
+    ----------
+    query
+        The query file (TOML) of the series.
+    period
+        Only this instalment, or this total, if it is due: "2027-01" or "2027-Q1".
+    today
+        The day up to which periods are over, if it is not today.
+    """
+    file = read_query_file(Path(query))
+    with ExitStack() as stack:
+        ledger = None if file.data.ledger is None else stack.enter_context(Ledger(file.data.ledger))
+        return [*Series.of(file, ledger).publish(today or date.today(), only=period)]
 
 
 def _copy(source: Path, place: Path, digest: str, apart: tuple[str, ...]) -> None:

@@ -35,6 +35,11 @@ _RATIOS, _APART = 64, 4
 PARTS_OF_ONE = 1 << 10
 
 
+def whole_half_width(half: float) -> int:
+    """The whole numbers within a half-width, which may be whole but for the rounding of floats."""
+    return math.floor(half * (1.0 + 1e-12) + 1e-9)
+
+
 class Quotient(NamedTuple):
     """Whole numbers, one row for each group, and what they are to be divided by.
 
@@ -71,7 +76,7 @@ class Numbers:
         The ends are the least and the largest whole number within it; of fractions, those just outside of it. Halves go
         to even.
         """
-        half = math.floor(self.noise.half_width(confidence) * self.of * (1.0 + 1e-12) + 1e-9)
+        half = whole_half_width(self.noise.half_width(confidence) * self.of)
         half += self.is_fraction or self.shown is not None  # numbers were rounded to parts of one
         half = min(half, LARGEST_VALUE - 1)  # 64 bits hold the ends
         quotient, rest = np.divmod(self.values, self.of)

@@ -4,14 +4,14 @@ The public classes extend them.
 """
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
 from osgt.data.rows import PrivateRows, plain_rows
-from osgt.facts import wording
+from osgt.facts import series_wording, wording
 from osgt.facts.measured import choice_values, measured_values
 from osgt.facts.plan_wording import MostlyNoise, choice, columns_of, drawn_quantiles, published_groups, totals
 from osgt.limits.left_out import NOTHING, LeftOut, can_cut_off
@@ -183,6 +183,90 @@ def _sentences(table: NoisyTable, made: Made) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class Total:
+    """The total of a longer period: its instalments, how long their periods are, and how the ledger knows it."""
+
+    name: str
+    instalments: Sequence[str]
+    length: str
+    reservation: str
+
+
+def statements_of_total(
+    total: Total, tables: Mapping[str, NoisyTable], plan: AnyPlan, made: Made, last: Mapping[str, Statement]
+) -> tuple[Statement, Mapping[str, Statement]]:
+    """The statement of a total, and as the file of each table has it, made of those of its last instalment.
+
+    What one instalment promises stays: a total is made of published numbers, and promises nothing of its own.
+    """
+    first = next(iter(last.values())).to_dict()
+    whole = first.get("publication", first)
+    words = " ".join(_of_total(total, tables, plan, made))
+    ledger = {**whole["ledger"], "reservation": total.reservation}
+    common = {"statement": words, "total_of": [*total.instalments], "ledger": ledger, "warnings": []}
+    values = {name: {**last[name].values, **common, **_own_of_total(total, tables[name], last[name])} for name in last}
+    if "" in values:
+        alone = Statement.from_dict(values[""])
+        return alone, {"": alone}
+    own = {name: {**whole["tables"][name], **{key: values[name][key] for key in _OWN}} for name in values}
+    plain = {**whole, **common, "tables": own}
+    return Statement.from_dict(plain), {
+        name: Statement.from_dict({**mine, "publication": plain}) for name, mine in values.items()
+    }
+
+
+def _of_total(total: Total, tables: Mapping[str, NoisyTable], plan: AnyPlan, made: Made) -> Iterator[str]:
+    """The statement of a total in words."""
+    query, every = _first(tables), tables.values()
+    data = query.dataset
+    assert data.part is not None
+    names = [name for table in every for aggregate in table.query.aggregates for name in aggregate.names]
+    shown = [name for table in every for name in table.table.column_names]
+    yield promise("Each instalment", query, plan)
+    yield from series_wording.total(total.name, total.instalments, [name for name in names if name not in shown])
+    yield from series_wording.of_series(data.part, data.unit.noun, data.neighbours)
+    for name, table in tables.items():
+        limits = wording.limits(table.query.groups, counts_units=counts_units(table.query.aggregates))
+        units = [f"{listed(own)}: {_about_units(total, query)}"] if (own := _columns_of_units(table)) else []
+        yield " ".join([*([f"Table {name}:"] if name else []), *limits, *units, *table.mostly_noise.sentences])
+    held = made.intervals == "truth" and any(block.left_out is not None for block in plan.blocks)
+    yield from about_noise(plan.confidence, hold_truth=held)
+    yield from closing("series", data, made)
+
+
+def _columns_of_units(table: NoisyTable) -> list[str]:
+    """The columns of a table of totals that count units."""
+    return [
+        name
+        for aggregate in table.plan.aggregates
+        if counts_units([aggregate]) and not table.query.dataset.unit.each_row
+        for name in aggregate.names
+    ]
+
+
+def _about_units(total: Total, query: QuerySpec) -> str:
+    """Say what a number of units is in a total."""
+    assert query.dataset.part is not None
+    return series_wording.units_of_total(query.dataset.unit.noun, total.length, query.dataset.part.most)
+
+
+def _own_of_total(total: Total, table: NoisyTable, last: Statement) -> dict[str, Any]:
+    """Gather the values of a table of totals that are other ones than those of an instalment."""
+    query, units, columns = last.values["query"], _columns_of_units(table), []
+    for column in last.values["columns"]:
+        if column["name"] in table.table.column_names:
+            more = f" {_about_units(total, table.query)}" if column["name"] in units else ""
+            columns.append({**column, "words": column["words"] + more})
+    return {
+        "query": {**query, "data": {**query["data"], "part": total.name}},
+        "columns": columns,
+        "left_out": None,
+        "groups_shown": table.table.num_rows,
+        "mostly_noise": dict(table.mostly_noise.numbers),
+    }
+
+
 def _whole_values(
     tables: Mapping[str, NoisyTable], values: Mapping[str, dict[str, Any]], plan: PublicationPlan, made: Made
 ) -> dict[str, Any]:
@@ -328,7 +412,7 @@ def about_limits(query: QuerySpec) -> list[str]:
     distinct = [one.measure for one in aggregates if isinstance(one, CountDistinct) and not groups.each_row]
     drawn = [name for one in aggregates if isinstance(one, DrawnQuantile) for name in one.names]
     return [
-        *wording.of_part(query.dataset),
+        *series_wording.of_part(query.dataset),
         *wording.limits(groups, counts_units=counts_units(aggregates)),
         *(wording.distinct_limit(groups.noun, measure.column, measure.limit) for measure in distinct),
         *([drawn_quantiles(drawn)] if drawn else []),

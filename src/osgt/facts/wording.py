@@ -21,8 +21,6 @@ from osgt.support.text import (
 )
 
 if TYPE_CHECKING:
-    from osgt.data.parts import Part
-    from osgt.data.rows import PrivateRows
     from osgt.query.groups import Groups
 
 NOISE = "Noise was added to whole numbers, by an exact sampler with the operating system's randomness."
@@ -483,44 +481,6 @@ def noise(parameters: Mapping[str, Any]) -> str:
     """A noise distribution by its family and parameters."""
     numbers = [f"{name} {value:.6g}" for name, value in parameters.items() if isinstance(value, float)]
     return f"noise on whole numbers of the family {parameters['family']}: {listed(numbers)}"
-
-
-def of_part(data: "PrivateRows") -> list[str]:
-    """Say whom a release about a part is about, what that leaves out and what its charge rests on."""
-    part, unit = data.part, data.unit.noun
-    if part is None:
-        return []
-    if part.remembered is not None:
-        return _of_instalment(part, unit, part.most * (2 if data.neighbours == "change_one" else 1))
-    first = "first part" if part.most == 1 else f"first {counted(part.most, 'part')}"
-    one = with_article(unit.one)
-    return [
-        f"The release is about the part {part.name!r} of the {unit.many}: {dict(part.parts)[part.name]}.",
-        f"There are {counted(len(part.parts), 'part')}, and {one} with rows in several counts in the {first} of them "
-        "alone, in the order in which they were declared.",
-        f"Releases about several parts reveal as much together as the budget says if no {unit.one} moves to another "
-        "part between them.",
-    ]
-
-
-def _of_instalment(part: "Part", unit: Noun, together: int) -> list[str]:
-    """Say what an instalment of a series is, and what is promised about all of them."""
-    names = [name for name, _ in part.parts]
-    periods = "period" if part.most == 1 else f"{part.most:,} periods"
-    one = with_article(unit.one)
-    lasting = (
-        "Who was counted is remembered, so that this holds whatever rows are added or changed later."
-        if part.remembered
-        else "This holds as long as earlier rows do not change."
-    )
-    together = min(together, len(names))
-    of_all = "the same" if together == 1 else f"that of {together:,} instalments"
-    return [
-        f"This is the instalment {part.name} of {counted(len(names), 'instalment')}, {names[0]} to {names[-1]}.",
-        f"{one[0].upper()}{one[1:]} counts in the first {periods} in which it has rows, and nowhere else.",
-        lasting,
-        f"The promise about all instalments together, for any {unit.one}'s data, is {of_all}.",
-    ]
 
 
 def estimates_gain(column: str, gain: float) -> str:

@@ -387,10 +387,10 @@ def noisy_table(
     shared: SharedNumbers | None = None,
 ) -> pa.Table:
     """The table that is published, made of numbers with noise alone: its own, or those that it shares with others."""
-    return _with_rates(query, _with_intervals(query, plan, answer, presentation, shared))
+    return with_rates(query, _with_intervals(query, plan, answer, presentation, shared))
 
 
-def _with_rates(query: QuerySpec, table: pa.Table) -> pa.Table:
+def with_rates(query: QuerySpec, table: pa.Table) -> pa.Table:
     """The table with a rate after each number that is to be divided, and with the ends of its interval."""
     groups = query.groups
     if groups.rates is None:

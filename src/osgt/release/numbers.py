@@ -6,6 +6,7 @@ level down, the estimates of the groups of a total add up to the estimate of tha
 each level add up to the sum of its published numbers.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -19,15 +20,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from osgt.estimation.empirical_bayes import Estimated, NoisyNumbers, Risk, Shrinkage, keep_sums
-from osgt.estimation.intervals import IndependentNoise, PairNoise
-from osgt.estimation.sums import NoiseSum, sum_of
+from osgt.estimation.intervals import IndependentNoise, PairNoise, whole_half_width
+from osgt.estimation.sums import NoiseSum, many_terms, sum_of
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled, distinct_noise
 from osgt.plan.total_rows import order_of_rows
-from osgt.query.aggregates.base import PlainNumbers, as_floats
+from osgt.query.aggregates.base import PlainNumbers, as_floats, in_units
+from osgt.query.aggregates.marks import MARK, Marks
 from osgt.query.groups import SUMMED_OVER, is_nested
+from osgt.query.measures import Distinct
+from osgt.query.values import ValueGrid
 from osgt.support.errors import ArgumentError
-from osgt.support.numeric import Floats, Integers
+from osgt.support.numeric import LARGEST_SUM, Floats, Integers
 from osgt.support.text import unknown
 
 Places = NDArray[np.intp]
@@ -190,7 +194,7 @@ class PublishedColumn:
         return [(places, NoisyNumbers(steps[places], noise)) for places, noise in self.noises(at)]
 
     @cached_property
-    def _classes(self) -> tuple[list[NoiseSum], Integers, list[tuple[int, int]]]:
+    def classes(self) -> tuple[list[NoiseSum], Integers, list[tuple[int, int]]]:
         """The noises that rows have, and for each row which of them, its level and its place there."""
         result: list[NoiseSum] = []
         which = np.zeros(len(self.steps), np.int64)
@@ -205,7 +209,7 @@ class PublishedColumn:
 
     def noise_of(self, row: int) -> NoiseSum:
         """The noise of the number in a row."""
-        noises, which, _ = self._classes
+        noises, which, _ = self.classes
         return noises[int(which[row])]
 
     def pair_noise(self, first: int, second: int) -> PairNoise:
@@ -213,7 +217,7 @@ class PublishedColumn:
         levels = self.of.plan.levels
         in_common = self.shares_noise or (self.of.plan.is_reconciled and self.adds_up)
         if isinstance(levels, Reconciled) and in_common:
-            _, _, where = self._classes
+            _, _, where = self.classes
             return levels.joint_noise(self.aggregate.measure, where[first], where[second])
         return IndependentNoise(self.noise_of(first), self.noise_of(second))
 
@@ -318,3 +322,70 @@ def _with_sums(column: PublishedColumn, present: Sequence[int], levels: Sequence
         low, high = np.minimum(level.low, values), np.maximum(level.high, values)
         result.append(Estimated(values, low, high, level.variances))
     return result
+
+
+# Tables of one plan, one after the other in time
+
+
+def additive(plan: Plan) -> list[PlainNumbers]:
+    """The aggregates of a plan whose numbers of several periods add up: counts and sums, but for different values."""
+    return [
+        aggregate
+        for aggregate in plan.aggregates
+        if isinstance(aggregate, PlainNumbers) and not isinstance(aggregate.measure, Distinct)
+    ]
+
+
+def add_tables(tables: Sequence[pa.Table], plan: Plan, marks: Marks | None) -> pa.Table:
+    """The sums of the counts and sums in published tables of one plan, whose noises are independent.
+
+    Each number of a table is that without noise, plus noise, and its interval is made of the half-width h of that. So
+    the sum of the lower ends and of all h is the sum without noise, plus the noises, but for the rounding to whole
+    steps; and the interval of the sum is that with the half-width of the sum of the noises. What ends allow for beside
+    noise is allowed for in full.
+    """
+    keys = [*plan.groups.by, *([SUMMED_OVER] if SUMMED_OVER in tables[0].column_names else [])]
+    if any(not table.select(keys).equals(tables[0].select(keys)) for table in tables):
+        raise ValueError("the tables do not have the same groups")
+    result = tables[0].select(keys) if keys else pa.table({"": [0]}).select([])
+    published = PublishedTable(tables[0], plan)
+    for aggregate in additive(plan):
+        for name in aggregate.names:
+            for title, values in _added(tables, published.column(name), marks).items():
+                result = result.append_column(title, values)
+    return result
+
+
+def _added(tables: Sequence[pa.Table], column: PublishedColumn, marks: Marks | None) -> dict[str, pa.Array]:
+    """The sums of a column, the ends of their intervals and their marks."""
+    grid, confidence, copies = column.aggregate.grid, column.of.plan.confidence, len(tables)
+    middle, low, high = (
+        np.sum([_in_steps(table[column.name + end], grid) for table in tables], axis=0) for end in ("", "_low", "_high")
+    )
+    singles, which, _ = column.classes
+    noises = [sum_of([(c, law, n * copies) for c, law, n in many_terms(noise)]) for noise in singles]
+    less = []
+    for one, several in zip(singles, noises, strict=True):
+        halves = one.half_width(confidence), several.half_width(confidence)
+        # Rounded numbers may have lost a step at each end. Others are whole, and so is what they have of a half-width.
+        is_rounded = column.rounding and many_terms(one)
+        whole = copies * whole_half_width(halves[0]) - whole_half_width(halves[1])
+        less.append(math.floor(copies * (halves[0] - 1.0) - halves[1]) if is_rounded else whole)
+    inward = np.array(less, dtype=np.int64)[which]
+    ends = {"": middle, "_low": np.minimum(low + inward, middle), "_high": np.maximum(high - inward, middle)}
+    result = {column.name + end: in_units(steps, grid) for end, steps in ends.items()}
+    if marks is not None:
+        stds = np.array([noise.std() for noise in noises])[which]
+        result[column.name + MARK] = marks.marks(middle.astype(np.float64), stds)
+    return result
+
+
+def _in_steps(column: pa.ChunkedArray, grid: ValueGrid) -> Integers:
+    """The numbers of a published column in whole steps."""
+    if pa.types.is_decimal(column.type):
+        steps = np.array([int(Fraction(number) / grid.step) for number in column.to_pylist()], dtype=object)
+    else:
+        steps = np.rint(as_floats(column) / float(grid.step)) if grid.kind == "float" else column.to_numpy()
+    if np.abs(steps.astype(np.float64)).max(initial=0.0) > LARGEST_SUM:
+        raise ValueError("the numbers are too large to be added up")
+    return np.asarray(steps.astype(np.int64))

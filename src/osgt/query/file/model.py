@@ -469,6 +469,13 @@ class SeriesTable(_From):  # type: ignore[misc, valid-type]
         description="Remember by salted hashes who was counted, so that rows that come late or change let nobody in "
         "again.",
     )
+    totals: Annotated[
+        list[Literal["week", "month", "quarter", "year"]], Words('a list of lengths, as in ["quarter", "year"]')
+    ] = Field(
+        default=[],
+        description="Longer periods to publish as well, once all their instalments are out: the sums of what was "
+        "published. They cost no budget, and may be asked for later.",
+    )
     store: Text | None = Field(
         default=None,
         description="The private folder for what is remembered and for instalments that are being made; beside the "
