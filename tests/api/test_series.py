@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from osgt import Ledger
 from osgt.api import series as module
 from osgt.api.memory import ForgottenError, Memory
-from osgt.api.periods import periods_between
+from osgt.api.periods import longer_periods, periods_between
 from osgt.api.series import OtherNoiseError, Series
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, HandedOutError, OtherSubjectError
@@ -269,7 +269,8 @@ from pkgutil import resolve_name
 from osgt import Ledger
 from osgt.api.series import Series
 from osgt.query.file.reading import read_query_file
-for step in sys.argv[1:]:
+day, period, *steps = sys.argv[1:]
+for step in steps:
     name, when = step.split("/")
     owner, _, attribute = name.rpartition(".")
     owner = resolve_name(owner)
@@ -282,7 +283,7 @@ for step in sys.argv[1:]:
     file = read_query_file("births.toml")
     pid = os.fork()
     if pid == 0:
-        list(Series.of(file, Ledger("budget.db")).publish(datetime.date(2026, 3, 1)))
+        list(Series.of(file, Ledger("budget.db")).publish(datetime.date.fromisoformat(day), only=period or None))
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 9, (step, status)
@@ -299,18 +300,39 @@ for step in sys.argv[1:]:
 """
 
 
-def test_killed_at_every_step(births):
-    """One process after the other dies at the next step: what anybody has seen once never becomes something else."""
-    steps = ["/".join(step) for step in STEPS]
-    run = subprocess.run([sys.executable, "-c", KILLED, *steps], capture_output=True, text=True, check=False)
+def killed_at_every_step(day, period, steps):
+    """One process after the other dies at the next step: the files that anybody has seen."""
+    steps = ["/".join(step) for step in steps]
+    command = [sys.executable, "-c", KILLED, day, period, *steps]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
-    seen = {path.name: path.read_bytes() for path in Path("seen").iterdir()}
+    return {path.name: path.read_bytes() for path in Path("seen").iterdir()}
+
+
+def test_killed_at_every_step(births):
+    """What anybody has seen once never becomes something else."""
+    seen = killed_at_every_step("2026-03-01", "", STEPS)
     assert "births-2026-01.csv" in seen
     assert set(published(series(), datetime.date(2026, 3, 1))) <= {"2026-01", "2026-02"}
     after = tables()
     assert {name: after[name] for name in seen} == seen
     assert {"births-2026-01.csv", "births-2026-02.csv"} <= after.keys()
     assert not list(Path().glob(".*tmp"))
+    with Ledger("budget.db") as ledger:
+        assert ledger.spent("births").releases == 1
+        assert ledger.verify().ok
+
+
+def test_killed_while_a_total_is_made(births):
+    totals = {"series": {"totals": ["quarter"]}}
+    assert published(series(), datetime.date(2026, 4, 1)) == MONTHS[:3]
+    (births / "births.toml").write_text(TEXT.replace("[series]", '[series]\ntotals = ["quarter"]'))
+    steps = [("osgt.api.series.add_tables", "after") if "count" in name else (name, when) for name, when in STEPS]
+    seen = killed_at_every_step("2026-04-01", "2026-Q1", steps)
+    assert "births-2026-Q1.csv" in seen
+    assert set(published(series(totals), datetime.date(2026, 4, 1))) <= {"2026-Q1"}
+    assert {name: tables()[name] for name in seen} == seen
+    assert counts("2026-Q1") == [sum(numbers) for numbers in zip(*map(counts, MONTHS[:3]), strict=True)]
     with Ledger("budget.db") as ledger:
         assert ledger.spent("births").releases == 1
         assert ledger.verify().ok
@@ -483,6 +505,7 @@ def test_the_folder_is_private_and_holds_no_names(births):
         ({"data": {"privacy_unit": "row"}}, "remember must be false"),
         ({"data": {"privacy_unit": ["child", "canton"]}}, "remember must be false"),
         ({"series": {"every": "month"}}, "every"),
+        ({"series": {"totals": ["month"]}}, "make no whole month"),
     ],
 )
 def test_what_is_no_series(births, changes, message):
@@ -508,3 +531,25 @@ def test_periods_follow_each_other():
         assert all(one[1] == other[0] for one, other in itertools.pairwise(periods.values()))
     with pytest.raises(ArgumentError, match="at most 1,000"):
         periods_between("day", "2000-01-01", "2027-01-01")
+
+
+def test_longer_periods_have_whole_ones_alone():
+    def longer(length, first, last, *names):
+        periods = periods_between(length, first, last)
+        return {name: made for one in names for name, made in longer_periods(length, periods, one).items()}
+
+    found = longer("month", "2026-02", "2027-12", "quarter", "year")
+    assert [*found] == [*(f"2026-Q{i}" for i in (2, 3, 4)), *(f"2027-Q{i}" for i in (1, 2, 3, 4)), "2027"]
+    assert found["2026-Q2"] == ["2026-04", "2026-05", "2026-06"]
+    assert found["2027"] == [f"2027-{month:02}" for month in range(1, 13)]
+    assert [*longer("quarter", "2026-Q2", "2027-Q4", "year")] == ["2027"]
+    assert longer("week", "2026-W01", "2027-W30", "month", "year") == {}
+    assert {name: len(days) for name, days in longer("day", "2027-01-31", "2027-03-31", "month").items()} == {
+        "2027-02": 28,
+        "2027-03": 31,
+    }
+    weeks = longer("day", "2026-12-28", "2027-01-10", "week")
+    assert {name: (days[0], days[-1]) for name, days in weeks.items()} == {
+        "2026-W53": ("2026-12-28", "2027-01-03"),
+        "2027-W01": ("2027-01-04", "2027-01-10"),
+    }

@@ -166,10 +166,16 @@ class PublishedColumn:
         return any(measure.for_table for measure in self.of.plan.noise.scheme.combined[self.aggregate.measure])
 
     @property
+    def is_fraction(self) -> bool:
+        """Whether the numbers without noise need not be whole: rows of heavy units count less."""
+        scheme = self.of.plan.noise.scheme
+        return any(measure in scheme.steps for measure in scheme.combined[self.aggregate.measure])
+
+    @property
     def rounding(self) -> float:
         """The steps by which a published number may have been rounded."""
-        scheme, parts = self.of.plan.noise.scheme, self.of.plan.noise.scheme.combined[self.aggregate.measure]
-        is_whole = all(part.denominator == 1 for part in parts.values()) and not any(m in scheme.steps for m in parts)
+        parts = self.of.plan.noise.scheme.combined[self.aggregate.measure]
+        is_whole = all(part.denominator == 1 for part in parts.values()) and not self.is_fraction
         if self.of.plan.shared is not None:
             return 2.0 ** max(len(self.of.plan.groups.by) - 1, 0)
         return 0.0 if is_whole and not self.of.plan.groups.levels else 1.0
@@ -367,10 +373,12 @@ def _added(tables: Sequence[pa.Table], column: PublishedColumn, marks: Marks | N
     less = []
     for one, several in zip(singles, noises, strict=True):
         halves = one.half_width(confidence), several.half_width(confidence)
-        # Rounded numbers may have lost a step at each end. Others are whole, and so is what they have of a half-width.
-        is_rounded = column.rounding and many_terms(one)
-        whole = copies * whole_half_width(halves[0]) - whole_half_width(halves[1])
-        less.append(math.floor(copies * (halves[0] - 1.0) - halves[1]) if is_rounded else whole)
+        if column.rounding and many_terms(one):
+            # Ends are the next whole numbers: of fractions those outside, of others those inside.
+            lost = 0.0 if column.is_fraction else 1.0
+            less.append(math.floor(copies * (halves[0] - lost) - halves[1]))
+        else:
+            less.append(copies * whole_half_width(halves[0]) - whole_half_width(halves[1]))
     inward = np.array(less, dtype=np.int64)[which]
     ends = {"": middle, "_low": np.minimum(low + inward, middle), "_high": np.maximum(high - inward, middle)}
     result = {column.name + end: in_units(steps, grid) for end, steps in ends.items()}
