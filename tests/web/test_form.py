@@ -171,6 +171,7 @@ EXAMPLES = {
     ("tables", "types"): {"a": "int64"},
     ("series", "period"): "week",
     ("series", "max_periods"): 2,
+    ("series", "totals"): ["quarter"],
     ("series", "remember"): False,
     ("data", "derive"): {"a": "b + 1"},
     ("data", "neighbours"): "change_one",
