@@ -13,13 +13,16 @@ import tomllib
 from pathlib import Path
 from pkgutil import resolve_name
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import leakage
 from osgt import Ledger
+from osgt.api import publish as publishing
 from osgt.api import series as module
 from osgt.api.memory import ForgottenError, Memory
 from osgt.api.periods import longer_periods, periods_between
@@ -357,6 +360,96 @@ def test_two_that_publish_the_same_at_once(births):
     with Ledger("budget.db") as ledger:
         assert ledger.spent("births").releases == 1
         assert ledger.verify().ok
+
+
+def test_two_processes_that_publish_the_same_at_once(births):
+    """Instalments and the totals of them."""
+    (births / "births.toml").write_text(TEXT.replace("[series]", '[series]\ntotals = ["quarter"]'))
+    command = [sys.executable, "-m", "osgt", "publish", "births.toml", "--json"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+    told = [one.communicate() for one in running]
+    assert [one.returncode for one in running] == [0] * 3, told
+    status = [(one["period"], one["status"]) for out, _ in told for one in json.loads(out)]
+    periods = [*MONTHS, "2026-Q1", "2026-Q2"]
+    assert sorted(status) == sorted(
+        (one, what) for one in periods for what in ["published before"] * 2 + ["published now"]
+    )
+    for quarter, months in zip(periods[-2:], (MONTHS[:3], MONTHS[3:]), strict=True):
+        assert counts(quarter) == [sum(numbers) for numbers in zip(*map(counts, months), strict=True)]
+    with Ledger("budget.db") as ledger:
+        assert ledger.spent("births").releases == 1
+        assert ledger.verify().ok
+
+
+class TestPrivacyOfAll:
+    """What all instalments of a series tell about one child, by a convolution of the losses of their exact numbers.
+
+    Its rows come late, move and go, while those of others stay. Independent of the charge (`leakage`).
+    """
+
+    def instalments(self, folder, times, changes, monkeypatch):
+        """The plans and the exact numbers of all instalments, where these are the rows from time to time."""
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        seen = []
+
+        def with_noise(query, plan, exact, real=publishing.with_noise):
+            seen.append((plan, exact))
+            return real(query, plan, exact)
+
+        with Ledger("budget.db") as ledger, monkeypatch.context() as patched:
+            patched.setattr(publishing, "with_noise", with_noise)
+            neighbours = changes["data"]["neighbours"]
+            ledger.open("births", epsilon=9, delta=1e-3, unit="child", neighbours=neighbours)
+            for month, rows in enumerate(times, 2):
+                write_rows(folder, rows)
+                published(series(changes, ledger), datetime.date(2026, month, 1))
+            [record] = ledger.history("births")
+        assert len(seen) == len(times)
+        return seen, record.charge
+
+    def losses(self, births, monkeypatch, seed, most, neighbours, *, remember=True):
+        """How many instalments differ, δ at two ε in the worse direction, and what was charged for these."""
+        chosen = random.Random(f"{seed} {most} {neighbours}")
+        others = made_rows(30, seed)
+
+        def times(name):
+            """A child that turns up everywhere in the end."""
+            days = [datetime.date(2026, chosen.choice([month, month, 1, 2, 3]), 5) for month in (1, 2, 3)]
+            return [[*others, *((name, "BE", day) for day in days[i : i + 1])] for i in range(3)]
+
+        one, other = times("x"), times("y") if neighbours == "change_one" else [others] * 3
+        about = {"until": "2026-03", "max_periods": most, "remember": remember}
+        changes = {"series": about, "data": {"neighbours": neighbours}, "budget": {"epsilon": 0.4, "delta": 1e-4}}
+        found = [
+            self.instalments(births / f"{seed}{i}", rows, changes, monkeypatch) for i, rows in enumerate([one, other])
+        ]
+        (seen, charge), (theirs, _) = found
+        plans, mine = zip(*seen, strict=True)
+        theirs = [exact for _, exact in theirs]
+        differ = sum(
+            any(not np.array_equal(a.numbers[m], b.numbers[m]) for m in a.numbers)
+            for a, b in zip(mine, theirs, strict=True)
+        )
+        pairs = [(mine, theirs), (theirs, mine)]
+        return differ, [
+            (max(leakage.delta(plans, *pair, epsilon) for pair in pairs), charge.delta(epsilon))
+            for epsilon in (0.4, 0.8)
+        ]
+
+    @pytest.mark.parametrize(("most", "neighbours"), [(1, "add_remove"), (2, "add_remove"), (1, "change_one")])
+    def test_no_child_loses_more_than_was_charged(self, births, monkeypatch, most, neighbours):
+        together = most * (2 if neighbours == "change_one" else 1)
+        results = [self.losses(births, monkeypatch, seed, most, neighbours) for seed in range(4)]
+        assert max(differ for differ, _ in results) == together
+        for _, deltas in results:
+            assert all(lost <= charged * (1 + 1e-6) for lost, charged in deltas), results
+
+    def test_without_memory_it_would(self, births, monkeypatch):
+        """The power of the test above."""
+        results = [self.losses(births, monkeypatch, seed, 1, "add_remove", remember=False) for seed in range(4)]
+        assert max(differ for differ, _ in results) > 1
+        assert any(lost > charged for _, deltas in results for lost, charged in deltas)
 
 
 class TestAnotherPlace:

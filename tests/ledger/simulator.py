@@ -67,12 +67,12 @@ BUDGETS = (1.0, 2.0, 3.0)
 STEPS = 15
 
 #: The data that are released, and the kind of charge of such a release.
-DAYS = [date(2026, 1 + i % 2, 1) for i in range(40)]
+DAYS = [date(2026, 1 + i % 3, 1) for i in range(40)]
 ROWS = pa.table({"rider": [i % 40 for i in range(80)], "city": ["Bern", "Rome"] * 40, "day": DAYS * 2})
 TABLE, SERIES = len(KINDS), len(KINDS) + 1
 
 #: The series of a data set; the private folder and the files have the place in their names.
-MONTHS = ("2026-01", "2026-02")
+MONTHS, QUARTER = ("2026-01", "2026-02", "2026-03"), "2026-Q1"
 PLACES = ("here", "elsewhere")
 AFTERWARDS = date(2027, 1, 1)
 
@@ -145,7 +145,10 @@ def series_of(folder: Path, place: str, dataset: str, ledger: Ledger) -> Series:
         "groups": {"by": ["city"], "max_groups": 1, "max_rows_per_group": 1, "public_keys": ["Bern"]},
         "aggregates": [{"kind": "count"}],
         "budget": {"epsilon": 0.3, "delta": 1e-9},
-        "series": {"column": "day", "from": MONTHS[0], "until": MONTHS[-1], "store": str(folder / place / dataset[:3])},
+        "series": {
+            **{"column": "day", "from": MONTHS[0], "until": MONTHS[-1], "totals": ["quarter"]},
+            "store": str(folder / place / dataset[:3]),
+        },
         "output": {"out": str(folder / f"{dataset[:3]} {place} {{period}}.csv")},
     }
     return Series.of(query_file_of(plain), ledger)
@@ -438,7 +441,7 @@ class World:
         request = self.requests.setdefault(name, Request(dataset, SERIES, {None}))
         before, moment = set(request.may), self.random.choice([0, 0, self.random.randrange(1, 200)])
         self.say(f"publish the {name} {place}, until moment {moment}")
-        period = self.random.choice([None, *MONTHS])
+        period = self.random.choice([None, *MONTHS, QUARTER])
         try:
             with self.misfortune(process), cut_off(moment), patch("osgt.api.series.title_of", lambda _: name):
                 series = series_of(self.folder, place, dataset, process.ledger)
@@ -457,9 +460,9 @@ class World:
         self.look_at_instalments(dataset, take=self.random.random() < 0.3)
 
     def look_at_instalments(self, dataset: str, *, take: bool) -> None:
-        """See every file of a series that is out: of one month there is one set of numbers."""
+        """See every file of a series that is out: of one month, and of the quarter, there is one set of numbers."""
         for place in PLACES:
-            for month in MONTHS:
+            for month in (*MONTHS, QUARTER):
                 path = self.folder / f"{dataset[:3]} {place} {month}.csv"
                 if path.exists():
                     content = path.read_bytes()

@@ -18,6 +18,8 @@ from engines import ROW, UNIT
 from osgt import Publication
 from osgt.limits import worth
 from osgt.noise import on_integers, scaled
+from osgt.privacy import Charge
+from osgt.privacy.filters.budget import Partition
 from osgt.release import measuring
 from osgt.release.measuring import exact_numbers, prepare
 from stands import STANDS
@@ -269,3 +271,70 @@ def test_a_unit_with_many_values(engine_of, neighbours, limits):
     assert [found(limit) for limit in (1, 3, 10)] == [[], [], []]
     with one_pair_more():
         assert all(found(limit) for limit in (1, 3, 10))
+
+
+# Known totals and parts of the people
+
+
+def with_known_totals(seed, data):
+    """A query whose totals are public: the same whatever the unit does."""
+    rng = random.Random(f"known {seed}")
+    known = rng.choice(
+        [{(): 90}, {("town",): {town: 20 + i for i, town in enumerate(TOWNS)}}, {("month",): dict.fromkeys(MONTHS, 30)}]
+    )
+    keys = {"town": TOWNS, "month": MONTHS}
+    query = data.group_by("town", "month", public_keys=keys, totals=known, **made_limits(rng)).count()
+    return query.mean("fare", bounds=(-10, 60)) if seed % 2 else query
+
+
+@pytest.mark.parametrize("change", [lambda plan: plan, with_half_the_noise], ids=["planned", "half the noise"])
+def test_known_totals(engine_of, change):
+    """They cost nothing: what is measured beside them keeps the promise, and with half the noise would not."""
+    put, found = engine_of("duckdb").put, []
+    for seed in range(12):
+        rng = random.Random(f"known totals {seed}")
+        neighbours = rng.choice(["add_remove", "change_one"])
+        others, mine = made_rows(rng), adversary(rng)
+        tables = [others + mine, others + (adversary(rng) if neighbours == "change_one" else [])]
+        found += problems_between(
+            put, tables, lambda data, s=seed: with_known_totals(s, data), seed, neighbours, change
+        )
+    assert bool(found) == (change is with_half_the_noise)
+
+
+def losses_in_parts(put, seed, most, neighbours, change=lambda plan: plan):
+    """δ of releases about all parts together, in the worse direction, and the charge of the largest."""
+    rng = random.Random(f"parts {seed}")
+    parts = {f"m{month}": f"month = {month}" for month in MONTHS}
+    others, mine = made_rows(rng), adversary(rng)
+    mine += [("x", town, month, 1e9) for month in MONTHS for town in TOWNS] * 10
+    instead = [("y", "b", month, -1e9) for month in MONTHS[1:]] if neighbours == "change_one" else []
+    tables, limits = [others + mine, others + instead], made_limits(rng)
+
+    def asked(data, part):
+        query = data.parts(parts, max_parts=most)[part].group_by("town", public_keys=TOWNS, **limits).count()
+        return query.mean("fare", bounds=(-10, 60))
+
+    plans, exacts = [], ([], [])
+    for part in parts:
+        for i, rows in enumerate(tables):
+            plan, blocks = exact(put, rows, lambda data, p=part: asked(data, p), seed, neighbours)
+            exacts[i].extend(blocks)
+        plans += change(plan).blocks
+    lost = max(leakage.delta(plans, one, other, EPSILON) for one, other in (exacts, exacts[::-1]))
+    return lost, plan.charge
+
+
+@pytest.mark.parametrize(("most", "neighbours"), [(1, "add_remove"), (2, "add_remove"), (1, "change_one")])
+def test_parts_together(engine_of, most, neighbours):
+    """A unit in all parts loses no more than in those in which it counts."""
+    together = Partition((("", ""),) * len(MONTHS), most, neighbours).together
+    put = engine_of("duckdb").put
+    results = [losses_in_parts(put, seed, most, neighbours) for seed in range(6)]
+    assert all(lost <= Charge.compose([one] * together).delta(EPSILON) * (1 + 1e-6) for lost, one in results)
+    # Power: it would be seen if noise was half as large, and if a unit counted in one part more.
+    results = [losses_in_parts(put, seed, most, neighbours, with_half_the_noise) for seed in range(3)]
+    assert any(lost > Charge.compose([one] * together).delta(EPSILON) for lost, one in results)
+    if neighbours == "add_remove":
+        results = [losses_in_parts(put, seed, most + 1, neighbours) for seed in range(6)]
+        assert any(lost > Charge.compose([one] * together).delta(EPSILON) for lost, one in results)

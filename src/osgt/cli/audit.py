@@ -125,6 +125,11 @@ def _of_table(
 ) -> "Audit":
     """The audit of a query; options stand in for what the query file says."""
     file = asked.query_file(path, budget={"epsilon": epsilon, "delta": delta})
+    if file.series.given():
+        raise ValueError(
+            "a series is not audited as a whole: leave [series] out, to audit the query of one instalment, with its "
+            "limits and its noise"
+        )
     from osgt.api.query_file import build_query  # noqa: PLC0415 - the extra "tables"
 
     query = build_query(file)
