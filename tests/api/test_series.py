@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import leakage
+import ways
 from osgt import Ledger
 from osgt.api import publish as publishing
 from osgt.api import series as module
@@ -450,6 +451,31 @@ class TestPrivacyOfAll:
         results = [self.losses(births, monkeypatch, seed, 1, "add_remove", remember=False) for seed in range(4)]
         assert max(differ for differ, _ in results) > 1
         assert any(lost > charged for _, deltas in results for lost, charged in deltas)
+
+
+@pytest.mark.parametrize("way", ["postgres url", "spark file"])
+def test_other_engines(births, request, way):
+    """Who counts is asked of the engine, told to the memory and given back to the engine: with next to no noise."""
+    rows = [(f"c{i % 7}", "BE" if i % 2 else "ZH", datetime.date(2026, 1 + i % 3, 1 + i)) for i in range(21)]
+    write_rows(births, rows)
+    started = request.getfixturevalue("spark" if way.startswith("spark") else "postgres_tables")
+    source, options = ways.source(way, pa.parquet.read_table("births.parquet"), births, started, started)
+    with Ledger("budget.db") as ledger:
+        ledger.open("wide", epsilon=1000, delta=1e-6, unit="child")
+    changes = {
+        "data": {"source": source, "dataset": "wide", **options},
+        "groups": {"max_groups": 1},
+        "budget": {"epsilon": 60.0},
+        "series": {"totals": ["quarter"]},
+    }
+    assert published(series(changes), datetime.date(2026, 4, 1)) == [*MONTHS[:3], "2026-Q1"]
+    first = {}
+    for child, _, day in sorted(rows, key=lambda row: row[2]):
+        first.setdefault(child, day.month)
+    numbers = [sum(counts(month)) for month in MONTHS[:3]]
+    assert numbers == [list(first.values()).count(month) for month in (1, 2, 3)]
+    assert sum(counts("2026-Q1")) == 7
+    assert published(series(changes), datetime.date(2026, 4, 1)) == []
 
 
 class TestAnotherPlace:

@@ -306,10 +306,12 @@ def losses_in_parts(put, seed, most, neighbours, change=lambda plan: plan):
     """δ of releases about all parts together, in the worse direction, and the charge of the largest."""
     rng = random.Random(f"parts {seed}")
     parts = {f"m{month}": f"month = {month}" for month in MONTHS}
-    others, mine = made_rows(rng), adversary(rng)
-    mine += [("x", town, month, 1e9) for month in MONTHS for town in TOWNS] * 10
-    instead = [("y", "b", month, -1e9) for month in MONTHS[1:]] if neighbours == "change_one" else []
-    tables, limits = [others + mine, others + instead], made_limits(rng)
+    limits = made_limits(rng)
+    towns = TOWNS if "max_groups" in limits else TOWNS[:1]
+    others = made_rows(rng)
+    mine = [("x", town, month, 1e9) for month in MONTHS for town in towns] * 10
+    instead = [("y", town, month, -1e9) for month in MONTHS[1:] for town in towns] * 10
+    tables = [others + mine, others + (instead if neighbours == "change_one" else [])]
 
     def asked(data, part):
         query = data.parts(parts, max_parts=most)[part].group_by("town", public_keys=TOWNS, **limits).count()
