@@ -190,6 +190,9 @@ class TestPublishing:
         run = CliRunner().invoke(app, ["release", "--query", "births.toml"])
         assert run.exit_code == 2
         assert "osgt publish" in run.output
+        run = CliRunner().invoke(app, ["audit", "--query", "births.toml"])
+        assert run.exit_code == 2
+        assert "leave [series] out" in " ".join(run.output.split())
 
 
 class TestWhoCounts:

@@ -171,6 +171,13 @@ class TestPublishing:
         assert publish()["2026-Q1"] == "published before"
         assert Path("births-2026-Q1.csv").read_bytes() == before
 
+    def test_the_command_says_what_it_waits_for(self, births):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("osgt.cli.release.date", type("Day", (), {"today": lambda: LATER}))
+            run = CliRunner().invoke(app, ["publish", "births.toml", "--period", "2026-Q1"])
+        assert run.exit_code == 0, run.output
+        assert "2026-Q1: some of its instalments are not published yet" in run.output
+
     def test_it_may_be_asked_for_later(self, births):
         ask(**{'totals = ["quarter"]': ""})
         assert "2026-Q1" not in publish()

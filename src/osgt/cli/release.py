@@ -408,7 +408,7 @@ def publish(
         bool, typer.Option("--due", help="Print nothing if nothing is due: for cron, which sends what is printed.")
     ] = False,
     period: Annotated[
-        str | None, typer.Option("--period", metavar="PERIOD", help="Only this instalment, if it is due.")
+        str | None, typer.Option("--period", metavar="PERIOD", help="Only this instalment or total, if it is due.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the instalments as JSON.")] = False,
 ) -> None:
@@ -417,7 +417,8 @@ def publish(
     Example: osgt publish births.toml --due
 
     The first run charges the budget for all instalments. An instalment is due when its period is over, and is published
-    once: run the same command again after a crash, and it goes on with the same numbers.
+    once: run the same command again after a crash, and it goes on with the same numbers. Totals of longer periods, if
+    the query file asks for them, follow once their instalments are out.
 
     Exit codes: 0 all that is due is out; 2 refused, and nothing new was charged; 3 an instalment could not be made.
     """
@@ -457,4 +458,6 @@ def _line(one: "Instalment") -> str:
     period, status, files = one.period, one.status, one.files
     if status == "not due":
         return f"{period}: due on {one.due}"
+    if status == "incomplete":
+        return f"{period}: some of its instalments are not published yet"
     return f"{period}: {status}{': ' if files else ''}{', '.join(map(os.fspath, files))}"
