@@ -18,6 +18,7 @@ from osgt import Dataset, Ledger
 from osgt.api.series import Series
 from osgt.check import check, read
 from osgt.cli import app
+from osgt.limits.left_out import missing_together
 from osgt.query.file.reading import read_query_file
 from osgt.release.measuring import Presentation, exact_numbers, noisy_table, prepare, with_noise
 from osgt.release.numbers import add_tables
@@ -109,6 +110,13 @@ def births(tmp_path, monkeypatch):
     return tmp_path
 
 
+def allowances(months):
+    """What the upper ends of each month allow for, by the column."""
+    names = [next(Path("budget.db.series").glob(f"*/2026-{month:02}.made.json")) for month in months]
+    told = [json.loads(name.read_text())["allowances"][""] for name in names]
+    return [{"count_units": one["units"]} if "units" in one else {} for one in told]
+
+
 class TestPublishing:
     def test_a_total_is_the_sum_of_what_was_published(self, births):
         assert list(publish().values()) == ["published now"] * 8
@@ -125,8 +133,12 @@ class TestPublishing:
                 wide, *ones = (one[name].to_numpy() - one[f"{name}_low"].to_numpy() for one in (total, *parts))
                 assert wide == pytest.approx(np.sqrt(3) * ones[0], rel=0.06)
                 above, *others = (one[f"{name}_high"].to_numpy() - one[name].to_numpy() for one in (total, *parts))
-                allowed = sum(other - wide for other, wide in zip(others, ones, strict=True))
-                assert above == pytest.approx(wide + allowed, abs=1e-6)
+                for other, half, part, allowed in zip(others, ones, parts, allowances(months), strict=True):
+                    numbers = part[name].to_numpy() * allowed.get(name, [0.0])[0]
+                    assert other == pytest.approx(half + np.ceil(np.maximum(numbers, 0)), abs=1e-3)
+                together = [allowed[name] for allowed in allowances(months) if name in allowed]
+                numbers = total[name].to_numpy() * (missing_together(together) if together else 0.0)
+                assert above == pytest.approx(wide + np.ceil(np.maximum(numbers, 0)), abs=1e-3)
 
     def test_it_costs_nothing_and_is_in_the_ledger(self, births):
         publish()
@@ -269,6 +281,14 @@ def test_it_can_be_made_again_from_what_was_published(births):
             assert series._add_up(entry, "2026-Q1", series.totals["2026-Q1"]) == json.loads(
                 json.dumps(before), object_hook=tuples
             )
+
+
+def test_what_limits_cut_off_in_all_instalments():
+    """Its noise partly cancels out, as that of the numbers does; what was cut off for certain adds up."""
+    noisy = [(0.05, cut, 1000, 40.0) for cut in (30, -30, 20, -20)]
+    assert missing_together(noisy) == pytest.approx(40 * 2 / 4000)
+    assert missing_together([(0.1, 100, 900, 0.0)] * 3) == pytest.approx(1 / 9)
+    assert missing_together([(0.0, 0, 0, 5.0), (0.2, 1, 2, 5.0)]) == 0.2
 
 
 def tuples(files):

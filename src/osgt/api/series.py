@@ -52,7 +52,7 @@ from osgt.query.aggregates.marks import Marks
 from osgt.query.file.model import QueryFile
 from osgt.query.file.reading import read_query_file
 from osgt.release.measuring import NothingReleasedError, with_rates
-from osgt.release.numbers import add_tables, additive
+from osgt.release.numbers import Allowances, add_tables, additive
 from osgt.render.published import Published, read_published, write_parquet
 from osgt.support.errors import ArgumentError, OsgtError
 from osgt.support.files import Target, written, written_together
@@ -285,7 +285,9 @@ class Series:
                 with written(Target(self.memory.numbers(period, name), overwrite=True)) as place:
                     write_parquet(table.table, table.statement, about, place)
             release.settle(place=period)
-            made = {"files": files, "statement_hash": handed.digest}
+            left_out = {name: table.left_out for name, table in release.tables.items()}
+            allowances = {name: {} if told is None else told.allowances for name, told in left_out.items()}
+            made = {"files": files, "statement_hash": handed.digest, "allowances": allowances}
             self.memory.finish(period, made)
             return made
         finally:
@@ -315,7 +317,8 @@ class Series:
                 for table in query.tables
             }
             total = Total(name, names, self.file.series.period, handed.sequence)
-            release = _add_releases(query, self._plan(query), parts, total, str(entry))
+            allowances = [(self.memory.read_made(period) or {})["allowances"] for period in names]
+            release = _add_releases(query, self._plan(query), parts, allowances, total, str(entry))
             about = checked_texts(query.tables, {"period": name, **file.report.texts()})
             files = self._write(name, targets, release, about)
         finally:
@@ -427,7 +430,12 @@ def _check_additive(query: QuerySpec, plan: Plan) -> None:
 
 
 def _add_releases(
-    query: Query | Publication, plan: AnyPlan, parts: Mapping[str, list[Published]], total: Total, entry: str
+    query: Query | Publication,
+    plan: AnyPlan,
+    parts: Mapping[str, list[Published]],
+    allowances: list[Mapping[str, Allowances]],
+    total: Total,
+    entry: str,
 ) -> AnyRelease:
     """Add up the tables of the instalments of a longer period, with their statement."""
     last = {name: published[-1].statement for name, published in parts.items()}
@@ -439,7 +447,9 @@ def _add_releases(
     tables = {}
     for name, own in query.tables.items():
         own_plan = replace(plan.tables[name], aggregates=tuple(additive(plan.tables[name])))
-        added = add_tables([one.table for one in parts[name] if one.table is not None], own_plan, marks)
+        own_allowances = [one[name] for one in allowances] if told["intervals"] == "truth" else []
+        tables_of_all = [one.table for one in parts[name] if one.table is not None]
+        added = add_tables(tables_of_all, own_plan, marks, own_allowances)
         tables[name] = NoisyTable(with_rates(own, added), own_plan, own, None)
     whole, statements = statements_of_total(total, tables, plan, made, last)
     releases = {

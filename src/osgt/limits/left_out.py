@@ -269,6 +269,13 @@ def _untold(share: Share, what: str) -> str:
 Told = tuple[Share, str, str]
 
 
+def missing_together(allowances: Sequence[tuple[float, int, int, float]]) -> float:
+    """The part that was cut off in several releases with independent noise, as `LeftOut.allowances` has it of each."""
+    cut, kept = sum(one[1] for one in allowances), sum(one[2] for one in allowances)
+    spread = math.sqrt(sum(one[3] ** 2 for one in allowances))
+    return max(cut + spread, 0.0) / kept if kept > spread else max(one[0] for one in allowances)
+
+
 @dataclass(frozen=True, eq=False)
 class LeftOut:
     """The shares that the limits of a release cut off, each with its noise interval.
@@ -296,6 +303,8 @@ class LeftOut:
     types: Mapping[str, str] = field(default_factory=dict)
     #: What people call the columns, where they have another name for them.
     labels: Mapping[str, str] = field(default_factory=dict)
+    #: The noisy amounts that were cut off and kept, and the standard deviation of their noise, as `missing`.
+    amounts: Mapping[str, tuple[int, int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -331,7 +340,16 @@ class LeftOut:
             },
             dict(zip(measured.misfits, (shares[name] for name in measured.names_of_misfits), strict=True)),
             dict(types or {}),
+            amounts={
+                name: (int(noisy[name][0, 0]), int(noisy[name][0, 1]), laws[name].std())
+                for name in map(name_of, measured.things)
+            },
         )
+
+    @property
+    def allowances(self) -> dict[str, tuple[float, int, int, float]]:
+        """The parts that upper ends allow for, and the amounts that they come from: see `missing_together`."""
+        return {name: (part, *self.amounts[name]) for name, part in self.missing.items()}
 
     def of_columns(self, bounded: Collection[str], declared: Collection[str]) -> "LeftOut":
         """Drop what is said about the values of columns other than these."""
@@ -358,6 +376,7 @@ class LeftOut:
             values=values,
             limits=tuple(limit for limit in asked.limits if limit.column in values),
             missing=_first_of(each.missing for each in every),
+            amounts=_first_of(each.amounts for each in every),
             sums=asked.of_own_sums(_first_of(each.sums for each in every)),
             pairs={} if own is None else own.pairs,
             misfits=_first_of(each.misfits for each in every),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from osgt.estimation.empirical_bayes import Estimated, NoisyNumbers, Risk, Shrinkage, keep_sums
 from osgt.estimation.intervals import IndependentNoise, PairNoise, whole_half_width
 from osgt.estimation.sums import NoiseSum, many_terms, sum_of
+from osgt.limits.left_out import missing_together
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled, distinct_noise
 from osgt.plan.total_rows import order_of_rows
@@ -342,13 +343,19 @@ def additive(plan: Plan) -> list[PlainNumbers]:
     ]
 
 
-def add_tables(tables: Sequence[pa.Table], plan: Plan, marks: Marks | None) -> pa.Table:
+#: What upper ends allow for beside noise, by what is counted: `LeftOut.allowances`.
+Allowances = Mapping[str, tuple[float, int, int, float]]
+
+
+def add_tables(
+    tables: Sequence[pa.Table], plan: Plan, marks: Marks | None, allowances: Sequence[Allowances] = ()
+) -> pa.Table:
     """The sums of the counts and sums in published tables of one plan, whose noises are independent.
 
     Each number of a table is that without noise, plus noise, and its interval is made of the half-width h of that. So
     the sum of the lower ends and of all h is the sum without noise, plus the noises, but for the rounding to whole
-    steps; and the interval of the sum is that with the half-width of the sum of the noises. What ends allow for beside
-    noise is allowed for in full.
+    steps; and the interval of the sum is that with the half-width of the sum of the noises. What upper ends allow for
+    beside noise is replaced by what was cut off in all tables together; beside known totals it is added up.
     """
     keys = [*plan.groups.by, *([SUMMED_OVER] if SUMMED_OVER in tables[0].column_names else [])]
     if any(not table.select(keys).equals(tables[0].select(keys)) for table in tables):
@@ -357,17 +364,27 @@ def add_tables(tables: Sequence[pa.Table], plan: Plan, marks: Marks | None) -> p
     published = PublishedTable(tables[0], plan)
     for aggregate in additive(plan):
         for name in aggregate.names:
-            for title, values in _added(tables, published.column(name), marks).items():
+            counted = aggregate.counted(plan.groups) or ""
+            own = [] if plan.planning.known else [one[counted] for one in allowances if counted in one]
+            for title, values in _added(tables, published.column(name), marks, own).items():
                 result = result.append_column(title, values)
     return result
 
 
-def _added(tables: Sequence[pa.Table], column: PublishedColumn, marks: Marks | None) -> dict[str, pa.Array]:
+def _added(
+    tables: Sequence[pa.Table],
+    column: PublishedColumn,
+    marks: Marks | None,
+    allowances: Sequence[tuple[float, int, int, float]],
+) -> dict[str, pa.Array]:
     """The sums of a column, the ends of their intervals and their marks."""
     grid, confidence, copies = column.aggregate.grid, column.of.plan.confidence, len(tables)
-    middle, low, high = (
-        np.sum([_in_steps(table[column.name + end], grid) for table in tables], axis=0) for end in ("", "_low", "_high")
-    )
+    parts = [[_in_steps(table[column.name + end], grid) for table in tables] for end in ("", "_low", "_high")]
+    middle, low, high = (np.sum(steps, axis=0) for steps in parts)
+    if allowances:
+        high = high + _allowed(middle, column, missing_together(allowances))
+        for steps, (part, *_) in zip(parts[0], allowances, strict=True):
+            high = high - _allowed(steps, column, part, rather_less=True)
     singles, which, _ = column.classes
     noises = [sum_of([(c, law, n * copies) for c, law, n in many_terms(noise)]) for noise in singles]
     less = []
@@ -386,6 +403,18 @@ def _added(tables: Sequence[pa.Table], column: PublishedColumn, marks: Marks | N
         stds = np.array([noise.std() for noise in noises])[which]
         result[column.name + MARK] = marks.marks(middle.astype(np.float64), stds)
     return result
+
+
+def _allowed(steps: Integers, column: PublishedColumn, part: float, *, rather_less: bool = False) -> Integers:
+    """The steps by which upper ends move to allow for a part that was cut off: on to the next whole number.
+
+    Rather less, since products of floats may differ in their last digit, and floats be half a step off.
+    """
+    numbers, grid = np.maximum(steps * column.step, 0.0) * part, column.aggregate.grid
+    if not rather_less:
+        return np.asarray(np.ceil(np.ceil(numbers) / column.step).astype(np.int64))
+    whole = np.floor(np.ceil(numbers * (1.0 - 1e-9)) / column.step).astype(np.int64)
+    return np.asarray(whole - (grid.kind == "float"))
 
 
 def _in_steps(column: pa.ChunkedArray, grid: ValueGrid) -> Integers:
