@@ -382,7 +382,8 @@ class Query(Releasing, Methods):
             cuts.append("groups below the threshold are mostly left out, with all that is in them")
         if not self.groups.each_row:
             cuts.append(f"rows without {one} are ignored")
-        cuts += map(wording.as_clause, series_wording.of_part(self.dataset))
+        if self.dataset.part is not None:
+            cuts += map(wording.as_clause, series_wording.of_part(self.dataset))
         return list(dict.fromkeys(cuts))
 
     def _own_limit_notes(self, aggregate: Aggregate) -> list[str]:

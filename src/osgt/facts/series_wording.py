@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 def of_part(data: "PrivateRows") -> list[str]:
     """Say whom a release about a part is about, what that leaves out and what its charge rests on."""
     part, unit = data.part, data.unit.noun
-    if part is None:
-        return []
+    assert part is not None
     if part.remembered is not None:
         names = [name for name, _ in part.parts]
         return [

@@ -412,7 +412,7 @@ def about_limits(query: QuerySpec) -> list[str]:
     distinct = [one.measure for one in aggregates if isinstance(one, CountDistinct) and not groups.each_row]
     drawn = [name for one in aggregates if isinstance(one, DrawnQuantile) for name in one.names]
     return [
-        *series_wording.of_part(query.dataset),
+        *([] if query.dataset.part is None else series_wording.of_part(query.dataset)),
         *wording.limits(groups, counts_units=counts_units(aggregates)),
         *(wording.distinct_limit(groups.noun, measure.column, measure.limit) for measure in distinct),
         *([drawn_quantiles(drawn)] if drawn else []),
