@@ -20,7 +20,7 @@ import pyarrow as pa
 from osgt import Dataset, DiscreteOSGT, Mechanism, PrivacyProfile, audit
 from osgt.auditing.result import Budget
 from osgt.auditing.sampler import sampler
-from osgt.limits import choice, worth
+from osgt.limits import choice, contribution
 from osgt.plan.selection import select
 from osgt.query import measures
 from osgt.release import measuring
@@ -147,7 +147,7 @@ def unclipped(self, rows, place):
 
 def one_more(rows, keys, values, asked, groups, **options):
     more = dataclasses.replace(groups, max_groups=groups.max_groups + 1)
-    return worth.weighted_sums(rows, keys, values, asked, more, **options)
+    return contribution.weighted_sums(rows, keys, values, asked, more, **options)
 
 
 def rounded_up(honest):
@@ -196,7 +196,7 @@ def two_draws(honest):
 
 
 def faults():
-    numbers, salted, drawn = measuring.noisy_numbers, worth.fresh_salt, Mechanism._noisy
+    numbers, salted, drawn = measuring.noisy_numbers, contribution.fresh_salt, Mechanism._noisy
     audit_module = import_module("osgt.auditing.audit")  # the package's name is the function's
     audited = audit_module._release
     law = Mechanism(1, 1e-6, coordinates=8).noise
@@ -208,7 +208,7 @@ def faults():
         ),
         "noise scale × 0.95, a function": of_function(noisy(narrower(law, 0.95)), claim=curve),
         "one group more than max_groups": of_query((measuring, "weighted_sums", one_more)),
-        "a worth that is rounded up": of_query((worth, "quotient", rounded_up(worth.quotient))),
+        "a worth that is rounded up": of_query((contribution, "quotient", rounded_up(contribution.quotient))),
         "a limit chosen with half the noise": of_query(
             (choice, "permute_and_flip", half_the_noise(choice.permute_and_flip)), asked=open_query
         ),

@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 
 from measure import best_time, best_times, print_table
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
-from osgt.privacy import engine
+from osgt.privacy import composition
 from osgt.privacy.pair import Pair
 
 try:
@@ -42,7 +42,7 @@ def gaussian_delta(mu, epsilon):
 
 def engine_delta(sigma, coordinates, epsilon):
     """Our engine on Gaussian coordinates, which a profile would answer in closed form."""
-    return float(engine.deltas([Pair(OSGT.gaussian(sigma), 1.0)], [coordinates], np.array([epsilon]), 1e-4)[0])
+    return float(composition.deltas([Pair(OSGT.gaussian(sigma), 1.0)], [coordinates], np.array([epsilon]), 1e-4)[0])
 
 
 def peer_at_our_accuracy(make, exact, ours):

@@ -20,7 +20,7 @@ from osgt import Dataset
 from osgt.api.query import Query
 from osgt.plan.plan import Plan
 from osgt.query.quantiles import Layout, Leaves, NoisyTree, QuantileDraw, layouts
-from osgt.release.drawn import draw_bins
+from osgt.release.exponential_mechanism import draw_bins
 from osgt.support.numeric import Floats, Integers
 
 BOUNDS, BINS = (0, 200), 256

@@ -65,7 +65,7 @@ TESTS = {
     "privacy/*.py": _PROFILE,
     "calibration/*.py": "calibration",
     "mechanism.py": "mechanism",
-    "limits/worth.py": f"limits {_SUMS}",
+    "limits/contribution.py": f"limits {_SUMS}",
     "limits/choice.py": "limits",
     "plan/selection.py": "plan/test_selection.py plan/test_thresholds.py",
     "query/measures.py": f"query/test_aggregates.py {_SUMS} release/test_engine_rounding.py",

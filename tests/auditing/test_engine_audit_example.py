@@ -15,7 +15,7 @@ from osgt.auditing.independence import salts
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.replay import comparisons
 from osgt.auditing.stage import DrawPlay, ReleasePlay, Stage, salted_sql
-from osgt.limits.worth import fresh_salt
+from osgt.limits.contribution import fresh_salt
 from osgt.query.aggregates.base import OpenLimit, with_any_limits
 from osgt.query.file.reading import query_file_model
 from osgt.release import measuring

@@ -21,8 +21,8 @@ from osgt.auditing.result import Budget
 from osgt.auditing.stage import salted_sql
 from osgt.data.engines.duckdb import DuckDB
 from osgt.limits import choice as choosing
-from osgt.limits import worth
-from osgt.limits.worth import fresh_salt
+from osgt.limits import contribution
+from osgt.limits.contribution import fresh_salt
 from osgt.release import measuring
 
 FALSE_ALARM = 1e-9
@@ -213,8 +213,8 @@ class TestSalts:
         ids=["few", "one bit"],
     )
     def test_random_bytes(self, units, made, words, monkeypatch):
-        honest = worth.token
-        monkeypatch.setattr(worth, "token", lambda size: made(honest(size)))
+        honest = contribution.token
+        monkeypatch.setattr(contribution, "token", lambda size: made(honest(size)))
         assert words in str(self.judged(units))
 
 

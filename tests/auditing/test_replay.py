@@ -33,8 +33,8 @@ from osgt.cli import app
 from osgt.data.engines import engine_named
 from osgt.data.engines.duckdb import DuckDB
 from osgt.data.unit import PrivacyUnit
-from osgt.limits import worth as worth_module
-from osgt.limits.worth import UNIT, UNIT_ROWS
+from osgt.limits import contribution
+from osgt.limits.contribution import UNIT, UNIT_ROWS
 from osgt.query import measures
 from osgt.query.groups import STEPS, Level, Total
 from osgt.release import measuring
@@ -116,7 +116,7 @@ def the_larger(number, limit):
 
 
 def with_totals_by(
-    monkeypatch, total=the_larger, worth=lambda most, limit: worth_module.quotient(all_steps(most), most)
+    monkeypatch, total=the_larger, worth=lambda most, limit: contribution.quotient(all_steps(most), most)
 ):
     """Plant how the totals of a unit follow from what they are and their limits, or from its rows what one is worth."""
 
@@ -141,44 +141,44 @@ def limited_one_row_too_late(monkeypatch):
 
 
 def worth_rounded_up(monkeypatch):
-    with_totals_by(monkeypatch, worth=lambda most, limit: worth_module.quotient(most + (STEPS - 1), most))
+    with_totals_by(monkeypatch, worth=lambda most, limit: contribution.quotient(most + (STEPS - 1), most))
 
 
 def one_step_more_of_heavy_units(monkeypatch):
     with_totals_by(
-        monkeypatch, worth=lambda most, limit: worth_module.quotient(all_steps(most), most) + (most > limit).then(1, 0)
+        monkeypatch, worth=lambda most, limit: contribution.quotient(all_steps(most), most) + (most > limit).then(1, 0)
     )
 
 
 def worth_of_a_smaller_limit(monkeypatch):
     with_totals_by(
         monkeypatch,
-        worth=lambda most, limit: worth_module.quotient(all_steps(most), (most > limit).then(most, limit - 1)),
+        worth=lambda most, limit: contribution.quotient(all_steps(most), (most > limit).then(most, limit - 1)),
     )
 
 
 def rounded_away_from_zero(monkeypatch):
     """Values below 0 are rounded down, as `//` does in Python."""
-    honest = worth_module._steps
+    honest = contribution._steps
 
     def planted(measure, number, ranked, groups, values):
         if measure.own_limit is None:
             return honest(measure, number, ranked, groups, values)
         steps, of = number.abs() * STEPS, ranked.rows[f"total_{values[measure]}"]
-        up, down = (worth_module.quotient(numerator, of) for numerator in (steps + of - 1, steps))
+        up, down = (contribution.quotient(numerator, of) for numerator in (steps + of - 1, steps))
         return (number < 0).then(0 - up, down)
 
-    monkeypatch.setattr(worth_module, "_steps", planted)
+    monkeypatch.setattr(contribution, "_steps", planted)
 
 
 def worth_rounded_up_in_a_group(monkeypatch):
-    honest = worth_module.quotient
-    monkeypatch.setattr(worth_module, "quotient", lambda steps, rows: honest(steps + rows - 1, rows))
+    honest = contribution.quotient
+    monkeypatch.setattr(contribution, "quotient", lambda steps, rows: honest(steps + rows - 1, rows))
 
 
 def root_too_large(monkeypatch):
-    honest = worth_module._worth_of_length
-    monkeypatch.setattr(worth_module, "_worth_of_length", lambda square: honest(square) + 1)
+    honest = contribution._worth_of_length
+    monkeypatch.setattr(contribution, "_worth_of_length", lambda square: honest(square) + 1)
 
 
 def unclipped(monkeypatch):
@@ -192,7 +192,7 @@ def unclipped(monkeypatch):
 
 def limits_one_larger(monkeypatch, *names):
     """Plant limits that are larger than what was planned, all of them or some."""
-    honest = worth_module.weighted_sums
+    honest = contribution.weighted_sums
 
     def planted(rows, keys, values, measured, groups, **options):
         larger = {name: limit + 1 for name, limit in groups.limits.items() if not names or name in names}

@@ -21,7 +21,7 @@ from osgt.data import rows
 from osgt.data.engines.engine import Engine
 from osgt.data.sql import Value
 from osgt.data.unit import PrivacyUnit
-from osgt.limits.worth import UNIT
+from osgt.limits.contribution import UNIT
 from osgt.plan.choice import AROUND, FROM_ZERO
 from osgt.query.aggregates.base import with_any_limits
 from osgt.query.quantiles import Leaves

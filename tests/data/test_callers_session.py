@@ -11,7 +11,7 @@ import pytest
 from engines import numbers_by_key, sums
 from osgt import Dataset
 from osgt.data.engines.query import compile_query, fetch
-from osgt.limits.worth import COUNTED_ROWS
+from osgt.limits.contribution import COUNTED_ROWS
 from osgt.query.measures import Rows, Units
 from osgt.release.measuring import exact_sums
 

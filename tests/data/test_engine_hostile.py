@@ -14,7 +14,7 @@ from test_engine_sensitivity import beyond_part
 from engines import UNIT, steps, sums
 from osgt import Dataset
 from osgt.data.engines.query import compile_query, fetch
-from osgt.limits.worth import saturate
+from osgt.limits.contribution import saturate
 from osgt.query.measures import Bins, CentredSum, ClippedSum, Rows, Squares, Units, Values
 from osgt.query.values import grid_of
 from osgt.support.numeric import LARGEST_SUM

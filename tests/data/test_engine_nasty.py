@@ -6,7 +6,7 @@ import pytest
 
 from engines import ROW, UNIT, fetched_queries, sums
 from osgt import Dataset
-from osgt.limits.worth import fresh_salt
+from osgt.limits.contribution import fresh_salt
 from osgt.query.measures import ClippedSum, Rows, Units, Values
 from osgt.query.values import ValueGrid
 

@@ -15,8 +15,8 @@ import pytest
 
 from osgt.data.engines.query import compile_query, fetch
 from osgt.data.types import ColumnType, decimal_type
-from osgt.limits.worth import COUNTED_ROWS
-from osgt.limits.worth import UNIT as PREPARED_UNIT
+from osgt.limits.contribution import COUNTED_ROWS
+from osgt.limits.contribution import UNIT as PREPARED_UNIT
 from osgt.query.keys import KEY
 from osgt.query.measures import Values
 from osgt.release import measuring

@@ -12,7 +12,7 @@ import pytest
 
 from engines import ROW, UNIT, sums
 from goodness import FALSE_ALARM, equal_cells
-from osgt.limits.worth import fresh_salt
+from osgt.limits.contribution import fresh_salt
 from osgt.query.measures import ClippedSum, Units
 from osgt.query.values import ValueGrid
 

@@ -14,8 +14,8 @@ from scipy import stats
 
 from osgt import Dataset, Publication
 from osgt.check import check, read
+from osgt.plan.agreement import SharedNumbers
 from osgt.plan.joint import JointPlanning
-from osgt.plan.shared import SharedNumbers
 from osgt.query.measures import Rows
 
 VALUES = {"age": [30, 10, 20, 40], "sex": ["f", "m"], "town": list("vwxyz"), "work": [True, False, None]}

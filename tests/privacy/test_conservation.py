@@ -14,7 +14,7 @@ import pytest
 from flint import arb, ctx
 
 from osgt import DiscreteOSGT
-from osgt.privacy import composed
+from osgt.privacy import loss_distribution
 from osgt.privacy.filters import costs
 from osgt.privacy.grid import GridLoss, _from_atoms, coarsen, compose, cut, split
 from osgt.privacy.pair import POSITION_ERROR, atoms, integers, pair_of
@@ -281,7 +281,7 @@ class TestOfListedSums:
         generator = np.random.default_rng(seed)
         losses = np.sort(generator.choice(np.arange(-60, 60), size, replace=False)) / 32.0
         masses = generator.random(size)
-        return composed.Sums(losses, masses / masses.sum(), 1e-9, 2.0**-53)
+        return loss_distribution.Sums(losses, masses / masses.sum(), 1e-9, 2.0**-53)
 
     @pytest.mark.parametrize("seed", range(4))
     def test_sums_of_two(self, seed):
@@ -315,7 +315,7 @@ class TestOfListedSums:
     def test_running_sums_are_rounded_apart(self, seed):
         """P-masses from each sum on are rounded up, Q-masses down."""
         one = self.some(seed, 60)
-        p, q = composed._from_each_on(one)
+        p, q = loss_distribution._from_each_on(one)
         for i in range(61):
             assert Fraction(float(p[i])) >= sum(map(Fraction, one.masses[i:].tolist()))
             exact = sum((arb(m) * (-arb(x)).exp() for m, x in zip(one.masses[i:], one.losses[i:], strict=True)), arb(0))

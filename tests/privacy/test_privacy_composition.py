@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from privacy_oracles import arb_delta, contour_delta, enumerated_delta, gaussian_delta, random_smaller
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
-from osgt.privacy import Charge, engine
+from osgt.privacy import Charge, composition
 from osgt.privacy.pair import Pair
 
 SLACK = 1e-4
@@ -53,7 +53,7 @@ def test_against_the_contour_integral(parts):
 )
 def test_the_engine_itself_against_the_analytic_gaussian(sigma, coordinates, epsilon, slack):
     exact = float(gaussian_delta(math.sqrt(coordinates) / sigma, epsilon))
-    bound = engine.deltas([Pair(OSGT.gaussian(sigma), 1.0)], [coordinates], np.array([epsilon]), slack)[0]
+    bound = composition.deltas([Pair(OSGT.gaussian(sigma), 1.0)], [coordinates], np.array([epsilon]), slack)[0]
     assert within_slack(bound, exact, slack)
 
 
@@ -64,7 +64,7 @@ def test_tiny_delta_keeps_its_digits(exponent):
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian_delta(mu, middle) > 10.0**-exponent else (low, middle)
-    bound = engine.deltas([Pair(OSGT.gaussian(math.sqrt(8) / mu), 1.0)], [8], np.array([high]), SLACK)[0]
+    bound = composition.deltas([Pair(OSGT.gaussian(math.sqrt(8) / mu), 1.0)], [8], np.array([high]), SLACK)[0]
     assert within_slack(bound, float(gaussian_delta(mu, high)))
 
 

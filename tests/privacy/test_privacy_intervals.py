@@ -7,8 +7,8 @@ import pytest
 from privacy_oracles import contour_delta, enumerated_delta, gaussian_delta, theorem_1
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
-from osgt.privacy import engine
-from osgt.privacy.composed import gather
+from osgt.privacy import composition
+from osgt.privacy.loss_distribution import gather
 from osgt.privacy.pair import Pair
 
 
@@ -66,7 +66,7 @@ def test_gaussian_coordinates_by_the_engine(sigma, coordinates, epsilon):
     """The engine on equal Gaussian coordinates, which a profile would take as one."""
     exact = float(gaussian_delta(math.sqrt(coordinates) / sigma, epsilon))
     pair = Pair(OSGT.gaussian(sigma), 1.0)
-    lower = engine.delta_below([pair], [coordinates], epsilon, 1e-4, exact)
+    lower = composition.delta_below([pair], [coordinates], epsilon, 1e-4, exact)
     assert exact * (1 - 1e-3) <= lower <= exact * (1 + 1e-9)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from osgt import Dataset
 from osgt.noise.integer import IntegerDistribution
-from osgt.query.sql import read_select
+from osgt.query.from_sql import read_select
 from spies import SpyLedger, people
 
 KEYS = {"k": ["x", "y", "z"], "j": [1, 2]}

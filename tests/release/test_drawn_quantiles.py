@@ -17,8 +17,8 @@ from osgt.check import check
 from osgt.noise import DiscreteOSGT
 from osgt.plan.inputs import profile_of_pairs
 from osgt.query.quantiles import Layout, QuantileDraw
-from osgt.release import drawn
-from osgt.release.drawn import costs_of_bins, draw_bins
+from osgt.release import exponential_mechanism
+from osgt.release.exponential_mechanism import costs_of_bins, draw_bins
 from osgt.support.errors import OsgtError
 
 #: Steps of a unit in the enumeration.
@@ -155,7 +155,7 @@ def rides(size=3000):
 
 def test_released_with_other_numbers_in_one_charge(monkeypatch):
     """The bin with the least cost, if draws are so; and the file's promise can be recomputed."""
-    monkeypatch.setattr(drawn, "bernoulli_exp", lambda x, source: x == 0)
+    monkeypatch.setattr(exponential_mechanism, "bernoulli_exp", lambda x, source: x == 0)
     data = Dataset(rides(), "rider")
     query = data.group_by("city", max_rows=2, public_keys=["a", "b", "c"])
     query = query.median("fare", (0, 200), interval="none").count().quantile("fare", 0.9, (0, 200), interval="none")

@@ -16,7 +16,7 @@ import pytest
 import leakage
 from engines import ROW, UNIT
 from osgt import Publication
-from osgt.limits import worth
+from osgt.limits import contribution
 from osgt.noise import on_integers, scaled
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import Partition
@@ -173,14 +173,14 @@ def rounded_up():
         return numerator.engine.quotient(numerator + denominator - 1, denominator)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worth, "quotient", quotient)
+        patch.setattr(contribution, "quotient", quotient)
         yield
 
 
 @contextmanager
 def heavy_units_overlooked():
     """Rows of a unit with more rows than its limit are worth as much as those of others."""
-    totals = worth.unit_totals
+    totals = contribution.unit_totals
 
     def unit_totals(groups, measures, values):
         return {
@@ -196,21 +196,21 @@ def heavy_units_overlooked():
 @contextmanager
 def negative_values_rounded_down():
     """What a row takes away is rounded away from 0."""
-    steps = worth._steps
+    steps = contribution._steps
 
     def rounded(measure, number, ranked, groups, values):
         found = steps(measure, number, ranked, groups, values)
         return (number < 0).then(found - 1, found) if groups.is_weighted(measure) else found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worth, "_steps", rounded)
+        patch.setattr(contribution, "_steps", rounded)
         yield
 
 
 @contextmanager
 def one_pair_more():
     """A unit counts with a pair of group and value more than its limit."""
-    with_pairs = worth.with_pairs
+    with_pairs = contribution.with_pairs
 
     def with_more(rows, keys, counts, values, **options):
         more = {replace(measure, limit=measure.limit + 1): value for measure, value in values.items()}
@@ -218,7 +218,7 @@ def one_pair_more():
         return table, {replace(measure, limit=measure.limit - 1): found for measure, found in pairs.items()}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worth, "with_pairs", with_more)
+        patch.setattr(contribution, "with_pairs", with_more)
         yield
 
 

@@ -17,7 +17,7 @@ from leakage import of_moves
 from osgt import Dataset
 from osgt.estimation.rounding import nonnegative, rounded_together
 from osgt.noise import on_integers, scaled
-from osgt.plan.shared import SharedNumbers
+from osgt.plan.agreement import SharedNumbers
 from osgt.query.groups import OTHER, SUMMED_OVER, Total, UnitsAt
 from osgt.query.levels import levels_of
 from osgt.query.measures import CentredOnAll, Rows, Units, UnitsInAny

@@ -17,11 +17,11 @@ from osgt.data.sql import Table
 from osgt.data.types import ColumnType
 from osgt.data.unit import Neighbours
 from osgt.query.aggregates import OfAllRows, method_names
+from osgt.query.from_sql import read_select
 from osgt.query.groups import LARGEST_LIMIT, Groups
 from osgt.query.keys import check_among, public_table, read_keys
 from osgt.query.levels import known_files, levels_of
 from osgt.query.public_numbers import Rates
-from osgt.query.sql import read_select
 from osgt.support.errors import ASKING, ArgumentError, ArgumentTypeError, Familiar, guided
 from osgt.support.numeric import count
 from osgt.support.text import names_in_words

@@ -14,8 +14,8 @@ from osgt.api.charge import charge, title_of
 from osgt.api.publish import AnyQuery, choose_for, prepare_draws
 from osgt.data.sql import Table as Rows
 from osgt.data.sql import Value
+from osgt.limits.contribution import UNIT
 from osgt.limits.misfits import LineEnds, Misfits, ask, is_missing, line_ends, misfits, undecoded
-from osgt.limits.worth import UNIT
 from osgt.plan.choice import VALUE_STEP, LimitChoice, draws_of, ladders_of
 from osgt.plan.plan import AnyPlan
 from osgt.privacy import Charge

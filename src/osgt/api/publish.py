@@ -31,10 +31,10 @@ from osgt.data.rows import PrivateRows
 from osgt.facts.statement import Made, NoisyTable, statements
 from osgt.limits.left_out import LeftOut, left_out_measures
 from osgt.limits.misfits import declared_columns
+from osgt.plan.agreement import SharedNumbers
 from osgt.plan.choice import Draw, limit_of
 from osgt.plan.plan import AnyPlan, Plan
 from osgt.plan.publication import PublicationPlan
-from osgt.plan.shared import SharedNumbers
 from osgt.query.about import About
 from osgt.query.aggregates.base import Limit, OpenLimit, QuerySpec, open_limits, with_any_limits
 from osgt.release.choice import (

@@ -22,8 +22,8 @@ from osgt.query.file import as_list
 from osgt.query.file.aggregates import Arguments
 from osgt.query.file.model import GroupsTable, QueryFile
 from osgt.query.file.reading import with_parts
+from osgt.query.from_sql import named_table, read_select
 from osgt.query.levels import known_files
-from osgt.query.sql import named_table, read_select
 from osgt.release.measuring import Presentation
 from osgt.render.published import SUFFIXES, check_writable, with_descriptions
 from osgt.support.errors import ArgumentTypeError

@@ -26,7 +26,7 @@ from osgt.auditing.sampler import sampler
 from osgt.auditing.stage import DrawPlay, Play, ReleasePlay, Stage, salted_sql
 from osgt.calibration.joint import budget as checked_budget
 from osgt.data.unit import Neighbours
-from osgt.limits.worth import fresh_salt
+from osgt.limits.contribution import fresh_salt
 from osgt.mechanism import Mechanism
 from osgt.noise import IntegerDistribution
 from osgt.plan.plan import AnyPlan, Plan

@@ -29,7 +29,7 @@ from osgt.auditing.evidence import epsilon_at
 from osgt.auditing.neighbours import Maker
 from osgt.auditing.result import Check, Finding, Progress
 from osgt.auditing.stage import Row, Stage, groups_of, keys_of
-from osgt.limits.worth import fresh_salt
+from osgt.limits.contribution import fresh_salt
 from osgt.plan.inputs import profile_of_all
 from osgt.plan.plan import Plan
 from osgt.privacy import PrivacyProfile

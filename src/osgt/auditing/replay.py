@@ -19,7 +19,7 @@ from osgt.auditing.stage import ByGroup, Play, Played, Row, Stage, text_of
 from osgt.calibration import Part
 from osgt.data.engines.query import compile_query, fetch
 from osgt.data.sql import LOOSE, Table, Value
-from osgt.limits.worth import UNIT, fresh_salt
+from osgt.limits.contribution import UNIT, fresh_salt
 from osgt.release.measuring import prepared_rows
 from osgt.support.text import counted
 

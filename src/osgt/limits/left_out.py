@@ -18,8 +18,7 @@ import pyarrow as pa
 from osgt.calibration import Part
 from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
-from osgt.limits.share import MUCH, Share, in_brief, percent
-from osgt.limits.worth import (
+from osgt.limits.contribution import (
     MOST_CUT_OFF,
     MOST_OF_LENGTH,
     UNIT,
@@ -29,6 +28,7 @@ from osgt.limits.worth import (
     saturate,
     with_unit_totals,
 )
+from osgt.limits.share import MUCH, Share, in_brief, percent
 from osgt.noise import IntegerDistribution
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups

@@ -13,7 +13,7 @@ from typing import Any
 from osgt.data.engines.query import compile_query, fetch
 from osgt.data.rows import PrivateRows
 from osgt.data.sql import Table, Value
-from osgt.limits.worth import UNIT
+from osgt.limits.contribution import UNIT
 from osgt.query.aggregates.base import QuerySpec
 from osgt.support.text import counted
 

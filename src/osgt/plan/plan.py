@@ -15,11 +15,11 @@ from osgt.estimation.sums import NoiseSum
 from osgt.limits.left_out import LeftOutMeasures
 from osgt.noise import IntegerDistribution, written
 from osgt.noise.error import Objective, objective_text
+from osgt.plan.agreement import SharedNoise, TableNoise, TableSet
 from osgt.plan.choice import LimitChoice
 from osgt.plan.inputs import Noise, Planning, profile_of_all
 from osgt.plan.reconciled import LevelNoises, Reconciled, asked_numbers
 from osgt.plan.selection import Selection, select, shown_size
-from osgt.plan.shared import SharedNoise, TableNoise, TableSet
 from osgt.plan.total_rows import ChosenGroups
 from osgt.privacy import Charge
 from osgt.privacy.filters.budget import USUAL_DELTA, budget_warnings, pure_cautions

@@ -17,9 +17,9 @@ from osgt.estimation.intervals import PARTS_OF_ONE, CommonNoise, Quotient
 from osgt.estimation.sums import ManyTerm, NoiseSum, sum_of
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
+from osgt.plan.agreement import SharedNoise, SharedNumbers, TableNoise, counted
 from osgt.plan.known import reach
 from osgt.plan.schemes import Combined, Scheme
-from osgt.plan.shared import SharedNoise, SharedNumbers, TableNoise, counted
 from osgt.plan.structure import Structure
 from osgt.query.aggregates.base import Aggregate, Noisy
 from osgt.query.groups import Groups, Level, Total, UnitsAt

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from osgt.noise import OSGT, Distribution, RealDistribution, RoundedGaussian, read, written
 from osgt.noise.family import check_noise, check_shift
-from osgt.privacy import engine, renyi
-from osgt.privacy.composed import TINY
+from osgt.privacy import composition, renyi
 from osgt.privacy.dp_accounting import dp_event, privacy_loss_distribution
+from osgt.privacy.loss_distribution import TINY
 from osgt.privacy.pair import Pair, pair_delta, pair_delta_below, pair_epsilon, pair_of
 from osgt.privacy.renyi import is_gaussian
 from osgt.support import numeric
@@ -138,7 +138,7 @@ class PrivacyProfile(Displayed):
             one = len(pairs) == 1 and counts[0] == 1
             at = flat[open_]
             largest = math.inf if pure is None else float_above(pure)
-            result[open_] = pair_delta(pairs[0], at) if one else engine.deltas(pairs, counts, at, slack, largest)
+            result[open_] = pair_delta(pairs[0], at) if one else composition.deltas(pairs, counts, at, slack, largest)
             result[open_] = np.maximum(result[open_], TINY)
         return result.reshape(values.shape)[()]
 
@@ -156,7 +156,7 @@ class PrivacyProfile(Displayed):
         else:
             pure = self._pure_loss()
             done = pure is not None and Fraction(at) >= pure
-            lower = 0.0 if done else engine.delta_below(pairs, counts, at, slack, upper)
+            lower = 0.0 if done else composition.delta_below(pairs, counts, at, slack, upper)
         return min(lower, upper), upper
 
     def epsilon(self, delta: ArrayLike, *, slack: float = SLACK) -> Any:
@@ -197,7 +197,7 @@ class PrivacyProfile(Displayed):
         pairs, counts = self.pairs()
         if len(pairs) == 1 and counts[0] == 1:
             return min(pair_epsilon(pairs[0], delta), largest)
-        return engine.epsilon(pairs, counts, delta, slack, largest)
+        return composition.epsilon(pairs, counts, delta, slack, largest)
 
     def renyi(self, alpha: ArrayLike) -> Any:
         """Rényi divergence of order α > 1, rounded up by at most 2e-12 of itself."""

@@ -190,7 +190,8 @@ class Groups:
     What one unit may count for is limited in one of four ways. Where every row is a unit of its own (`each_row`),
     nothing has to be. `max_rows` limits its rows in all; `max_groups` and `max_rows_per_group` together are a box;
     `max_length` limits the root of the sum of squares of its rows in each group. Of a unit with more rows than that,
-    each row counts less (`limits.worth`). Units are counted in at most `max_groups` groups, whatever limits the rows.
+    each row counts less (`limits.contribution`). Units are counted in at most `max_groups` groups, whatever limits the
+    rows.
     """
 
     by: tuple[str, ...]

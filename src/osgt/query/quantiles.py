@@ -101,10 +101,11 @@ class Ranges(Measure):
 
 @dataclass(frozen=True)
 class QuantileDraw(Measure):
-    """The bin of one quantile, drawn by its rank from the exact numbers of values in all bins (`release.drawn`).
+    """The bin of one quantile, drawn by its rank from the exact numbers of values in all bins.
 
-    Nothing is added to these numbers: a unit moves the costs of bins by no more than Laplace noise on one rank hides.
-    Both signs occur, since what a unit brings may draw the quantile either way.
+    The draw is in `release.exponential_mechanism`. Nothing is added to these numbers: a unit moves the costs of bins by
+    no more than Laplace noise on one rank hides. Both signs occur, since what a unit brings may draw the quantile
+    either way.
     """
 
     leaves: Leaves

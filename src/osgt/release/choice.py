@@ -10,7 +10,7 @@ from osgt.data.engines.query import EngineQuery, check_query, compile_query, fet
 from osgt.data.sql import Table, Value
 from osgt.data.unit import Neighbours
 from osgt.limits.choice import Ladder, choose
-from osgt.limits.worth import UNIT, saturate
+from osgt.limits.contribution import UNIT, saturate
 from osgt.mechanism import Mechanism
 from osgt.plan.choice import AROUND, FROM_ZERO, VALUE_STEP, Draw, LimitChoice, limit_of
 from osgt.plan.plan import Plan

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from osgt.data.engines.query import EngineQuery, check_query, compile_query, fetch
 from osgt.data.sql import Join, Table, Value
 from osgt.data.types import ColumnType
+from osgt.limits.contribution import COUNTED_ROWS, UNIT, fresh_salt, unit_totals, weighted_sums, with_unit_totals
 from osgt.limits.left_out import LeftOut
 from osgt.limits.misfits import fitting_rows
-from osgt.limits.worth import COUNTED_ROWS, UNIT, fresh_salt, unit_totals, weighted_sums, with_unit_totals
 from osgt.mechanism import Mechanism
+from osgt.plan.agreement import SharedNumbers
 from osgt.plan.plan import Plan
 from osgt.plan.reconciled import Reconciled
-from osgt.plan.shared import SharedNumbers
 from osgt.plan.structure import Structure
 from osgt.plan.total_rows import ChosenGroups, joined, level_columns, order_of_rows, with_others, with_totals
 from osgt.query.aggregates.base import QuerySpec, rate_names
@@ -30,7 +30,7 @@ from osgt.query.groups import Groups, UnitsAt, is_nested
 from osgt.query.keys import KEY
 from osgt.query.measures import Measure
 from osgt.query.quantiles import QuantileDraw
-from osgt.release.drawn import draw_bins
+from osgt.release.exponential_mechanism import draw_bins
 from osgt.support.errors import ArgumentError, OsgtError
 from osgt.support.numeric import LARGEST_SUM, Floats
 

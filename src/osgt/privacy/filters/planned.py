@@ -4,8 +4,9 @@ The losses of all standing charges are composed exactly, on the safe side; docs/
 An exact composition takes milliseconds for each *different* release, which would be minutes after ten thousand. So the
 composed loss is kept in the process, never stored, as a row of tilted masses (see `osgt.privacy.grid`) at multiples of
 one fixed step, to which a further release is added by one convolution. Every step errs upward, as in
-`osgt.privacy.engine`: mass is split between grid points so that it dominates, whatever a window cuts off or a transform
-may have rounded is added up, and so each δ that is read from it is an upper bound on δ of the exact composition.
+`osgt.privacy.composition`: mass is split between grid points so that it dominates, whatever a window cuts off or a
+transform may have rounded is added up, and so each δ that is read from it is an upper bound on δ of the exact
+composition.
 
 How far above? A release adds about step²/6 to the variance of the loss, so that the bound is too large by a part of
 about releases·step²·θ(1 + θ)/12. Tilt θ and step are set for the budget: a normal loss that just meets it has a
@@ -23,11 +24,11 @@ import numpy as np
 import scipy
 
 from osgt.noise import OSGT
-from osgt.privacy import Charge, NoisyPart, PrivacyProfile, engine
-from osgt.privacy.composed import TINY, Composed
+from osgt.privacy import Charge, NoisyPart, PrivacyProfile, composition
 from osgt.privacy.filters.budget import Budget
 from osgt.privacy.filters.costs import largest_loss
 from osgt.privacy.grid import UNIT, compose
+from osgt.privacy.loss_distribution import TINY, Composed
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import Pair, pair_delta, pair_of
 from osgt.privacy.profile import float_above
@@ -95,8 +96,8 @@ def loss_of(parts: tuple[NoisyPart, ...], grid: LossGrid) -> Composed:
     widths = [(high - low) / grid.step * 2.0**level for (low, high), level in zip(windows, levels, strict=True)]
     if not (max(widths) <= _MOST_CELLS and math.isfinite(_kinks(pairs, counts))):
         raise TooCoarseError("the losses of this release are too large for the grid of this budget")
-    fine = engine.Grid(grid.step, grid.theta, levels, windows, tolerance, outside=_TOLERANCE)
-    return engine.on_grid(pairs, counts, fine)
+    fine = composition.Grid(grid.step, grid.theta, levels, windows, tolerance, outside=_TOLERANCE)
+    return composition.on_grid(pairs, counts, fine)
 
 
 def _kinks(pairs: list[Pair], counts: list[int]) -> float:
@@ -143,7 +144,7 @@ def epsilon_at(loss: Composed, delta: float, start: float) -> float:
     """An ε at which the bound is at most δ: close to the least, unless δ is far from that of the budget."""
     if delta <= 0:
         return math.inf
-    return float(engine.crossing(loss, math.log(delta), start, _EPSILON_ACCURACY)) * (1.0 + 4 * _EPSILON_ACCURACY)
+    return float(composition.crossing(loss, math.log(delta), start, _EPSILON_ACCURACY)) * (1.0 + 4 * _EPSILON_ACCURACY)
 
 
 #: Different parts up to which an exact composition is made where the running loss cannot decide.

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from osgt.privacy.composed import TINY, Composed, ComposedBelow, Enumerated, coarsen_below, cut_below, enumerate_sums
 from osgt.privacy.grid import UNIT, GridLoss, coarsen, compose, cut
+from osgt.privacy.loss_distribution import (
+    TINY,
+    Composed,
+    ComposedBelow,
+    Enumerated,
+    coarsen_below,
+    cut_below,
+    enumerate_sums,
+)
 from osgt.privacy.moments import Cumulant
 from osgt.privacy.pair import POSITION_ERROR, Pair
 from osgt.support.numeric import Floats, bracket
