@@ -11,7 +11,8 @@ from osgt import Dataset
 from osgt.api.data_file import make_offers
 from osgt.cli import app
 from osgt.data.engines.query import compile_query, fetch
-from osgt.data.office_files import csv_text, is_office, office_lines
+from osgt.data.office_files import csv_text, office_lines
+from osgt.support.locations import is_office
 
 pytest.importorskip("python_calamine", reason='pip install -e ".[office]"')
 pyreadstat = pytest.importorskip("pyreadstat", reason='pip install -e ".[office]"')
@@ -148,7 +149,7 @@ def test_start_offers_types_and_labels(folder):
     assert offers.columns == tuple(NAMES)
     assert offers.types == {**dict.fromkeys(NAMES, "string"), **TYPES}
     assert offers.labels == {"sex": {"1": "Men", "2": "Women"}}
-    answers = ["person", "person", "100", "", "sex", "y", "1", "1e-6", "none"]
+    answers = ["person", "person", "100", "", "sex", "y", "", "1", "1e-6", "none"]
     result = CliRunner().invoke(app, ["start", "rows.sav"], input="\n".join(answers) + "\n")
     assert result.exit_code == 0, result.output
     assert "sex has these values in your data: 1 = Men, 2 = Women" in result.output

@@ -14,14 +14,15 @@ from typing import Any
 from osgt.api.dataset import Dataset
 from osgt.data.columns import list_values
 from osgt.data.engines.query import compile_query, fetch
-from osgt.data.engines.source import Options, suffix_of
-from osgt.data.office_files import is_office, office_labels, office_lines
+from osgt.data.engines.source import Options
+from osgt.data.office_files import office_labels, office_lines
 from osgt.data.text_files import DELIMITERS, TextForm
 from osgt.data.types import Writing, parse_type
 from osgt.query.file.reading import SUFFIX, data_file_of
 from osgt.query.file.text import query_file_text
 from osgt.support.errors import ArgumentError
 from osgt.support.files import Target, written
+from osgt.support.locations import is_office, suffix_of
 from osgt.support.numeric import positive, real_number
 
 #: The most values of a column that are worth a list.

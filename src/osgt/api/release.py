@@ -20,6 +20,7 @@ from osgt.plan.publication import PublicationPlan
 from osgt.query.about import About, ReportTexts
 from osgt.query.aggregates.base import QuerySpec
 from osgt.render.cross import pivoted
+from osgt.render.pictures import plot_release
 from osgt.render.published import (
     SUFFIXES,
     Interchange,
@@ -32,7 +33,7 @@ from osgt.render.published import (
     write_workbook,
 )
 from osgt.render.report import page
-from osgt.render.table_cards import plot_release, release_card, release_line
+from osgt.render.table_cards import release_card, release_line
 from osgt.support.errors import RELEASED, SEVERAL, ArgumentError, Familiar, guided
 from osgt.support.files import Target, written_together
 from osgt.support.text import unknown

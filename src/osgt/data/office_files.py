@@ -8,7 +8,6 @@ to the program, and text without a character, is missing.
 import datetime
 import itertools
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -17,31 +16,14 @@ from typing import Any
 import numpy as np
 
 from osgt.support.errors import ArgumentError, OsgtError, missing
+from osgt.support.locations import is_spreadsheet
 from osgt.support.text import listed, unknown
 
-#: Endings of spreadsheets, and of files of statistics programs with what reads them.
-SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-STATISTICS = {
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".por": "read_por",
-    ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-}
+#: Functions of pyreadstat that are not called after the ending.
+_READERS = {".zsav": "read_sav", ".xpt": "read_xport"}
 
 #: Rows that are read at once.
 _ROWS = 50_000
-
-
-def is_office(name: str | os.PathLike[str]) -> bool:
-    """Whether a file is a spreadsheet, or one of SPSS, Stata or SAS, by its ending."""
-    return is_spreadsheet(name) or Path(name).suffix.lower() in STATISTICS
-
-
-def is_spreadsheet(name: str | os.PathLike[str]) -> bool:
-    """Whether a file is a spreadsheet, by its ending."""
-    return Path(name).suffix.lower() in SHEETS
 
 
 def office_lines(path: Path, sheet: str | None, most: int | None = None) -> Iterator[list[str]]:
@@ -109,9 +91,9 @@ def _read(path: Path, **options: Any) -> tuple[dict[str, Any], Any]:
     except ImportError:
         raise missing(f"A {path.suffix} file", "pyreadstat", "office") from None
     try:
-        columns, about = getattr(pyreadstat, STATISTICS[path.suffix.lower()])(
-            str(path), output_format="dict", **options
-        )
+        suffix = path.suffix.lower()
+        read = getattr(pyreadstat, _READERS.get(suffix, f"read_{suffix[1:]}"))
+        columns, about = read(str(path), output_format="dict", **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError, OverflowError):
         raise _unreadable(path, "a file of SPSS, Stata or SAS") from None
     return columns, about

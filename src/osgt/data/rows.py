@@ -20,17 +20,16 @@ from osgt.data.derived import add_columns, check_column
 from osgt.data.engines import engine_for, engine_named, engine_of_ibis
 from osgt.data.engines.engine import Engine
 from osgt.data.engines.query import first_line
-from osgt.data.engines.source import Options, Source, suffix_of
+from osgt.data.engines.source import Options, Source
 from osgt.data.expressions.expression import Expression, check_condition, holds
 from osgt.data.joins import join_many_to_one
-from osgt.data.office_files import is_spreadsheet
 from osgt.data.parts import Part, parts_of, rows_of_part
 from osgt.data.sql import Table, Value
 from osgt.data.text_files import DELIMITERS
 from osgt.data.types import ColumnType, UndeclaredTypeError
 from osgt.data.unit import NEIGHBOURS, Neighbours, PrivacyUnit
 from osgt.support.errors import ArgumentError, ArgumentTypeError
-from osgt.support.locations import shown, without_secrets
+from osgt.support.locations import is_spreadsheet, shown, suffix_of, without_secrets
 from osgt.support.text import unknown
 
 

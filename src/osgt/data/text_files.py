@@ -30,8 +30,9 @@ from weakref import WeakValueDictionary, finalize
 
 import pyarrow as pa
 
-from osgt.data.office_files import csv_text, is_office, office_lines
+from osgt.data.office_files import csv_text, office_lines
 from osgt.support.errors import ArgumentError, about
+from osgt.support.locations import is_office
 
 #: The delimiter for each ending, where none is given.
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -28,7 +28,7 @@ _CARDS = {
 }
 _PICTURES = {
     "PrivacyProfile": "render.cards.plot_profile",
-    "Plan": "render.table_cards.plot_plan",
+    "Plan": "render.pictures.plot_plan",
     "Overview": "render.ledger.plot_overview",
     "Spending": "render.ledger.plot_spending",
 }

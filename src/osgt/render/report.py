@@ -32,9 +32,10 @@ from osgt.plan.plan import AnyPlan, Plan
 from osgt.query.about import About, default_title
 from osgt.render.csvw import has_escaped_text, write_csv
 from osgt.render.page import Dots, Lines, data_uri, render
+from osgt.render.pictures import pictures
 from osgt.render.published import write_parquet
 from osgt.render.summary import points, warnings_in
-from osgt.render.table import ShownTable, column_names, pictures, table_of
+from osgt.render.table import ShownTable, column_names, table_of
 from osgt.support.text import counted, day, factor, listed, percent
 
 #: Pictures that stand open; those of further columns are in a fold.

@@ -1,17 +1,12 @@
-"""The table as a page shows it: rounded by its noise, grouped by the first key, unreliable numbers marked.
-
-Its pictures are dots with intervals, or lines where a key has an order, in the order of the keys.
-"""
+"""The table as a page shows it: rounded by its noise, grouped by the first key, unreliable numbers marked."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from osgt.data.rows import plain_rows
 from osgt.facts import wording
 from osgt.facts.statement import ReleasedTable
 from osgt.query.about import About
@@ -19,8 +14,7 @@ from osgt.query.aggregates.base import Aggregate, rate_names
 from osgt.query.aggregates.marks import CAUTION, MARK, UNCERTAIN
 from osgt.query.groups import key_words
 from osgt.render.cross import cross_of
-from osgt.render.page import Dots, Lines, Point, dots, lines
-from osgt.support.text import Shown, counted, percent, shortened, with_interval
+from osgt.support.text import Shown, percent, with_interval
 
 #: Most cells and rows of the table in a page, which should open quickly.
 _CELLS, _ROWS = 6_000, 2_000
@@ -50,11 +44,6 @@ def interval(row: Mapping[str, Any], name: str) -> list[Any]:
 def numbers(release: ReleasedTable, name: str) -> Any:
     """A column as floats; NaN where there is no number."""
     return np.array(release.table[name].to_pylist(), dtype=float)
-
-
-def largest(values: Any, most: int) -> Any:
-    """The places of the numbers that are largest in size, at most so many, in the order of the table."""
-    return np.sort(np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:most])
 
 
 #: The signs of quality marks, and of numbers that are unreliable where there are no marks.
@@ -210,101 +199,3 @@ def key_text(row: dict[str, Any], keys: Sequence[str], about: About) -> str:
         if row[key] is not None or words not in result:
             result.append(words)
     return ", ".join(result)
-
-
-#: Most lines with a dot, panels and points in a panel that are drawn.
-_DOTS, _PANELS, _POINTS = 40, 12, 400
-
-#: Fewer values than this of an ordered key are better told by dots: alone, and as the second key.
-_FEWEST_ALONE, _FEWEST = 13, 3
-
-#: Characters of a key in a picture; the table has all of them.
-_LONGEST = 60
-
-
-def pictures(release: ReleasedTable, about: About) -> list[Dots | Lines]:
-    """Make one picture for each column, of the groups without totals; none if there are no groups."""
-    release = release.without_totals()
-    return [_picture(release, about, name) for name in column_names(release)] if len(release) else []
-
-
-def _picture(release: ReleasedTable, about: About, name: str) -> Dots | Lines:
-    keys = release.query.groups.by
-    if 1 <= len(keys) <= 2:
-        order = places(release.table[keys[-1]])
-        fewest = _FEWEST if len(keys) == 2 else _FEWEST_ALONE
-        if order is not None and fewest <= len(np.unique(order)) <= _POINTS:
-            return _lines(release, about, name, order)
-    return _dots(release, about, name)
-
-
-def places(column: pa.ChunkedArray) -> Any:
-    """The places of the values of a key on an axis; None if they have no order that people expect."""
-    dtype = column.type
-    if column.null_count or pa.types.is_boolean(dtype):
-        return None
-    if pa.types.is_date32(dtype):
-        column = column.cast(pa.int32())
-    elif pa.types.is_date64(dtype) or pa.types.is_timestamp(dtype):
-        column = column.cast(pa.int64())
-    elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype)):
-        return None
-    result = np.array(column.to_pylist(), dtype=float)
-    return result if np.isfinite(result).all() else None
-
-
-def _dots(release: ReleasedTable, about: About, name: str) -> Dots:
-    keys = release.query.groups.by
-    rows = _rows(release, largest(numbers(release, name), _DOTS))
-    points = [
-        (heading(row, keys, about), _point(row, name, key_text(row, keys[1:] or keys, about) or "all rows"))
-        for row in rows
-    ]
-    caption = about.heading(name)
-    if len(rows) < len(release):
-        caption += f": the {len(rows)} largest of {counted(len(release), 'group')}"
-    if len({title for title, _ in points}) > len(points) / 2:  # hardly two under a heading: all in one list
-        rows_of = zip(rows, (point for _, point in points), strict=True)
-        flat = [replace(point, label=shortened(key_text(row, keys, about), _LONGEST)) for row, point in rows_of]
-        return dots(caption, [("", flat if keys else [point for _, point in points])])
-    grouped = itertools.groupby(points, lambda titled: titled[0])
-    return dots(caption, [(title.text, [point for _, point in some]) for title, some in grouped])
-
-
-def _lines(release: ReleasedTable, about: About, name: str, order: Any) -> Lines:
-    """A panel for each value of the first key, over the second; one panel if there is one key."""
-    keys = release.query.groups.by
-    titles = [heading(row, keys, about) for row in _rows(release, np.arange(len(release)), list(keys))]
-    rank = {title: i for i, title in enumerate(dict.fromkeys(titles))}
-    panel_of = np.array([rank[title] for title in titles])
-    size = np.zeros(len(rank))
-    np.maximum.at(size, panel_of, np.abs(np.nan_to_num(numbers(release, name))))
-    kept = largest(size, _PANELS)
-    at = np.flatnonzero(np.isin(panel_of, kept))
-    rows = _rows(release, at)
-    places = sorted(set(order.tolist()))
-    result: dict[int, dict[float, Point]] = {int(i): {} for i in kept}
-    for i, row in zip(at, rows, strict=True):
-        if row[name] is None:
-            continue
-        result[int(panel_of[i])][float(order[i])] = _point(row, name, key_text(row, keys[-1:], about))
-    caption = f"{about.heading(name)} by {about.heading(keys[-1])}"
-    if len(keys) == 2:
-        caption += f", for each {about.label(keys[0])}"
-        if len(kept) < len(rank):
-            caption += f": those with the largest values, {len(kept)} of {len(rank):,}"
-    by_rank = list(rank)
-    panels = [(by_rank[i].text, [(place, some.get(place)) for place in places]) for i, some in result.items()]
-    return lines(caption, panels)
-
-
-def _rows(release: ReleasedTable, at: Any, columns: list[str] | None = None) -> list[dict[str, Any]]:
-    table = release.table if columns is None else release.table.select(columns)
-    return plain_rows(table.take(pa.array(at)))
-
-
-def _point(row: dict[str, Any], name: str, label: str) -> Point:
-    number, *ends = interval(row, name)
-    low, high = (float(end or 0) for end in ends)
-    value = (low + high) / 2 if number is None else float(number)
-    return Point(shortened(label, _LONGEST), value, low, high, with_interval(number, *ends))

@@ -1,15 +1,10 @@
-"""The notebook cards of a data set, a query or a publication, its plan, its preview and a release.
-
-Plans and releases have pictures on axes of Matplotlib as well.
-"""
+"""The notebook cards of a data set, a query or a publication, its plan, its preview and a release."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from osgt.data.rows import PrivateRows, plain_rows
+from osgt.data.rows import PrivateRows
 from osgt.facts import wording
 from osgt.facts.plan_wording import (
     aggregate_in_words,
@@ -27,9 +22,8 @@ from osgt.query.aggregates.marks import MARK
 from osgt.query.groups import SUMMED_OVER
 from osgt.render.cards import Card, CardTable, Cell
 from osgt.render.cross import Cross, cross_of
-from osgt.render.page import COLOURS, INK, axes_for
 from osgt.render.summary import brief
-from osgt.render.table import ENDS, SIGNS, column_names, interval, key_text, largest, numbers, places, signs_of_marks
+from osgt.render.table import SIGNS, column_names, interval, key_text, signs_of_marks
 from osgt.support.text import counted, half_width, listed, percent, shortened, with_interval
 
 #: Columns of a data set that a card shows, and characters of a key; intervals in a line.
@@ -314,70 +308,3 @@ def several_card(tables: Mapping[str, QuerySpec], weights: Mapping[str, float]) 
         "One calibration, one charge and one statement for all of them.",
         tables=[CardTable(["Table", "What", "Weight"], rows, keys=2)],
     )
-
-
-#: Most groups that are drawn one below the other, and characters of a label.
-_GROUPS, _LABEL = 40, 40
-
-
-def plot_plan(plan: Plan, axes: Any) -> Any:
-    """The intervals of each column beside those with Gaussian and Laplace noise, the plan's being 1."""
-    chosen = [(column, column.width) for column in plan.columns]
-    names = ["osgt", *plan.alternatives]
-    bar = 0.8 / len(names)
-    axes = axes_for(axes, height=1.2 + 0.8 * len(chosen))
-    for at, name in enumerate(names):
-        others = plan.columns if name == "osgt" else plan.alternatives[name]
-        widths = [other.width / own if own else 1.0 for other, (_, own) in zip(others, chosen, strict=True)]
-        label = "this plan" if name == "osgt" else name.capitalize()
-        style = {"color": COLOURS.get(name.split()[0], INK), "alpha": 0.5 if "(" in name else 1.0}
-        axes.barh(np.arange(len(widths)) + bar * (at - (len(names) - 1) / 2), widths, 0.9 * bar, label=label, **style)
-    axes.set_yticks(range(len(chosen)), [column.name for column, _ in chosen], parse_math=False)
-    axes.invert_yaxis()
-    axes.set(xlabel="width of the noise interval, this plan = 1")
-    axes.set_title(wording.budget(plan.epsilon, plan.delta), fontsize=11)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return axes
-
-
-def plot_release(release: ReleasedTable, about: About, column: str | None, axes: Any) -> Any:
-    """A column with its intervals: over the key where that is one with an order, else a line for each group."""
-    names = column_names(release)
-    name = names[0] if column is None else column
-    if name not in names:
-        raise ValueError(f"column must be one of {', '.join(names)}, got {column!r}")
-    keys = release.query.groups.by
-    value, low, high = (numbers(release, name + end) for end in ENDS)
-    order = places(release.table[keys[0]]) if len(keys) == 1 and len(release) else None
-    if order is not None:
-        axes = axes_for(axes)
-        axes.fill_between(order, low, high, color=COLOURS["gaussian"], alpha=0.25, linewidth=0)
-        axes.plot(order, value, color=INK, marker="o", markersize=4)
-        axes.set_xlabel(about.heading(keys[0]), parse_math=False)
-        axes.set_ylabel(about.heading(name), parse_math=False)
-        if keys[0] in about.values:
-            axes.set_xticks(order, [shortened(text, _LABEL) for text in _texts(release, about)], parse_math=False)
-            axes.tick_params(axis="x", rotation=45)
-        return _add_title(axes, about)
-    drawn = largest(value, _GROUPS)
-    axes = axes_for(axes, height=1.0 + 0.28 * max(len(drawn), 4))
-    labels = [shortened(text, _LABEL) for text in _texts(release, about, drawn)] if keys else ["all rows"]
-    axes.hlines(range(len(drawn)), low[drawn], high[drawn], color=COLOURS["gaussian"], alpha=0.5, linewidth=6)
-    axes.plot(value[drawn], range(len(drawn)), "o", color=INK, markersize=4)
-    axes.set_yticks(range(len(drawn)), labels[: len(drawn)], parse_math=False)
-    axes.invert_yaxis()
-    which = f", the {len(drawn)} largest of {counted(len(release), 'group')}" if len(drawn) < len(release) else ""
-    axes.set_xlabel(f"{about.heading(name)}{which}", parse_math=False)
-    return _add_title(axes, about)
-
-
-def _texts(release: ReleasedTable, about: About, at: Any = None) -> list[str]:
-    """The keys of the rows in words: of all, or of some."""
-    table = release.table if at is None else release.table.take(at)
-    return [key_text(row, release.query.groups.by, about) for row in plain_rows(table)]
-
-
-def _add_title(axes: Any, about: About) -> Any:
-    if about.title:
-        axes.set_title(about.title, fontsize=11, parse_math=False)
-    return axes

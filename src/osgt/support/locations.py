@@ -1,10 +1,18 @@
-"""The locations of data and ledgers: shown without passwords, which reach nobody but the server that asks for them."""
+"""The locations of data and ledgers: kinds of files by their endings, and passwords, which reach nobody but the server
+that asks for them.
+"""
 
 import os
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote
+
+#: Endings of Parquet files, of spreadsheets, and of files of statistics programs.
+PARQUET = (".parquet", ".pq")
+SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 
 #: What stands for a part that is not shown.
 HIDDEN = "…"
@@ -22,6 +30,23 @@ _SETTINGS = re.compile(rf"{_SECRETS.pattern}|\s*\w+\s*=\s*\S+\s+\w+\s*=")
 
 #: Paths that begin with a drive of Windows.
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+
+
+def suffix_of(name: str) -> str:
+    """The ending of a file's name that says what is in it."""
+    path = Path(name)
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in (".gz", ".zst") else suffix
+
+
+def is_office(name: str | os.PathLike[str]) -> bool:
+    """Whether a file is a spreadsheet, or one of SPSS, Stata or SAS, by its ending."""
+    return is_spreadsheet(name) or Path(name).suffix.lower() in STATISTICS
+
+
+def is_spreadsheet(name: str | os.PathLike[str]) -> bool:
+    """Whether a file is a spreadsheet, by its ending."""
+    return Path(name).suffix.lower() in SHEETS
 
 
 def shown(location: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from osgt.api.limits import WARNING, Preview
 from osgt.data.engines import engine_names
-from osgt.data.office_files import SHEETS, STATISTICS
 from osgt.facts.ledger_wording import budget, left, proved, room, used
 from osgt.facts.statement import promise_to
 from osgt.query.aggregates.base import PlainNumbers, QuerySpec
@@ -19,6 +18,7 @@ from osgt.query.file.text import python_code
 from osgt.render.cards import Card
 from osgt.render.page import environment
 from osgt.render.table_cards import plan_card, preview_card, release_card
+from osgt.support.locations import SHEETS, STATISTICS
 from osgt.support.text import counted
 from osgt.web.checking import Checked
 from osgt.web.entries import Argument, Entries, arguments_of

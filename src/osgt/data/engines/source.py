@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from osgt.data.office_files import is_office, is_spreadsheet
 from osgt.data.sql import Table
 from osgt.data.text_files import DELIMITERS, CleanFiles
 from osgt.data.types import TEXT, Type, Writing
 from osgt.support.errors import ArgumentError, ArgumentTypeError, about
-from osgt.support.locations import shown
-
-PARQUET = (".parquet", ".pq")
+from osgt.support.locations import PARQUET, is_office, is_spreadsheet, shown, suffix_of
 
 
 @dataclass(frozen=True)
@@ -127,11 +124,9 @@ def source_of_texts(
     )
 
 
-def suffix_of(name: str) -> str:
-    """The ending of a file's name that says what is in it."""
-    path = Path(name)
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix in (".gz", ".zst") else suffix
+def is_rows(name: str) -> bool:
+    """Whether this is the name of a file of rows: Parquet, CSV, a spreadsheet or that of a statistics program."""
+    return suffix_of(name) in (*PARQUET, *DELIMITERS) or is_office(name)
 
 
 def check_file(name: str, options: Options) -> list[Path]:
@@ -145,11 +140,6 @@ def check_file(name: str, options: Options) -> list[Path]:
     if not paths:
         raise about("source", FileNotFoundError(f"source: there is no file {shown(name)!r}"))
     return paths
-
-
-def is_rows(name: str) -> bool:
-    """Whether this is the name of a file of rows: Parquet, CSV, a spreadsheet or that of a statistics program."""
-    return suffix_of(name) in (*PARQUET, *DELIMITERS) or is_office(name)
 
 
 def _files(name: str) -> list[Path]:

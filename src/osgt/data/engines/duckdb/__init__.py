@@ -17,12 +17,12 @@ import pyarrow as pa
 from osgt.data.engines.duckdb.reading import frame_as_view, is_frame, parquet_as_view, text_files_as_view
 from osgt.data.engines.duckdb.where import DuckDBWhere
 from osgt.data.engines.engine import Engine, decimal, digits_of, least_beyond
-from osgt.data.engines.source import PARQUET, Options, Source, check_file, is_rows, suffix_of
+from osgt.data.engines.source import Options, Source, check_file, is_rows
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
 from osgt.sampling.entropy import token
 from osgt.support.errors import ArgumentError, about
-from osgt.support.locations import shown
+from osgt.support.locations import PARQUET, shown, suffix_of
 from osgt.support.numeric import DECIMAL_DIGITS
 
 #: Connections that are not a caller's.

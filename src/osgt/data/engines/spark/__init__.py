@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from osgt.data.engines.engine import Engine, asking_for_nothing, decimal, digits_of, least_beyond
-from osgt.data.engines.source import PARQUET, Options, Source, check_file, check_names, is_rows, suffix_of
+from osgt.data.engines.source import Options, Source, check_file, check_names, is_rows
 from osgt.data.engines.spark import connect
 from osgt.data.engines.spark.reading import (
     check_session,
@@ -23,11 +23,10 @@ from osgt.data.engines.spark.reading import (
     text_files_as_view,
 )
 from osgt.data.engines.spark.where import SparkWhere, string_literal
-from osgt.data.office_files import is_office
 from osgt.data.sql import Table, Value
 from osgt.data.types import ColumnType, decimal_type
 from osgt.support.errors import ArgumentError
-from osgt.support.locations import shown
+from osgt.support.locations import PARQUET, is_office, shown, suffix_of
 from osgt.support.numeric import DECIMAL_DIGITS
 
 #: Where Spark's own functions are.
