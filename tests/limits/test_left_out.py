@@ -274,7 +274,7 @@ def test_means_that_are_known_are_numbers():
 
 
 @pytest.mark.parametrize(
-    ("high", "words"), [(0.0001, "less than 0.1 % for any reason"), (0.004, "at most 0.4 % for any reason")]
+    ("high", "words"), [(0.00001, "less than 0.01 % for any reason"), (0.004, "at most 0.4 % for any reason")]
 )
 def test_small_shares_are_told_together(high, words):
     assert in_brief([(Share(0.0, 0.0, high), "of the rows")]) == [words]

@@ -29,7 +29,7 @@ from osgt.render.table_cards import preview_card
 from osgt.support.errors import ArgumentError, warn_caller_after_charge
 from osgt.support.files import words_of
 from osgt.support.numeric import real_number
-from osgt.support.text import aligned, counted
+from osgt.support.text import aligned, counted, rounded_percent
 
 #: The release that follows has so many times the ε of the choice, if nothing is said.
 USUAL_RELEASE = 10.0
@@ -152,7 +152,7 @@ class Outside:
 
     def __str__(self) -> str:
         words = counted(self.number, "value")
-        return f"{words} of {self.column} ({percent(self.share)}) outside {self.low:,} to {self.high:,}."
+        return f"{words} of {self.column} ({rounded_percent(self.share)}) outside {self.low:,} to {self.high:,}."
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,11 @@ class Preview:
             "rows": dict(self.rows),
             "units": self.units,
             "limits": {limit.words: [cut.to_dict() for cut in cuts] for limit, cuts in self.limits.items()},
-            "outside": [asdict(each) for each in self.outside],
+            "outside": [asdict(outside) for outside in self.outside],
             "missing_values": dict(self.missing),
-            "misfits": {name: asdict(each) for name, each in self.misfits.items()},
+            "misfits": {name: asdict(misfit) for name, misfit in self.misfits.items()},
             "undecoded_rows": self.undecoded,
-            "line_ends": {name: asdict(each) for name, each in self.line_ends.items()},
+            "line_ends": {name: asdict(ends) for name, ends in self.line_ends.items()},
         }
 
     def __repr__(self) -> str:
@@ -214,16 +214,16 @@ class Preview:
         result = [f"Rows: {in_words}. Units: {self.units:,}."]
         for limit, cuts in self.limits.items():
             result += [
-                f"{cut.number:,.10g} ({percent(cut.share)}) of {_ABOUT[limit.argument]} cut off by {limit.words} = "
-                f"{cut.limit:,.10g}."
+                f"{cut.number:,.10g} ({rounded_percent(cut.share)}) of {_ABOUT[limit.argument]} cut off by "
+                f"{limit.words} = {cut.limit:,.10g}."
                 for cut in cuts
                 if cut.given
             ]
         result += map(str, self.outside)
         result += [f"{number:,} values of {name} are missing." for name, number in self.missing.items() if number]
-        result += [each.words(name) for name, each in self.misfits.items()]
+        result += [misfit.words(name) for name, misfit in self.misfits.items()]
         result += self._unreadable()
-        result += [each.words(name) for name, each in self.line_ends.items()]
+        result += [ends.words(name) for name, ends in self.line_ends.items()]
         return result
 
     def _unreadable(self) -> Iterator[str]:
@@ -248,27 +248,19 @@ def _limit(cut: Cut) -> str:
 
 
 def _counted(cut: Cut) -> tuple[str, ...]:
-    return f"{cut.number:,.0f}", percent(cut.share), f"{cut.units:,}", percent(cut.units_share)
-
-
-def percent(share: float) -> str:
-    """Write a share in percent, with one digit after the point below ten."""
-    if 0 < share < 0.00005:
-        return "< 0.01 %"
-    digits = 0 if share >= 0.0995 or share == 0 else 1 if share >= 0.00095 else 2
-    return f"{100 * share:.{digits}f} %"
+    return f"{cut.number:,.0f}", rounded_percent(cut.share), f"{cut.units:,}", rounded_percent(cut.units_share)
 
 
 def make_preview(query: QuerySpec) -> Preview:
     """Run the counting queries. They take about as long as a release."""
     limits = _limits(query)
     bounded = dict.fromkeys(
-        replace(each, words="")
+        replace(limit, words="")
         for aggregate in query.aggregates
         if not aggregate.open_limit
-        for each in aggregate.limits
+        for limit in aggregate.limits
     )
-    columns = [str(limit.column) for limit in limits if limit.is_of_values] + [each.column for each in bounded]
+    columns = [str(limit.column) for limit in limits if limit.is_of_values] + [limit.column for limit in bounded]
     names = list(dict.fromkeys(columns))
     rows, _, values = prepared_rows(query, [Values(name) for name in names], with_totals=False)
     data = query.dataset
@@ -278,16 +270,16 @@ def make_preview(query: QuerySpec) -> Preview:
     met = ask(left, {"after_where": left.count(), "without_a_unit": left.count().where(is_missing(data, left))})
     asked = {known: rows.count(), "units": Value(f"count(DISTINCT {rows[UNIT].sql})", rows.engine.int64, rows.engine)}
     asked |= {f"missing_{i}": rows.count().where(~present(rows[values[name]])) for i, name in enumerate(names)}
-    for i, each in enumerate(bounded):
-        asked |= _outside(rows, values[each.column], each, i)
+    for i, limit in enumerate(bounded):
+        asked |= _outside(rows, values[limit.column], limit, i)
     found = ask(rows, asked)
     return Preview(
         rows={**all_rows, **met, known: found[known]},
         units=found["units"],
         limits={limit: _cuts(query, limit, given) for limit, given in limits.items()},
         outside=tuple(
-            Outside(each.column, each.low, each.high, outside, outside / max(found[f"present_{i}"], 1))
-            for i, each in enumerate(bounded)
+            Outside(limit.column, limit.low, limit.high, outside, outside / max(found[f"present_{i}"], 1))
+            for i, limit in enumerate(bounded)
             if (outside := found[f"outside_{i}"]) is not None
         ),
         missing={name: found[f"missing_{i}"] for i, name in enumerate(names)},
@@ -412,7 +404,7 @@ class PublicationPreview:
         return {
             "warning": WARNING,
             "tables": {
-                name: {key: value for key, value in each.items() if key != "warning"} for name, each in plain.items()
+                name: {key: value for key, value in table.items() if key != "warning"} for name, table in plain.items()
             },
         }
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from osgt.auditing.evidence import Claim, Counts, count_hits, log_mean, p_value
 from osgt.auditing.result import Budget, Check, Finding
 from osgt.support.numeric import Floats, Integers
+from osgt.support.text import rounded_percent
 
 Score = Callable[[NDArray[np.generic]], Floats]
 
@@ -359,17 +360,13 @@ def judge(measured: Measured, claim: Claim, false_alarm: float, name: str) -> Ch
     share, smaller = measured.refuted_share(claim, false_alarm), measured.seen(claim, false_alarm)
     details |= {"proved_share_of_epsilon": share, "smaller_noise_seen": smaller}
     words = f"{drawn:,} draws on each of two neighbouring data sets: no evidence against {claim.words}."
-    words += f" The loss is at least {_percent(share)} of what is claimed." if share > 0 else ""
+    words += f" The loss is at least {rounded_percent(share)} of what is claimed." if share > 0 else ""
     words += (
         " So few draws say little."
         if smaller is None
-        else f" Noise on a scale {_percent(smaller)} too small would have been seen."
+        else f" Noise on a scale {rounded_percent(smaller)} too small would have been seen."
     )
     return Check(name, words, (), false_alarm, details)
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.1f} %" if part < 0.1 else f"{100 * part:.0f} %"
 
 
 def _curve(measured: Measured, claim: Claim, false_alarm: float) -> list[dict[str, float]]:

@@ -28,7 +28,7 @@ from osgt.limits.contribution import (
     saturate,
     with_unit_totals,
 )
-from osgt.limits.share import MUCH, Share, in_brief, percent
+from osgt.limits.share import MUCH, Share, at_most, in_brief
 from osgt.noise import IntegerDistribution
 from osgt.query.aggregates.base import Aggregate, Limits
 from osgt.query.groups import STEPS, Groups
@@ -85,7 +85,7 @@ class LeftOutMeasures:
     @property
     def outside(self) -> dict[str, Outside]:
         """The measures of values outside of their bounds, by name."""
-        return {f"values of {each.column}": Outside(each.column, each.low, each.high) for each in self.limits}
+        return {f"values of {limit.column}": Outside(limit.column, limit.low, limit.high) for limit in self.limits}
 
     def without(self, others: "Sequence[LeftOutMeasures]") -> "LeftOutMeasures | None":
         """Drop what others measure of the same rows; None if nothing is left."""
@@ -193,7 +193,7 @@ def left_out_measures(
         things.append("units")
     things += _limited_sums(groups, aggregates)
     if not groups.each_row:  # of several limits of a column, the first
-        things += {each.column: each for each in reversed(measures) if isinstance(each, Distinct)}.values()
+        things += {measure.column: measure for measure in reversed(measures) if isinstance(measure, Distinct)}.values()
     limits = {limit.column: limit for aggregate in reversed(aggregates) for limit in reversed(aggregate.limits)}
     result = LeftOutMeasures(groups, tuple(things), tuple(reversed(limits.values())), misfits)
     return result if things or limits or misfits else None
@@ -217,18 +217,13 @@ def _limited_sums(groups: Groups, aggregates: Sequence[Aggregate]) -> list[Clipp
     return list(result)
 
 
-def _without(own: "Iterable[T]", others: "Collection[T]") -> "tuple[T, ...]":
-    return tuple(each for each in own if each not in others)
+def _without(own: Iterable[T], others: Collection[T]) -> tuple[T, ...]:
+    return tuple(element for element in own if element not in others)
 
 
-def _first_rows(tables: "Iterable[LeftOut]") -> "Share | None":
-    """The share of rows that was measured beside the first of some tables that has it."""
-    return next((each.rows for each in tables if each.rows is not None), None)
-
-
-def _first_of(tables: "Iterable[Mapping[str, T]]") -> dict[str, T]:
+def _first_of(mappings: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Join mappings; the first that has a name counts."""
-    return {name: value for each in reversed([*tables]) for name, value in each.items()}
+    return {name: value for mapping in reversed([*mappings]) for name, value in mapping.items()}
 
 
 def name_of(thing: str | OwnLimit) -> str:
@@ -256,8 +251,8 @@ def _missing(noisy: Integers, law: IntegerDistribution) -> float:
 
 def _of_little(shares: Mapping[str, Share], names: Sequence[str]) -> str:
     """Say how many values at most do not fit their declared types, where these are few."""
-    most = percent(max(share.high for share in shares.values()))
-    return f"At most {most} % of the values of {listed(names)} do not fit their declared types, and count as missing."
+    most = at_most(max(share.high for share in shares.values())).capitalize()
+    return f"{most} of the values of {listed(names)} do not fit their declared types, and count as missing."
 
 
 def _untold(share: Share, what: str) -> str:
@@ -355,7 +350,7 @@ class LeftOut:
         """Drop what is said about the values of columns other than these."""
         return replace(
             self,
-            limits=tuple(each for each in self.limits if each.column in bounded),
+            limits=tuple(limit for limit in self.limits if limit.column in bounded),
             sums={name: told for name, told in self.sums.items() if name in bounded},
             pairs={name: told for name, told in self.pairs.items() if name in bounded},
             values={name: share for name, share in self.values.items() if name in bounded},
@@ -366,20 +361,22 @@ class LeftOut:
     def of_several(cls, asked: LeftOutMeasures, own: "LeftOut | None", others: "Sequence[LeftOut]") -> "LeftOut":
         """Gather what there is to tell of a table: what was measured beside it, or beside others with the same rows."""
         every = [*others] if own is None else [own, *others]
-        every = [replace(each, missing=each._missing_in_rows) if each is not own else each for each in every]
-        values = _first_of(each.values for each in every)
+        every = [replace(table, missing=table._missing_in_rows) if table is not own else table for table in every]
+        values = _first_of(table.values for table in every)
         return replace(
             every[0],
             groups=asked.groups,
-            rows=_first_rows(every) if "rows" in asked.things else None,
+            rows=next((table.rows for table in every if table.rows is not None), None)
+            if "rows" in asked.things
+            else None,
             units=None if own is None else own.units,
             values=values,
             limits=tuple(limit for limit in asked.limits if limit.column in values),
-            missing=_first_of(each.missing for each in every),
-            amounts=_first_of(each.amounts for each in every),
-            sums=asked.of_own_sums(_first_of(each.sums for each in every)),
+            missing=_first_of(table.missing for table in every),
+            amounts=_first_of(table.amounts for table in every),
+            sums=asked.of_own_sums(_first_of(table.sums for table in every)),
             pairs={} if own is None else own.pairs,
-            misfits=_first_of(each.misfits for each in every),
+            misfits=_first_of(table.misfits for table in every),
         )
 
     @property

@@ -9,6 +9,7 @@ import scipy
 from osgt.noise import IntegerDistribution
 from osgt.noise.error import Combination
 from osgt.support.numeric import Integers
+from osgt.support.text import rounded_percent
 
 #: Intervals as wide as this say nothing.
 _VAGUE = 0.5
@@ -40,12 +41,12 @@ class Share:
         return cls(value, low, high)
 
     def __str__(self) -> str:
-        return f"{percent(self.value)} % ({self.interval})"
+        return f"{rounded_percent(self.value)} ({self.interval})"
 
     @property
     def interval(self) -> str:
         """The interval in words: "3 to 8 %"."""
-        return f"{percent(self.low)} to {percent(self.high)} %"
+        return f"{rounded_percent(self.low).removesuffix(' %')} to {rounded_percent(self.high)}"
 
     @property
     def is_vague(self) -> bool:
@@ -86,15 +87,10 @@ def _fieller(part: float, whole: float, square: float) -> tuple[float, float]:
     return min(max((b - root) / a, 0.0), 1.0), min(max((b + root) / a, 0.0), 1.0)
 
 
-def percent(share: float) -> str:
-    """Whole percents; below 2 % one digit more."""
-    percents = 100.0 * share
-    return f"{percents:.0f}" if percents >= 1.95 or percents < 0.05 else f"{percents:.1f}"
-
-
 def at_most(share: float) -> str:
-    """A bound on a share in words: never "at most 0 %" where it may be more."""
-    return f"at most {percent(share)} %" if percent(share) != "0" else "less than 0.1 %"
+    """A bound on a share in words."""
+    text = rounded_percent(share)
+    return text.replace("<", "less than") if text.startswith("<") else f"at most {text}"
 
 
 def in_brief(shares: Sequence[tuple[Share, str]]) -> list[str]:

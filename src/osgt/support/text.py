@@ -245,6 +245,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.10g} %"
 
 
+def rounded_percent(share: float) -> str:
+    """A share that was counted or measured: two digits of it, in hundredths of a percent at least.
+
+    Examples
+    --------
+    >>> [rounded_percent(share) for share in (0.374, 0.034, 0.03, 0.0004, 0.00001, 0.0)]
+    ['37 %', '3.4 %', '3 %', '0.04 %', '< 0.01 %', '0 %']
+    """
+    if 0 < share < 0.00005:
+        return "< 0.01 %"
+    digits = 0 if share >= 0.0995 or share == 0 else 1 if share >= 0.00095 else 2
+    return f"{round(100 * share, digits):g} %"
+
+
 def in_digits(number: float, digits: int) -> str:
     """A number with so many digits, and commas; never as a power of ten."""
     return rounded(float(number), None if number == 0 else math.floor(math.log10(abs(number))) + 1 - digits)
