@@ -140,7 +140,7 @@ def test_the_joint_noise_of_a_part_and_its_total(nested):
     column = PublishedTable(nested.table, nested.plan).column("count")
     part, total = (column.of.row_of("first", group) for group in ({"ward": 1, "week": 0}, {"ward": 1}))
     levels, measure = nested.plan.levels, column.aggregate.measure
-    _, _, where = column._classes
+    _, _, where = column.classes
     estimator, sizes = levels.shared.estimator(measure, 0), levels.structure.sizes
     variance = 0.0
     for at, law in enumerate(estimator.laws):

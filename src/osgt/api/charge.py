@@ -148,12 +148,9 @@ def charge(
             plan.charge,
             query=json.dumps(query, sort_keys=True, default=str),
             title=title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…",
-            unit=data.privacy_unit,
-            neighbours=data.neighbours,
-            table=data.identity,
             epsilon=plan.epsilon,
             delta=plan.delta,
-            **({} if data.part is None else data.part.to_dict()),
+            **subject_of(data),
         )
     except OsgtError as error:
         # A refusal, a lost answer or a ledger that fails: by its kind alone.
@@ -170,8 +167,13 @@ def charge(
 def check_charge(data: PrivateRows, plan: Charged) -> None:
     """Raise what `charge` would raise now, if the ledger of the data set would refuse the charge."""
     if data.ledger is not None:
-        about = {"unit": data.privacy_unit, "neighbours": data.neighbours, "table": data.identity}
-        data.ledger.check(data.dataset, plan.charge, **about, **({} if data.part is None else data.part.to_dict()))
+        data.ledger.check(data.dataset, plan.charge, **subject_of(data))
+
+
+def subject_of(data: PrivateRows) -> dict[str, Any]:
+    """The arguments of a ledger that say whom a charge is about, and which table and part of it."""
+    part = {} if data.part is None else data.part.to_dict()
+    return {"unit": data.privacy_unit, "neighbours": data.neighbours, "table": data.identity, **part}
 
 
 def title_of(query: QuerySpec) -> str:

@@ -99,20 +99,14 @@ def _estimates(release: ReleasedTable, confidence: float) -> Estimates:
     table, notes, gains, shown = release.table, [], {}, []
     for name in published.names:
         column = published.column(name)
-        missing = _missing(release, column)
-        ends = [as_floats(release.table[name + end]) for end in ("_low", "_high")]
-        result = estimate_column(column, ends[0], ends[1], confidence)
+        low, high = (as_floats(release.table[name + end]) for end in ("_low", "_high"))
+        result = estimate_column(column, low, high, confidence, _missing(release, column))
         gains[name] = result.gain
         if result.reason is not None:
             notes.append(wording.estimates_left(name, result.reason.value))
         if result.gain is not None:
             notes.append(wording.estimates_gain(name, result.gain))
-        high = (
-            result.high + np.ceil(np.maximum(result.values, 0.0) * missing)
-            if result.values is not column.floats
-            else ends[1]
-        )
-        new = dict(zip(("", "_low", "_high"), (result.values, result.low, high), strict=True))
+        new = {"": result.values, "_low": result.low, "_high": result.high}
         at = max(
             table.column_names.index(column) for column in (f"{name}_high", name + MARK) if column in table.column_names
         )

@@ -92,12 +92,12 @@ class Publication(Releasing):
     _for_users = "plan release choose_limits preview sql tables weights weighted dataset to_dict"
 
     def __init__(self, *tables: Mapping[str, Query], **more: Query) -> None:
-        if len(tables) > 1 or not all(isinstance(each, Mapping) for each in tables):
+        if len(tables) > 1 or not all(isinstance(mapping, Mapping) for mapping in tables):
             raise ArgumentTypeError(
                 "name the tables of a publication, as in Publication(by_city=query_1, by_month=query_2)",
                 argument="tables",
             )
-        self.tables: dict[str, Query] = {name: query for each in (*tables, more) for name, query in each.items()}
+        self.tables: dict[str, Query] = {name: query for mapping in (*tables, more) for name, query in mapping.items()}
         _check(self.tables)
         self.weights: dict[str, float] = dict.fromkeys(self.tables, 1.0)
         self.dataset = next(iter(self.tables.values())).dataset
@@ -156,14 +156,14 @@ class Publication(Releasing):
     def _block(self, names: list[str]) -> Block:
         tables = [(self.tables[name], self.weights[name]) for name in names]
         own = [[error.weight for a in q.aggregates for error in a.errors(with_any_limits(q).groups)] for q, _ in tables]
-        weight = math.fsum(each for _, each in tables)
-        average = sum(len(each) for each in own) / weight
+        weight = math.fsum(share for _, share in tables)
+        average = sum(len(weights) for weights in own) / weight
         asked = [
-            replace(aggregate, weight=aggregate.weight * each * average / math.fsum(weights))
-            for (query, each), weights in zip(tables, own, strict=True)
+            replace(aggregate, weight=aggregate.weight * share * average / math.fsum(weights))
+            for (query, share), weights in zip(tables, own, strict=True)
             for aggregate in query.aggregates
         ]
-        parts = tuple((len(query.aggregates), each) for query, each in tables)
+        parts = tuple((len(query.aggregates), share) for query, share in tables)
         return Block(tuple(names), replace(tables[0][0], aggregates=tuple(asked)), parts)
 
     @guided
@@ -200,7 +200,7 @@ class Publication(Releasing):
         """Gather the input of the plans of all blocks. What limits cut off of the same rows is measured once."""
         blocks = self.blocks
         asked = [b.gather_input(confidence, objective, family, measure_left_out=measure_left_out) for b in blocks]
-        whole = [each.left_out for each in asked]
+        whole = [block.left_out for block in asked]
         for places in self.sets:
             for n, i in enumerate(places):
                 before = [left_out for j in places[:n] if (left_out := whole[j]) is not None]
@@ -257,7 +257,7 @@ class Publication(Releasing):
         first = plan.blocks[0]
         measured = any(own.left_out is not None for own in plan.blocks)
         asked = self._gather_input(first.confidence, first.objective, first.planning.family, measure_left_out=measured)
-        plans = [own.with_limits(each) for own, each in zip(plan.blocks, asked, strict=True)]
+        plans = [own.with_limits(block) for own, block in zip(plan.blocks, asked, strict=True)]
         return self._plan_of_tables(plans, plan.choice)
 
     @guided
@@ -308,7 +308,7 @@ class Publication(Releasing):
     def rough_parts(self, epsilon: float, delta: float) -> tuple[Part, ...]:
         """List the parts that a unit moves in all tables, weighted as the noise is shared out."""
         asked = self._gather_input(0.95, "interval", "osgt", measure_left_out=False)
-        return JointPlanning(tuple(each.planning for each in asked), self.sets).rough_parts(epsilon, delta)
+        return JointPlanning(tuple(block.planning for block in asked), self.sets).rough_parts(epsilon, delta)
 
     def __repr__(self) -> str:
         return f"Publication({', '.join(self)})"
@@ -330,11 +330,11 @@ class Publication(Releasing):
                 {
                     "name": name,
                     "weight": self.weights[name],
-                    **{key: each["data"][key] for key in _OF_TABLES},
-                    "groups": each["groups"],
-                    "aggregates": each["aggregates"],
+                    **{key: table["data"][key] for key in _OF_TABLES},
+                    "groups": table["groups"],
+                    "aggregates": table["aggregates"],
                 }
-                for name, each in plain.items()
+                for name, table in plain.items()
             ],
         }
 
@@ -401,6 +401,6 @@ def _can_agree(one: Query, other: Query) -> bool:
 
 def _with_further_keys(query: Query, tables: Sequence[Groups]) -> Query:
     """The query of which those rows alone count whose keys are public in all of these tables."""
-    others = [(each.public[name], name) for each in tables if each.public is not None for name in each.by]
+    others = [(groups.public[name], name) for groups in tables if groups.public is not None for name in groups.by]
     further = {name: column.unique() for column, name in others if name not in query.groups.by}
     return replace(query, groups=replace(query.groups, further=further))

@@ -138,7 +138,7 @@ def make_release(
             query, plan = _with_chosen_limits(query, plan, draws)
             blocks = _prepare(query, plan)
         exact = [exact_numbers(block, own, ready) for block, own, ready in blocks]
-        noisy = [with_noise(block, own, each) for (block, own, _), each in zip(blocks, exact, strict=True)]
+        noisy = [with_noise(block, own, numbers) for (block, own, _), numbers in zip(blocks, exact, strict=True)]
         sql = _in_order(draws, [ready for _, _, ready in blocks])
         return estimate(query, plan, noisy, presentation, reservation, sql)
     except TooFewUnitsError:
@@ -176,7 +176,7 @@ def sql_of(query: AnyQuery, plan: AnyPlan) -> str:
 
 def _in_order(draws: Sequence[PreparedDraw], blocks: Sequence[EngineQuery]) -> str:
     """Write statements one after the other, with a line before each that says what it is for."""
-    texts = [(f"The choice of {each.draw.limit.words}", sql) for each in draws for sql in each.query.readable]
+    texts = [(f"The choice of {draw.draw.limit.words}", sql) for draw in draws for sql in draw.query.readable]
     for ready in blocks:
         first, *others = ready.readable
         texts.append(("The sums that noise is added to", first))

@@ -221,6 +221,11 @@ def _without(own: Iterable[T], others: Collection[T]) -> tuple[T, ...]:
     return tuple(element for element in own if element not in others)
 
 
+def _first_rows(tables: Iterable["LeftOut"]) -> Share | None:
+    """The share of rows that was measured beside the first of some tables that has it."""
+    return next((table.rows for table in tables if table.rows is not None), None)
+
+
 def _first_of(mappings: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Join mappings; the first that has a name counts."""
     return {name: value for mapping in reversed([*mappings]) for name, value in mapping.items()}
@@ -366,9 +371,7 @@ class LeftOut:
         return replace(
             every[0],
             groups=asked.groups,
-            rows=next((table.rows for table in every if table.rows is not None), None)
-            if "rows" in asked.things
-            else None,
+            rows=_first_rows(every) if "rows" in asked.things else None,
             units=None if own is None else own.units,
             values=values,
             limits=tuple(limit for limit in asked.limits if limit.column in values),

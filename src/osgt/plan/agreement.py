@@ -69,9 +69,9 @@ class Estimator:
     #: The keys of the levels that are known.
     known: tuple[tuple[str, ...], ...] = ()
 
-    def at(self, found: Sequence[Floats], entry: int) -> Floats:
+    def at(self, results: Sequence[Floats], entry: int) -> Floats:
         """The result for a level."""
-        return found[self.levels.index(entry)]
+        return results[self.levels.index(entry)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class SharedNoise:
 
     def entry(self, table: int, at: int) -> int:
         """The place of a level of a table among all."""
-        return sum(len(each.levels) for each in self.margins.structures[:table]) + at
+        return sum(len(structure.levels) for structure in self.margins.structures[:table]) + at
 
     def estimator(self, measure: Measure, table: int) -> Estimator:
         """The least squares for a number that is measured for the groups of a table, over all levels in which it is."""
@@ -207,7 +207,7 @@ class SharedNumbers:
         parts = self.noise.tables[table].scheme.combined[asked]
         own = {m: self.corrections(m, table) for m in parts if not m.for_table}
         return [
-            sum((float(parts[m]) * each[at] for m, each in own.items()), np.zeros((1, 1)))
+            sum((float(parts[m]) * corrections[at] for m, corrections in own.items()), np.zeros((1, 1)))
             for at in range(len(self.noise.margins.structures[table].levels))
         ]
 
@@ -217,18 +217,16 @@ class SharedNumbers:
         key = asked, *tables
         if key not in self._made:
             numbers = {}
-            for each in tables:
-                exact, of, _ = self.exact(asked, each)
+            for i in tables:
+                exact, of, _ = self.exact(asked, i)
                 base, rest = np.divmod(exact, of)
-                numbers[each] = base, rest / of + self.correction(asked, each)[-1]
+                numbers[i] = base, rest / of + self.correction(asked, i)[-1]
             positive = self.nonnegative and asked.low >= 0
             knows = asked in self.noise.tables[table].known and self.noise.margins.is_cube
             if (len(tables) > 1 or knows) and not positive:
                 self._made[key] = self.noise.margins.rounded(numbers)
             else:
-                self._made[key] = {
-                    each: self._alone(asked, each, *pair, positive=positive) for each, pair in numbers.items()
-                }
+                self._made[key] = {i: self._alone(asked, i, *pair, positive=positive) for i, pair in numbers.items()}
         result: Integers = self._made[key][table]
         return result
 
@@ -238,7 +236,7 @@ class SharedNumbers:
         if not all(self.noise.tables[table].shares(measure) for measure in parts):
             return [table]
         others = set(range(len(self.measured))).intersection(*(self.noise.sharing(m, table) for m in parts))
-        schemes = [each.scheme for each in self.noise.tables]
+        schemes = [noise.scheme for noise in self.noise.tables]
         return [i for i in sorted(others) if schemes[i].combined.get(asked) == parts]
 
     def _alone(self, asked: Measure, table: int, base: Integers, parts: Floats, *, positive: bool) -> Integers:

@@ -71,7 +71,7 @@ class Shared:
     def narrowed(self, variances: Sequence[float]) -> list[float]:
         """The variance of each estimate over that of its own measured number."""
         squares = self.margins.least_squares(dict(zip(self.measured, variances, strict=True)))
-        return [float(each[0]) / own for each, own in zip(squares.variances_of_estimates, variances, strict=True)]
+        return [float(after[0]) / own for after, own in zip(squares.variances_of_estimates, variances, strict=True)]
 
 
 #: For each table, what its aggregates count for; nothing where all count as they do.

@@ -202,7 +202,7 @@ class Planning:
         most = (
             self.groups.max_groups_per_unit if self.groups.levels else 1
         )  # a total may move by what a unit adds to all its groups
-        return all(shift * most <= LARGEST_SHIFT for each in moves for shift, _ in each)
+        return all(shift * most <= LARGEST_SHIFT for changes in moves for shift, _ in changes)
 
     def part(self, measure: Measure) -> Part:
         """The part that a unit moves."""

@@ -367,7 +367,7 @@ def make_plans(
             confidence=planning.interval,
             planning=planning,
             noise=noises[i],
-            ends={name: each[i] for name, each in ends.items()},
+            ends={name: blocks[i] for name, blocks in ends.items()},
             left_out=table.left_out,
             selection=threshold_of(planning, noises[i], choice_delta),
             limit_notes=table.limit_notes,

@@ -12,9 +12,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osgt.plan.structure import LeastSquares, Structure
+from osgt.plan.structure import LeastSquares, Structure, parents_of
 from osgt.query.aggregates.base import Aggregate, PlainNumbers
 from osgt.query.groups import Groups, Level, codes
 from osgt.query.levels import groups_of_level
@@ -51,7 +50,7 @@ def _coarser(groups: Groups, known: Mapping[Level, Integers]) -> dict[Level, Int
     """The totals of coarser levels, which follow from known ones."""
     result = {}
     for level in groups.levels:
-        finer = [each for each in known if set(level.by) < set(each.by)]
+        finer = [other for other in known if set(level.by) < set(other.by)]
         if level not in known and finer:
             result[level] = _summed(groups, finer[0], level.by)
     return result
@@ -60,7 +59,7 @@ def _coarser(groups: Groups, known: Mapping[Level, Integers]) -> dict[Level, Int
 def _count_of(level: Level, groups: Groups, aggregates: Iterable[Aggregate], *, complete: bool) -> Measure | None:
     """The count that known totals are about; None if it is not there yet."""
     assert level.known is not None
-    counts = {each.name: each for each in aggregates if isinstance(each, PlainNumbers) and _is_count(each.measure)}
+    counts = {count.name: count for count in aggregates if isinstance(count, PlainNumbers) and _is_count(count.measure)}
     names, asked = [*counts], level.known.column
     if not names or asked not in (None, *names):
         if not complete:
@@ -112,7 +111,7 @@ def _summed(groups: Groups, level: Level, by: tuple[str, ...]) -> Integers:
     assert level.places is not None
     places, _ = groups_of_level(groups.public, by)
     result = np.zeros((int(places.max()) + 1, 1), np.int64)
-    np.add.at(result, _parents(level.places, places), np.array(level.known.numbers, np.int64)[:, None])
+    np.add.at(result, parents_of(level.places, places), np.array(level.known.numbers, np.int64)[:, None])
     return result
 
 
@@ -137,7 +136,7 @@ def reach(
     result = []
     for at, places in enumerate(structure.places):
         own, finer = np.bincount(places, missing), float(at > above)
-        of, part = _parents(places, structure.places[above]), parts[at][:, 0]
+        of, part = parents_of(places, structure.places[above]), parts[at][:, 0]
         total = np.bincount(structure.places[above], missing)[of]
         result.append((finer * part * (total - own), finer * (1.0 - part) * own))
     return result
@@ -161,7 +160,7 @@ def _reach_in_cube(
     below: Floats = max(1.0 - math.fsum(parts.values()), 0.0) * own.astype(np.float64)
     for common, part in parts.items():
         places, _ = groups_of_level(keys, common)
-        others = np.bincount(places, missing)[_parents(structure.places[at], places)] - own
+        others = np.bincount(places, missing)[parents_of(structure.places[at], places)] - own
         above += max(part, 0.0) * others
         below += max(-part, 0.0) * others
     return above, below
@@ -173,10 +172,3 @@ def _closure(levels: Iterable[tuple[str, ...]]) -> list[frozenset[str]]:
     while more := {one & other for one in result for other in result} - result:
         result |= more
     return sorted(result, key=lambda by: (-len(by), sorted(by)))
-
-
-def _parents(places: NDArray[np.intp], coarser: NDArray[np.intp]) -> NDArray[np.intp]:
-    """For each group of a level its place in a coarser one, out of the places of all public groups in both."""
-    result = np.zeros(int(places.max()) + 1, np.intp)
-    result[places] = coarser
-    return result

@@ -441,8 +441,8 @@ def linked(plans: "Sequence[Plan]", sets: Sequence[Sequence[int]]) -> "list[Plan
     result = [*plans]
     for places in sets:
         own = [replace(plans[i], shared=None) for i in places]
-        ends = {name: SharedNoise(tuple(_noise_of(each, each.ends[name]) for each in own)) for name in own[0].ends}
-        shared = TableSet(SharedNoise(tuple(_noise_of(each, each.noise) for each in own)), ends, tuple(own))
+        ends = {name: SharedNoise(tuple(_noise_of(plan, plan.ends[name]) for plan in own)) for name in own[0].ends}
+        shared = TableSet(SharedNoise(tuple(_noise_of(plan, plan.noise) for plan in own)), ends, tuple(own))
         for at, i in enumerate(places):
             result[i] = replace(plans[i], shared=(shared, at))
     return result

@@ -41,14 +41,14 @@ class LevelNoises:
     @classmethod
     def of(cls, scheme: Scheme, asked: Iterable[Measure], noise: Callable[[Combined], NoiseSum]) -> "LevelNoises":
         """The noise of what is asked for, given that of any combination of measured numbers."""
-        numbers = {each: noise(scheme.combined[each]) for each in asked}
+        numbers = {measure: noise(scheme.combined[measure]) for measure in asked}
         trees = {
-            each: NoisyTree(
+            measure: NoisyTree(
                 layout,
                 tuple(noise({level: scheme.step(level)}) for level in layout.levels),
                 None if layout.total is None else numbers[layout.total],
             )
-            for each, layout in scheme.layouts.items()
+            for measure, layout in scheme.layouts.items()
         }
         return cls(numbers, trees)
 
@@ -99,11 +99,13 @@ class Reconciled:
     def _classes(self, at: int) -> list[AlikeGroups]:
         entry = self.shared.entry(self.table, at)
         estimators = {m: self.shared.estimator(m, self.table) for m in self._own.measured}
-        variances = {m: each.at(each.squares.variances_of_estimates, entry) for m, each in estimators.items()}
+        variances = {
+            m: estimator.at(estimator.squares.variances_of_estimates, entry) for m, estimator in estimators.items()
+        }
         first = next(iter(variances.values()))
         result = []
         for places in _alike(first):
-            worst = {m: int(places[np.argmax(each[places])]) for m, each in variances.items()}
+            worst = {m: int(places[np.argmax(own[places])]) for m, own in variances.items()}
             terms = {m: self.shared.terms(m, self.table, at, place) for m, place in worst.items()}
             cells = int(self.structure.cells[at][places].max())
             noise = partial(self._noise, terms=terms, cells=cells)
@@ -121,12 +123,12 @@ class Reconciled:
 
     def joint_noise(self, asked: Measure, first: tuple[int, int], second: tuple[int, int]) -> CommonNoise:
         """The noise of two numbers of an asked measure together, each by its level and its place there."""
-        weights = [self._weights(asked, *each) for each in (first, second)]
+        weights = [self._weights(asked, *number) for number in (first, second)]
 
         def joint(ratio: float) -> NoiseSum:
             pairs = [(law, own - ratio * others) for (law, own), (_, others) in zip(*weights, strict=True)]
             return sum_of(
-                [(Fraction(c) if c == int(c) else c, law, n) for law, each in pairs for c, law, n in counted(each, law)]
+                [(Fraction(c) if c == int(c) else c, law, n) for law, both in pairs for c, law, n in counted(both, law)]
             )
 
         return CommonNoise(joint)
@@ -140,15 +142,15 @@ class Reconciled:
                 result.append((self._own.laws[measure], np.array([float(part) * cells])))
             else:
                 own = self.shared.weights(measure, self.table, at, place)
-                result += [(law, float(part) * each) for law, each in own]
+                result += [(law, float(part) * weights) for law, weights in own]
         return result
 
     def noisiest(self, at: int) -> tuple[LevelNoises, Mapping[Measure, NoiseSum]]:
         """The largest noises of a level: of numbers that add up, and of distinct units."""
-        classes = [each.noises for each in self.noises[at]]
-        numbers = {m: max((each.numbers[m] for each in classes), key=lambda noise: noise.var()) for m in self.asked}
+        classes = [alike.noises for alike in self.noises[at]]
+        numbers = {m: max((own.numbers[m] for own in classes), key=lambda noise: noise.var()) for m in self.asked}
         trees = {
-            m: max((each.trees[m] for each in classes), key=lambda tree: tree.noises[-1].var())
+            m: max((own.trees[m] for own in classes), key=lambda tree: tree.noises[-1].var())
             for m in self._own.scheme.layouts
         }
         level = self.structure.levels[at]
@@ -161,15 +163,15 @@ class Reconciled:
         result = []
         for at, classes in enumerate(self.noises):
             rows = []
-            for each in classes:
-                values = {asked: _taken(shown[asked][at][0], each.places) for asked in self.asked}
-                whole = {asked: shown[asked][at][1][each.places] for asked in self.asked}
+            for alike in classes:
+                values = {asked: _taken(shown[asked][at][0], alike.places) for asked in self.asked}
+                whole = {asked: shown[asked][at][1][alike.places] for asked in self.asked}
                 trees = {
-                    asked: self._tree(tree, at, each.places, numbers, values)
-                    for asked, tree in each.noises.trees.items()
+                    asked: self._tree(tree, at, alike.places, numbers, values)
+                    for asked, tree in alike.noises.trees.items()
                 }
-                added = Noisy(values, each.noises.numbers, confidence, numbers.nonnegative, trees, whole)
-                rows.append(LevelRows(each.places, added, self._distinct(added, at, each.places, numbers)))
+                added = Noisy(values, alike.noises.numbers, confidence, numbers.nonnegative, trees, whole)
+                rows.append(LevelRows(alike.places, added, self._distinct(added, at, alike.places, numbers)))
             result.append(rows)
         return result
 
@@ -194,10 +196,10 @@ class Reconciled:
         """A tree with the estimates of some groups of a level."""
         level, total, measured = self.structure.levels[at], tree.layout.total, shared.measured[self.table]
         numbers = []
-        for each in tree.layout.levels:
-            exact = measured[each] if level is None else level.summed(measured[each])
-            correction = shared.corrections(each, self.table)[at]
-            numbers.append((exact + correction)[places] * float(self._own.scheme.step(each)))
+        for measure in tree.layout.levels:
+            exact = measured[measure] if level is None else level.summed(measured[measure])
+            correction = shared.corrections(measure, self.table)[at]
+            numbers.append((exact + correction)[places] * float(self._own.scheme.step(measure)))
         return tree.with_values(numbers, None if total is None else values[total])
 
     def _distinct(self, added: Noisy, at: int, places: NDArray[np.intp], shared: SharedNumbers) -> Noisy:

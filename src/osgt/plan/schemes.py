@@ -96,10 +96,10 @@ class Scheme:
         result = {}
         for asked, layout in self.layouts.items():
             levels, total = layout.levels, layout.total
-            own = tuple(Combination(((self.step(each), laws[each]),)) for each in levels)
+            own = tuple(Combination(((self.step(level), laws[level]),)) for level in levels)
             tree = NoisyTree(layout, own, None if total is None else noises[total])
             if measured is not None:
-                numbers = [np.asarray(measured[each] * float(self.step(each)), np.float64) for each in levels]
+                numbers = [np.asarray(measured[level] * float(self.step(level)), np.float64) for level in levels]
                 tree = tree.with_values(numbers, None if total is None else values[total])
             result[asked] = tree
         return result
@@ -155,7 +155,7 @@ class Scheme:
 
     def needs(self, errors: Iterable[Error]) -> dict[Measure, float]:
         """Compute how much the variance of each measure counts: Σ weight·coefficient²/unit² over the errors."""
-        parts = {asked: [(m, float(part)) for m, part in each.items()] for asked, each in self.combined.items()}
+        parts = {asked: [(m, float(part)) for m, part in combined.items()] for asked, combined in self.combined.items()}
         result = dict.fromkeys(self.measured, 0.0)
         for error in errors:
             total: dict[Measure, float] = {}
@@ -261,13 +261,13 @@ class Alternatives:
                 met[id(scheme)] = cost(scheme), scheme
             return met[id(scheme)][0]
 
-        ways = [range(len(each)) for each in options]
-        if math.prod(len(each) for each in ways) <= _ALL:
+        ways = [range(len(option)) for option in options]
+        if math.prod(len(way) for way in ways) <= _ALL:
             for choice in itertools.product(*ways):
                 tried(choice)
         else:
-            for place in range(max(len(each) for each in ways)):
-                _descend([min(place, len(each) - 1) for each in ways], ways, tried)
+            for place in range(max(len(way) for way in ways)):
+                _descend([min(place, len(way) - 1) for way in ways], ways, tried)
         # Of schemes that are as good, that with the fewest numbers.
         ordered = sorted(met.values(), key=lambda each: each[0] * (1 + 1e-6 * len(each[1].measured)))
         return [scheme for _, scheme in ordered]
@@ -292,7 +292,7 @@ class Alternatives:
         if asked not in self._options:
             self._options[asked] = list(self._ways(asked))
             if self.ways is not None and is_alike(self.groups, asked):
-                shared = [each for each in self._options[asked] if not isinstance(each.measure, CentredOnAll)]
+                shared = [option for option in self._options[asked] if not isinstance(option.measure, CentredOnAll)]
                 self._options[asked] = [self.ways[asked]] if asked in self.ways else shared
         return self._options[asked]
 
@@ -376,7 +376,7 @@ class Alternatives:
 
         trees = [asked for asked in self.asked if isinstance(asked, Leaves)]
         layout_of = {asked: (chosen.get(asked) or self.options(asked)[0]).layout for asked in trees}
-        totals = [each.total for each in layout_of.values() if each is not None and each.total is not None]
+        totals = [layout.total for layout in layout_of.values() if layout is not None and layout.total is not None]
         result = {asked: combined(asked) for asked in dict.fromkeys([*self.asked, *totals])}
         measured = {measure for parts in result.values() for measure in parts}
         return Scheme(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -95,12 +96,7 @@ class Structure:
     @cached_property
     def parents(self) -> list[NDArray[np.intp]]:
         """For each level but the first the place of each group in the level above, where levels are nested."""
-        result = []
-        for above, below, size in zip(self.places, self.places[1:], self.sizes[1:], strict=False):
-            parent = np.empty(size, np.intp)
-            parent[below] = above
-            result.append(parent)
-        return result
+        return [parents_of(below, above) for above, below in pairwise(self.places)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +108,16 @@ class Margins:
     @cached_property
     def entries(self) -> list[tuple[int, Level | None]]:
         """The place of the table that each level is of, and the level."""
-        return [(table, level) for table, each in enumerate(self.structures) for level in each.levels]
+        return [(table, level) for table, structure in enumerate(self.structures) for level in structure.levels]
 
     @cached_property
     def _values(self) -> dict[str, pa.Array]:
         """The values of each key, in the order in which the first table that has it gives them."""
         result: dict[str, pa.Array] = {}
-        for each in self.structures:
-            for name in each.groups.by:
+        for structure in self.structures:
+            for name in structure.groups.by:
                 if name not in result:
-                    result[name] = each.keys(None)[name].unique()
+                    result[name] = structure.keys(None)[name].unique()
         return result
 
     @cached_property
@@ -168,7 +164,7 @@ class Margins:
     @cached_property
     def is_cube(self) -> bool:
         """Whether all groups are combinations of the values of their keys."""
-        return all(each.is_product for each in self.structures)
+        return all(structure.is_product for structure in self.structures)
 
     def rounded(self, numbers: Mapping[int, tuple[Integers, Floats]]) -> dict[int, Integers]:
         """Whole numbers for the groups of tables, near the sum of two: the margins that tables share are the same."""
@@ -179,6 +175,13 @@ class Margins:
         result = rounded_margins(self._shape, [self._axes[entry] for entry in entries], base, parts)
         arranged = zip(numbers, entries, result, strict=True)
         return {table: whole[self._positions[entry]] for table, entry, whole in arranged}
+
+
+def parents_of(places: NDArray[np.intp], coarser: NDArray[np.intp]) -> NDArray[np.intp]:
+    """For each group of a level its place in a coarser one, out of the places of all public groups in both."""
+    result = np.zeros(int(places.max()) + 1, np.intp)
+    result[places] = coarser
+    return result
 
 
 def _places_among(column: pa.ChunkedArray, values: pa.Array) -> NDArray[np.intp]:
@@ -195,9 +198,9 @@ def agree(one: Groups, other: Groups) -> bool:
     """
     if (one.each_row, one.max_rows) != (other.each_row, other.max_rows):
         return False
-    if not all(Structure(each).is_product and each.shows_all for each in (one, other)):
+    if not all(Structure(groups).is_product and groups.shows_all for groups in (one, other)):
         return False
-    if any(each.max_rows_per_group or each.max_length for each in (one, other)):
+    if any(groups.max_rows_per_group or groups.max_length for groups in (one, other)):
         return False
     shared = [name for name in one.by if name in other.by]
     if not shared:
@@ -241,8 +244,8 @@ class _Arranged:
             result.append(arranged)
         return result
 
-    def _back(self, found: Sequence[Floats]) -> list[Floats]:
-        return [numbers[at] for numbers, at in zip(found, self.positions, strict=True)]
+    def _back(self, results: Sequence[Floats]) -> list[Floats]:
+        return [numbers[at] for numbers, at in zip(results, self.positions, strict=True)]
 
 
 def adds_up(measure: Measure) -> bool:

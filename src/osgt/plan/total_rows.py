@@ -43,10 +43,10 @@ def level_columns(
 ) -> pa.Table:
     """The columns of a level, its groups in their order."""
     tables = []
-    for each in classes:
-        columns = [marked_columns(aggregate, each.of(aggregate, groups), marks) for aggregate in aggregates]
+    for rows in classes:
+        columns = [marked_columns(aggregate, rows.of(aggregate, groups), marks) for aggregate in aggregates]
         tables.append(pa.table({name: array for some in columns for name, array in some.items()}))
-    places = np.concatenate([each.places for each in classes])
+    places = np.concatenate([rows.places for rows in classes])
     return pa.concat_tables(tables).take(pa.array(np.argsort(places)))
 
 
@@ -167,7 +167,7 @@ class ChosenGroups:
         for asked, tree in noises.trees.items():
             total = tree.layout.total
             numbers = [
-                np.asarray(measured[each] * float(self.scheme.step(each)), np.float64) for each in tree.layout.levels
+                np.asarray(measured[level] * float(self.scheme.step(level)), np.float64) for level in tree.layout.levels
             ]
             trees[asked] = tree.with_values(numbers, None if total is None else values[total])
         return replace(shown, values=values, noises=noises.numbers, trees=trees)
@@ -201,5 +201,5 @@ def with_others(table: pa.Table, groups: Groups, columns: Sequence[Mapping[str, 
             pa.table({**missing, SUMMED_OVER: over}),
         ]
     )
-    rows = [pa.table({name: each[name] for name in numbers.column_names}) for each in columns]
+    rows = [pa.table({name: column[name] for name in numbers.column_names}) for column in columns]
     return joined(keys, pa.concat_tables([numbers, *rows]))

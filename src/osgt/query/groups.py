@@ -238,7 +238,7 @@ class Groups:
         if self.each_row:
             return 1
         limit = self.max_rows if self.max_groups is None and not self.shows_all else self.max_groups
-        return min(each for each in (limit, self.public_group_count) if each is not None)
+        return min(most for most in (limit, self.public_group_count) if most is not None)
 
     def uses_salt(self, measures: Iterable[Measure]) -> bool:
         """Whether a unit counts in some of its groups alone, or with some values, which a salted hash has to choose."""

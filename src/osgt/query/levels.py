@@ -47,7 +47,7 @@ def levels_of(
 
     `types` are those of the keys in the source, in which keys of public numbers are read.
     """
-    asked = [replace(each, by=tuple(name for name in by if name in each.by)) for each in _parse_levels(totals, by)]
+    asked = [replace(level, by=tuple(name for name in by if name in level.by)) for level in _parse_levels(totals, by)]
     asked.sort(key=lambda level: (-len(level.by), [by.index(name) for name in level.by]))
     if not asked:
         return ()
@@ -64,7 +64,7 @@ def levels_of(
             "with a list for each column. Levels each of which is within the one before, as in a roll-up, do not",
             argument="totals",
         )
-    return tuple(_level(each, public, types or {}) for each in asked)
+    return tuple(_level(level, public, types or {}) for level in asked)
 
 
 def _level_of_chosen_groups(asked: Sequence[_Asked]) -> Level:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,19 +62,13 @@ class PublishedTable:
             return [*(np.empty(0, np.intp) for _ in sizes[:-1]), np.argsort(order)]
         return np.split(np.argsort(order), np.cumsum(sizes)[:-1])
 
-    @cached_property
+    @property
     def parents(self) -> list[Places] | None:
-        """For each level the group of the level above that each group is in; None where levels are not nested."""
-        if self._reconciled is None or not self.plan.groups.levels:
+        """For each level but the first the place of each group in the level above; None where levels are not nested."""
+        levels = self.plan.groups.levels
+        if self._reconciled is None or not levels or not is_nested([level.by for level in levels]):
             return None
-        if not is_nested([level.by for level in self.plan.groups.levels]):
-            return None
-        places, result = self._reconciled.structure.places, []
-        for above, below in pairwise(places):
-            parent = np.empty(int(below.max()) + 1, np.intp)
-            parent[below] = above
-            result.append(parent)
-        return [np.zeros(int(places[0].max()) + 1, np.intp), *result]
+        return self._reconciled.structure.parents
 
     @property
     def names(self) -> list[str]:
@@ -245,7 +238,7 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class ColumnEstimates:
     """The estimates of a column, one for each row of the table, and the ends of their intervals.
 
     `gain` is the part of the root mean square error that is saved in the groups, as estimated; None where the numbers
@@ -259,22 +252,28 @@ class Estimates:
     reason: Reason | None = None
 
 
-def estimate_column(column: PublishedColumn, low: Floats, high: Floats, confidence: float) -> Estimates:
-    """Estimate a column; `low` and `high` are the ends of its published intervals."""
+def estimate_column(
+    column: PublishedColumn, low: Floats, high: Floats, confidence: float, missing: float
+) -> ColumnEstimates:
+    """Estimate a column; `low` and `high` are the ends of its published intervals.
+
+    Those of estimates, too, allow for the part of a number that may be `missing`.
+    """
     if not column.is_positive or column.shares_noise:
         reason = Reason.SHARED if column.is_positive else Reason.NEGATIVE
-        return Estimates(column.floats, low, high, None, reason)
+        return ColumnEstimates(column.floats, low, high, None, reason)
     present = [at for at, rows in enumerate(column.of.rows) if len(rows)]
     levels = [_Level.of(column, at, confidence) for at in present]
     if not any(level.risk.helps for level in levels):
-        return Estimates(column.floats, low, high, None, Reason.DENSE)
+        return ColumnEstimates(column.floats, low, high, None, Reason.DENSE)
     best = levels[-1].risk
     estimated = _with_sums(column, present, [level.estimated for level in levels])
     values, ends = np.empty(len(low)), (np.empty(len(low)), np.empty(len(low)))
     for rows, level in zip([column.of.rows[at] for at in present], estimated, strict=True):
         values[rows] = level.values * column.step
         ends[0][rows], ends[1][rows] = level.low * column.step, level.high * column.step
-    return Estimates(values, *ends, best.gain if best.helps else None, None if best.helps else Reason.DENSE)
+    ends[1][:] += np.ceil(np.maximum(values, 0.0) * missing)
+    return ColumnEstimates(values, *ends, best.gain if best.helps else None, None if best.helps else Reason.DENSE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +323,7 @@ def _with_sums(column: PublishedColumn, present: Sequence[int], levels: Sequence
         if parents is None or not result:
             above, totals = np.zeros(len(level.values), np.intp), column.steps[column.of.rows[at]].sum(keepdims=True)
         else:
-            above, totals = parents[at], result[-1].values
+            above, totals = parents[at - 1], result[-1].values
         values = keep_sums(level.values, level.variances, above, totals)
         low, high = np.minimum(level.low, values), np.maximum(level.high, values)
         result.append(Estimated(values, low, high, level.variances))

@@ -100,10 +100,10 @@ def table_of(release: ReleasedTable, about: About) -> ShownTable:
     keys = release.query.groups.by
     rates = rate_names(release.query)
     columns = {
-        each: aggregate
+        column: aggregate
         for aggregate in release.plan.aggregates
         for name in aggregate.names
-        for each in (name, rates.get(name, name))
+        for column in (name, rates.get(name, name))
     }
     most = max(50, min(_ROWS, _CELLS // max(1, len(columns))))
     rows = [(heading(row, keys, about), _row(row, keys, columns, about)) for row in release.rows(most)]

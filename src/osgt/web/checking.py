@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from osgt.api.charge import subject_of
 from osgt.api.dataset import Dataset
 from osgt.api.query_file import build_query
 from osgt.data.types import UndeclaredTypeError
@@ -315,15 +316,8 @@ def _fits(checked: Checked) -> None:
     assert plan is not None
     assert checked.query is not None
     assert checked.ledger is not None
-    dataset = checked.query.dataset
     try:
-        checked.ledger.check(
-            data["dataset"],
-            plan.charge,
-            unit=dataset.privacy_unit,
-            neighbours=dataset.neighbours,
-            table=dataset.identity,
-        )
+        checked.ledger.check(data["dataset"], plan.charge, **subject_of(checked.query.dataset))
     except USER_ERRORS as error:
         checked.refused = words_of(error)
 

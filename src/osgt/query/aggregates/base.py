@@ -392,7 +392,7 @@ def check_weight(weight: object) -> float:
 def rate_names(query: QuerySpec) -> dict[str, str]:
     """The names of the columns with rates, by those that are divided: counts and sums, if rates are asked for."""
     counts = [aggregate for aggregate in query.aggregates if isinstance(aggregate, PlainNumbers)]
-    alone = [] if query.groups.rates is None else [each.name for each in counts if each.measure.numbers == 1]
+    alone = [] if query.groups.rates is None else [count.name for count in counts if count.measure.numbers == 1]
     return {name: name + RATE for name in alone}
 
 
@@ -505,5 +505,5 @@ def with_limits(query: Q, limits: Mapping[OpenLimit, Limit]) -> Q:
 
 def with_any_limits(query: Q) -> Q:
     """Give a query some limits on rows and groups where they are open: its plan in steps serves all candidates."""
-    limits: dict[str, Any] = {each.argument: ANY_LIMIT for each in open_limits(query) if each.column is None}
+    limits: dict[str, Any] = {limit.argument: ANY_LIMIT for limit in open_limits(query) if limit.column is None}
     return replace(query, groups=replace(query.groups, **limits)) if limits else query
