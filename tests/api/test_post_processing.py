@@ -241,3 +241,15 @@ def test_a_ratio_to_an_empty_group_is_open(sparse):
     result = sparse.ratio({"ward": 1, "week": 0}, {"ward": 1, "week": 49})
     assert result.high == math.inf
     assert result.value is None or result.value > 0
+
+
+def test_tables_that_agree_are_compared_with_those_of_another_release(visits):
+    wards = visits.group_by("ward", max_rows=1, public_keys=WARDS).count()
+    publication = Publication(wards=wards, weeks=counted(visits))
+    first, second = (publication.release(epsilon=1, delta=1e-6) for _ in range(2))
+    assert first["wards"].plan.shared[0] is first["weeks"].plan.shared[0]
+    with pytest.raises(OsgtError, match="some of it in common"):
+        first["wards"].difference(1, {"ward": 1, "week": 0}, other=first["weeks"])
+    second["wards"].statement.values["publication"]["date"] = "later"  # both may be of one second
+    result = first["wards"].difference(1, other=second["wards"])
+    assert result.low < result.value < result.high
