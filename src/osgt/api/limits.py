@@ -272,17 +272,17 @@ def make_preview(query: QuerySpec) -> Preview:
     asked |= {f"missing_{i}": rows.count().where(~present(rows[values[name]])) for i, name in enumerate(names)}
     for i, limit in enumerate(bounded):
         asked |= _outside(rows, values[limit.column], limit, i)
-    found = ask(rows, asked)
+    answer = ask(rows, asked)
     return Preview(
-        rows={**all_rows, **met, known: found[known]},
-        units=found["units"],
+        rows={**all_rows, **met, known: answer[known]},
+        units=answer["units"],
         limits={limit: _cuts(query, limit, given) for limit, given in limits.items()},
         outside=tuple(
-            Outside(limit.column, limit.low, limit.high, outside, outside / max(found[f"present_{i}"], 1))
+            Outside(limit.column, limit.low, limit.high, outside, outside / max(answer[f"present_{i}"], 1))
             for i, limit in enumerate(bounded)
-            if (outside := found[f"outside_{i}"]) is not None
+            if (outside := answer[f"outside_{i}"]) is not None
         ),
-        missing={name: found[f"missing_{i}"] for i, name in enumerate(names)},
+        missing={name: answer[f"missing_{i}"] for i, name in enumerate(names)},
         misfits=misfits(data),
         undecoded=undecoded(data),
         line_ends=line_ends(data),

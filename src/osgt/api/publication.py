@@ -114,9 +114,9 @@ class Publication(Releasing):
             if name not in self.tables:
                 raise ValueError(f"weights: {unknown('table', str(name), [*self.tables], having='there are')}")
             real_number(f"weight of {name}", weight, positive=True)
-        found = Publication(self.tables)
-        found.weights = {**self.weights, **{name: float(weight) for name, weight in given.items()}}
-        return found
+        result = Publication(self.tables)
+        result.weights = {**self.weights, **{name: float(weight) for name, weight in given.items()}}
+        return result
 
     def _advice_on(self, name: str) -> str | None:
         return f"it is a table: publication[{name!r}]" if name in vars(self).get("tables", ()) else None
@@ -133,15 +133,15 @@ class Publication(Releasing):
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The tables, those with the same rows, groups and bounds together."""
-        found: list[list[str]] = []
+        same: list[list[str]] = []
         for name, query in self.tables.items():
-            for names in found:
+            for names in same:
                 if _is_same(query, self.tables[names[0]]):
                     names.append(name)
                     break
             else:
-                found.append([name])
-        blocks = [self._block(names) for names in found]
+                same.append([name])
+        blocks = [self._block(names) for names in same]
         for places in _sets([block.query for block in blocks]):
             keys = [blocks[i].query.groups for i in places]
             for i in places:
@@ -190,9 +190,9 @@ class Publication(Releasing):
             choice = choice_of(draws_of([block.query for block in self.blocks]), epsilon, self.dataset.units)
             plans = [replace(plan, choice=None) for plan in make_plans(asked, epsilon, delta, choice, self.sets)]
             self._planned[key] = self._plan_of_tables(plans, choice)
-        found = self._planned[key]
-        warn_caller(found.cautions, self._told)
-        return found
+        result = self._planned[key]
+        warn_caller(result.cautions, self._told)
+        return result
 
     def _gather_input(
         self, confidence: float, objective: Objective, family: str | Family, *, measure_left_out: bool

@@ -116,9 +116,9 @@ class Allocation:
                 measured: dict[int, tuple[int, Measure]] = {}
                 for entry, (at, level) in enumerate(margins.entries):
                     table = places[at]
-                    each = _on(number, level)
-                    if is_alike(self.tables[table].groups, number) and each in schemes[table].measured:
-                        measured[entry] = table, each
+                    own = _on(number, level)
+                    if is_alike(self.tables[table].groups, number) and own in schemes[table].measured:
+                        measured[entry] = table, own
                 if len({table for table, _ in measured.values()}) > 1:
                     yield Shared(margins, measured)
 

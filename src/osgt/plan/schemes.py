@@ -356,14 +356,14 @@ class Alternatives:
             option = ways[asked] = chosen.get(asked) or self.options(asked)[0]
             if option.layout is not None:
                 ranks, whole = option.layout.coefficients
-                found = {
+                result = {
                     level: rank * self.groups.step(level)
                     for level, rank in zip(option.layout.levels, ranks, strict=True)
                 }
                 if option.layout.total is not None:
                     for measure, part in combined(option.layout.total).items():
-                        found[measure] = found.get(measure, Fraction(0)) + whole * part
-                return found
+                        result[measure] = result.get(measure, Fraction(0)) + whole * part
+                return result
             if option.measure is None or option.on is None:
                 return {asked: self.groups.step(asked)}
             total: dict[Measure, Fraction] = {}
