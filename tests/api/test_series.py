@@ -638,6 +638,12 @@ def test_what_is_no_series(births, changes, message):
         assert ledger.spent("births").releases == 0
 
 
+def test_a_series_is_not_audited_as_a_whole(births):
+    result = CliRunner().invoke(app, ["audit", "--query", "births.toml"])
+    assert result.exit_code == 2
+    assert "leave [series] out" in " ".join(result.stderr.split())
+
+
 def test_periods_follow_each_other():
     for length, first, last, count in [
         ("day", "2027-02-27", "2027-03-02", 4),

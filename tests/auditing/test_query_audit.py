@@ -321,6 +321,12 @@ def test_a_whole_audit(tmp_path):
     assert "evidence, not a proof" in str(result)
 
 
+def test_a_drawn_quantile_is_refused():
+    query = Dataset(RIDES, "user").group_by("city", max_rows=2, public_keys=["Bern", "Rome"])
+    with pytest.raises(ValueError, match="a quantile is drawn"):
+        audit(query.median("fare", (0, 50), interval="none"), 1, 1e-6)
+
+
 def test_the_page(tmp_path):
     path = tmp_path / "audit.html"
     result = audit(Mechanism(1, 1e-6), draws=5000)

@@ -212,6 +212,17 @@ def publication():
 OPTIONS = {"draws": 20_000, "measure_left_out": False, "false_alarm": 1e-9, "real_rows": False}
 
 
+def forget_limits_on_rows(monkeypatch):
+    """Let rows of units with more than the limit be worth as much as others."""
+    honest = measuring.unit_totals
+
+    def planted(*given):
+        [(name, (total, limit))] = honest(*given).items()
+        return {name: (lambda rows, over: total(rows, over).at_most(limit), limit)}
+
+    monkeypatch.setattr(measuring, "unit_totals", planted)
+
+
 class TestPublications:
     def test_honest(self):
         result = audit(publication(), 2, 1e-6, minutes=0.001, **OPTIONS)
@@ -245,3 +256,33 @@ class TestPublications:
         worst = WorstCase.of(plans, 1e-6)
         check = curve(worst.outputs, 0, 1, Claim.of(2, 1e-6), Budget(40_000, false_alarm=1e-9), loss=worst.loss())
         assert not check.passed
+
+    def test_tables_that_agree(self, monkeypatch):
+        """Their estimates are made of all of them, and are not played: what is measured is, table by table."""
+        data, keys = rides(), {"city": ["Bern", "Rome"], "month": [1, 2]}
+        both = data.group_by("city", "month", max_rows=4, public_keys=keys).count()
+        cities = data.group_by("city", max_rows=4, public_keys=keys["city"]).count()
+        tables = Publication(both=both, cities=cities)
+        assert tables.plan(2, 1e-6).agreeing
+        result = audit(tables, 2, 1e-6, minutes=0.001, **OPTIONS)
+        assert result.passed, str(result)
+        forget_limits_on_rows(monkeypatch)
+        result = audit(tables, 2, 1e-6, minutes=0.001, **OPTIONS)
+        assert {"replay of both", "replay of cities"} <= {check.name for check in result.checks if not check.passed}
+
+
+class TestParts:
+    """Rows are made for the part of the people that a release is about."""
+
+    def query(self):
+        parts = rides().parts({"far": "city = 'Reykjavik'", "near": "city <> 'Reykjavik'"})
+        return parts["far"].group_by("month", max_rows=2, public_keys=[1, 2]).count()
+
+    def test_honest(self):
+        made = compared(self.query(), pairs=(UPPER,))
+        assert found(made) == ""
+        assert min(furthest(made).values()) > 0.9, furthest(made)
+
+    def test_rows_that_count_twice(self, monkeypatch):
+        forget_limits_on_rows(monkeypatch)
+        assert "moved" in found(compared(self.query(), pairs=(UPPER,)))

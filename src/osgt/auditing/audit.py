@@ -7,7 +7,7 @@ several with one budget.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,11 @@ def audit_tables(
 def _release(target: Any, plan: AnyPlan) -> Audited:
     """Tables that are released together: one unit is in all of them."""
     plays: dict[str, tuple[QuerySpec, Play]] = {
-        f"replay of {name}" if name else "replay": (with_any_limits(query), ReleasePlay(plan.tables[name]))
+        # Tables that agree are played one by one: what their estimates share is post-processing.
+        f"replay of {name}" if name else "replay": (
+            with_any_limits(query),
+            ReleasePlay(replace(plan.tables[name], shared=None)),
+        )
         for name, query in target.tables.items()
     }
     for draw in () if plan.choice is None else plan.choice.draws:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from osgt.auditing.stage import Row, Stage, constants, ends, key_rows, numbered, ordinary, strange, text_of
+from osgt.data.expressions.expression import Expression
 from osgt.data.rows import PrivateRows
 from osgt.data.unit import PrivacyUnit
 
@@ -49,12 +50,23 @@ def stored_columns(data: PrivateRows, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(result))
 
 
+def conditions_on(data: PrivateRows) -> list[Expression]:
+    """The conditions on rows: those of the query, and those that tell the parts of the people apart."""
+    return [*data.filters, *(() if data.part is None else data.part.conditions)]
+
+
 def named_values(stage: Stage, column: str) -> list[str | None]:
     """Values of a stored column that the expressions which look at it name."""
     data = stage.query.dataset
-    every = [*data.derived.values(), *data.filters]
+    every = [*data.derived.values(), *conditions_on(data)]
     texts = [expression.text for expression in every if column in stored_columns(data, expression.columns)]
     return [value for text in texts for value in constants(stage.columns[column], text)]
+
+
+def unit_name(stage: Stage, number: int) -> Row:
+    """The columns that name a made unit; of types with few values, those with small numbers differ."""
+    types = {name: stage.columns[name] for name in stage.query.dataset.unit.columns}
+    return {name: numbered(t, 1000 + number) or numbered(t, number) or ordinary(t) for name, t in types.items()}
 
 
 def _distinct(rows: Iterable[Row]) -> list[Row]:
@@ -78,7 +90,7 @@ class MadeKeys:
     @cached_property
     def condition_columns(self) -> list[str]:
         """The stored columns that conditions depend on."""
-        return self._stored(name for condition in self.stage.query.dataset.filters for name in condition.columns)
+        return self._stored(name for condition in conditions_on(self.stage.query.dataset) for name in condition.columns)
 
     def _stored(self, names: Iterable[str]) -> list[str]:
         data = self.stage.query.dataset
@@ -95,7 +107,7 @@ class MadeKeys:
         tried += [combined[i % len(combined)] | row for i, row in enumerate(meeting)]
         unique = _distinct(tried)
         data, groups = self.stage.query.dataset, self.stage.query.groups
-        if not data.filters and not set(groups.by) & set(data.derived):
+        if not conditions_on(data) and not set(groups.by) & set(data.derived):
             return unique
         places = self.stage.place([self._template | key for key in unique])
         by_group: dict[object, Row] = {}
@@ -133,12 +145,14 @@ class MadeKeys:
     def _meeting(self) -> list[Row]:
         """Values with which rows meet the conditions; of nothing, if there are none."""
         names = self.condition_columns
-        if not self.stage.query.dataset.filters:
+        if not conditions_on(self.stage.query.dataset):
             return [{}]
         tried = [{name: row[name] for name in names} for row in self.real]
         tried += key_rows(self._pools(names, _TRIED_KEYS), _TRIED_KEYS)
         unique = _distinct(tried)
-        counting = self.stage.which_count([self._template | values for values in unique])
+        # Each row is of another unit: of one unit, rows in several parts would not all count.
+        rows = [self._template | unit_name(self.stage, i) | values for i, values in enumerate(unique)]
+        counting = self.stage.which_count(rows)
         return [values for values, counts in zip(unique, counting, strict=True) if counts]
 
     @cached_property
@@ -306,7 +320,7 @@ class Maker:
         """Units that share all but one of the columns that name them; or whose names are the same if put together."""
         names = self.unit.columns
         for name in names:
-            yield f"another unit with another {name}", {name: self.named(50)[name]}
+            yield f"another unit with another {name}", {name: unit_name(self.stage, 50)[name]}
         texts = [name for name in names if self.stage.columns[name].kind == "text"]
         if len(texts) > 1:
             first, second = str(row[texts[0]]), str(row[texts[1]])
@@ -391,13 +405,8 @@ class Maker:
         """A row of a made unit; columns that nobody asks about are as in a real row."""
         template = self.real[unit % len(self.real)] if self.real else {}
         others = {name: template.get(name, ordinary(dtype)) for name, dtype in self.stage.columns.items()}
-        return others | given | self.named(unit)
-
-    def named(self, unit: int) -> Row:
-        """The columns that name a made unit; of types with few values, those with small numbers differ."""
-        types = {name: self.stage.columns[name] for name in self.unit.columns}
-        return {name: numbered(t, 1000 + unit) or numbered(t, unit) or ordinary(t) for name, t in types.items()}
+        return others | given | unit_name(self.stage, unit)
 
     def can_name(self, units: int) -> bool:
         """Whether there are different names for so many units, where they have names."""
-        return self.unit.each_row or len({tuple(self.named(i).values()) for i in range(units)}) == units
+        return self.unit.each_row or len({tuple(unit_name(self.stage, i).values()) for i in range(units)}) == units
