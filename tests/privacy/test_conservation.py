@@ -103,9 +103,12 @@ class TestRoundingUp:
         assert surely_at_least(math.exp(result.log_beyond) * (1 + 1e-14), lost)
 
     @pytest.mark.parametrize(("noise", "shift"), NOISE)
-    @pytest.mark.parametrize("step", [0.0071, 0.3])
+    @pytest.mark.parametrize("step", [0.0071, 0.3, 2.0**-7, 0.25])
     def test_shares_of_atoms(self, noise, shift, step):
-        """An atom between two grid points hands enough to the upper one: its Q-mass does not grow."""
+        """An atom between two grid points hands enough to the upper one: its Q-mass does not grow.
+
+        Where the step is a power of two its place is exact, and the share must be rounded up by itself.
+        """
         pair = pair_of(noise, shift)
         first, last = (round(loss / step) for loss in (-2.0, 2.0))
         shares = _from_atoms(pair, step, 1.0, first, last)
@@ -114,8 +117,9 @@ class TestRoundingUp:
         for place, share, loss in zip(shares.place, shares.share, losses, strict=True):
             # Positions are exact to this, which `Composed.loss_error` allows for.
             error = POSITION_ERROR * (pair.kink + abs(loss))
-            above = arb(float(loss)) - arb(step) * (first + int(place)) - arb(float(error))
-            if above > 0:
+            above = arb(float(loss)) - arb(step) * (first + int(place))
+            if above > arb(float(error)):
+                above -= 0 if math.frexp(step)[0] == 0.5 else arb(float(error))
                 assert share == 1 or surely_at_least(share, (1 - (-above).exp()) / (1 - (-arb(step)).exp()))
 
 
@@ -242,6 +246,12 @@ class TestOfFilters:
         assert float(total) <= float(sum(exact.values())) + a.lost + b.lost + 1e-13
         assert result.lost <= (a.lost + b.lost + tail) * (1 + 1e-14)
 
+    def test_what_is_lost_adds_up(self):
+        generator = np.random.default_rng(3)
+        for lost in generator.random((20, 2)) * 1e-6:
+            a, b = (some_loss(generator, start=0, size=5, lost=each) for each in lost)
+            assert Fraction(costs._sum(a, b, 1e-30).lost) >= Fraction(a.lost) + Fraction(b.lost)
+
     def test_a_low_end_moves_up(self):
         masses = np.exp(-0.5 * (np.arange(-60.0, 61.0) / 6) ** 2)
         one = GridLoss(0.02, -60, masses / masses.sum(), 0.0, 0.0)
@@ -264,6 +274,17 @@ class TestOfFilters:
         q = exact_sum(one.masses, one.step, one.start, arb(-1)) ** n
         coarse = exact_sum(result.masses, result.step, result.start, arb(-1))
         assert abs(float(coarse / q) - 1) < 1e-11
+
+    @pytest.mark.parametrize("step", [0.0013, 0.21])
+    def test_a_coarser_grid(self, step):
+        """Every mass is at least the exact one: odd points go to their neighbours."""
+        up = 1 / (1 + (-arb(step)).exp())
+        for seed in range(5):
+            one = some_loss(np.random.default_rng(seed), start=-8, size=17, step=step)
+            result, fine = costs._coarser(one), [0, *one.masses, 0]
+            for i, mass in enumerate(result.masses):
+                below, own, above = (arb(float(m)) for m in fine[2 * i : 2 * i + 3])
+                assert surely_at_least(mass, own + below * up + above * (1 - up))
 
     @pytest.mark.parametrize(("noise", "shift"), NOISE)
     def test_a_coordinate(self, noise, shift):

@@ -108,6 +108,20 @@ class TestBasic:
 
 
 class TestFew:
+    def test_an_estimate_that_is_hardly_too_small_is_not_taken(self, monkeypatch):
+        profile, share = PrivacyProfile(DiscreteOSGT(30, 20)), 1e-8
+        estimate = profile.epsilon(1.0005 * share) / (1 + 2 * costs._SLACK)
+        monkeypatch.setattr(costs, "epsilon_roughly", lambda *_: estimate)
+        costs._exact.cache_clear()
+        assert profile.delta(costs._exact(profile, share)) <= share
+
+    @pytest.mark.parametrize("charge", [osgt(20, 25, 3), gaussian(3.0, 5), continuous(3.0, 2), osgt(5, 5, 40)])
+    def test_what_is_proved_keeps_its_share(self, charge):
+        for share in (1e-12, 3e-8, 1e-5, 1e-3):
+            found = costs._exact(charge.profile, share)
+            assert charge.profile.delta(found, slack=costs._SLACK) <= share
+            assert charge.profile.delta(found * (1 - 1e-2)) > share
+
     @pytest.mark.parametrize("charge", [osgt(20, 25, 3), laplace(0.3), gaussian(3.0, 5), continuous(3.0), osgt(5, 5)])
     @pytest.mark.parametrize("earlier", [0, 3])
     def test_epsilons_are_those_of_the_profile_rounded_up(self, charge, earlier):
@@ -304,7 +318,7 @@ class TestProvedAgain:
             {"unbounded": after.unbounded - 1},
             {"renyi": str(after.renyi - (after.renyi - before.renyi) / 10**6)},
             {"renyi": str(before.renyi)},
-            {"mu": math.sqrt(before.mu**2 - 0.98 * price)},
+            {"mu": math.sqrt(before.mu**2 - 0.995 * price)},
             {"mu": before.mu},
             {"few": str(before.few)},
             {"few": str(after.few - (after.few - before.few) / 10**6)},
@@ -316,6 +330,29 @@ class TestProvedAgain:
         # Other machines' last digits.
         for values in ({"mu": after.mu * (1 - 1e-13)}, {"renyi": str(after.renyi + Fraction(1, 10**16))}):
             assert union.follows(before, charge, FilterState.from_dict({**plain, **values}, self.SHARES))
+
+    @pytest.mark.parametrize("charge", [laplace(0.2, 1e-9), gaussian(20, 2), osgt(50, 40, 3)])
+    def test_what_a_sum_is_without_a_proof(self, charge):
+        """A state that is better by a millionth of the charge is not even plausible, nor the sum of its charges."""
+        before = FilterState.start(self.SHARES)
+        after = before.try_charge(charge)
+        cheapest = before.mu**2 - float(2 * after.renyi) / (1 + self.SHARES.order)
+        assert union.plausible(before, charge, after)
+        assert union.is_same(after, after)
+        assert union.plausible(before, charge, replace(after, mu=math.sqrt(cheapest * (1 - 1e-6))))
+        better = [
+            replace(after, renyi=after.renyi * (1 - Fraction(1, 10**6))),
+            replace(after, few=after.few * (1 - Fraction(1, 10**6))),
+            replace(after, mu=math.sqrt(cheapest * (1 + 1e-6))),
+            replace(after, selection=after.selection - Fraction(1, 10**15)),
+        ]
+        for forged in better:
+            assert not union.plausible(before, charge, forged)
+        for name in ("renyi", "few", "mu"):
+            for factor, same in ((1e-9, True), (1e-5, False), (-1e-5, False)):
+                other = Fraction(getattr(after, name)) * (1 + Fraction(factor))
+                moved = replace(after, **{name: float(other) if name == "mu" else other})
+                assert union.is_same(moved, after) == same
 
     def test_forged_cancellations(self):
         charge = osgt(50, 40, 2)

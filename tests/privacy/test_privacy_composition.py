@@ -191,6 +191,22 @@ def test_delta_falls_with_epsilon(profile, epsilon, factor):
     assert profile.delta(epsilon * factor + 1e-3) <= profile.delta(epsilon) * (1 + SLACK)
 
 
+@pytest.mark.parametrize(
+    ("noise", "shift", "coordinates", "delta", "slack"),
+    [
+        (OSGT.laplace(2.910237365), 7, 8, 3.0955016593076163e-11, 1e-6),
+        (DiscreteOSGT.laplace(1.169156106), 2, 5, 1.9429651818298924e-10, 1e-3),
+        (DiscreteOSGT.laplace(330.5896512), 2, 3, 3.3890436358596265e-12, 1e-4),
+        (DiscreteOSGT.laplace(15.28978746), 7, 3, 8.340774700731667e-12, 1e-6),
+    ],
+    ids=str,
+)
+def test_delta_at_epsilon_is_not_above_the_one_asked_for(noise, shift, coordinates, delta, slack):
+    """Here the ε that is found first has a bound that is 0.004 to 0.4 % above."""
+    profile = PrivacyProfile(noise, shift, coordinates)
+    assert profile.delta(profile.epsilon(delta, slack=slack), slack=slack) <= delta
+
+
 @few
 @given(PARTS, st.floats(1e-12, 0.5), st.floats(0.01, 0.9))
 def test_epsilon_falls_with_delta_and_inverts_it(profile, delta, factor):

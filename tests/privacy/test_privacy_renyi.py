@@ -53,6 +53,25 @@ def test_renyi_on_the_integers_by_summation(noise, alpha):
     assert PrivacyProfile(noise, shift).renyi(alpha) == pytest.approx(total / (alpha - 1), rel=1e-9)
 
 
+@pytest.mark.parametrize("noise", [DiscreteOSGT(3, 6.3), DiscreteOSGT(40, 20)])
+def test_renyi_of_huge_orders_is_not_too_small(noise):
+    """Far out the terms are those of a normal distribution around s·shift: the largest of them are a lower bound."""
+    slope, curvature = mp.mpf(float(noise.slope)), mp.mpf(float(noise.curvature))
+    reach = 20 * math.ceil(float(noise.std()))
+    with mp.workdps(80):
+        total = 2 * mp.fsum(mp.exp(-slope * k - curvature * k * k / 2) for k in range(1, 40 * reach)) + 1
+        for s in [10.0**e for e in (4, 7, 8, 9, 10, 12, 14, 20, 60)]:
+            around = [mp.mpf(int(s)) + k for k in range(-reach, reach + 1)]
+            exponents = [
+                s * (slope + curvature * (w + 0.5)) - slope * w - curvature * w * w / 2 - mp.log(total) for w in around
+            ]
+            top = max(exponents)
+            least = (top + mp.log(mp.fsum(mp.exp(exponent - top) for exponent in exponents))) / s
+            assert PrivacyProfile(noise).renyi(1 + s) >= least
+    assert PrivacyProfile(noise).renyi(1e60) == math.inf
+    assert PrivacyProfile(noise, 10**12).renyi(1e20) == math.inf
+
+
 def test_renyi_at_every_scale_and_order():
     alphas = np.geomspace(1 + 1e-6, 1e6, 30)
     for kind in (OSGT, DiscreteOSGT):

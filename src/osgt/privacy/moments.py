@@ -24,6 +24,9 @@ from osgt.support.numeric import Floats, bracket, grow
 #: Terms below exp(-_DEPTH) of the largest are left out.
 _DEPTH = 50.0
 
+#: Of exponents up to this the sum is right to 1e-14 of its logarithm (tests/privacy/test_privacy_renyi.py).
+_LARGEST = 2.0**70
+
 #: Integers up to which a sum is taken term by term.
 _SUMMED = 40_000
 
@@ -70,7 +73,7 @@ def _lower_piece(pair: Pair, s: float) -> float:
 
 
 def _upper_piece(pair: Pair, s: float) -> float:
-    """log of the part with w ≥ 0; infinite where no end of the rise is found.
+    """log of the part with w ≥ 0; infinite where no end of the rise is found, or floats cannot tell terms apart.
 
     Where U' is log-concave, as for OSGT, the terms rise to one peak, at 0 or further out, and fall from there on. In
     other families they may fall, rise and fall again: a scan finds the last peak.
@@ -91,6 +94,8 @@ def _upper_piece(pair: Pair, s: float) -> float:
     if not is_single and exponent(peak) < exponent(0.0) - _DEPTH:
         peak, is_single = 0.0, True  # nothing is left of it there
     top = max(exponent(peak), exponent(0.0))
+    if top > _LARGEST:
+        return math.inf
     far = grow(scale, lambda distance: exponent(peak + distance) > top - _DEPTH)
     high = _edge(lambda w: exponent(w) < top - _DEPTH, peak, peak + far)
     low = _edge(lambda w: exponent(w) < top - _DEPTH, peak, 0.0) if exponent(0.0) < top - _DEPTH else 0.0
@@ -145,7 +150,7 @@ def _edge(beyond: Callable[[float], bool], near: float, far: float) -> float:
     for _ in range(50):
         middle = 0.5 * (near + far)
         near, far = (near, middle) if beyond(middle) else (middle, far)
-        if abs(far - near) <= 1e-3 * abs(far):
+        if abs(far - near) <= 1e-6 * abs(far):
             break
     return far
 
