@@ -36,7 +36,7 @@ KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
 NEIGHBOURS = {"add_remove": "added or removed", "change_one": "exchanged for those of another"}
 #: The mark of the cells of an Excel file that hold the statement, and the parts of the file that hold cells.
-MARK, SHEET = "osgt statement: ", re.compile(r"xl/(sharedStrings|worksheets/sheet\d+)\.xml")
+MARK, SHEET = "osgt statement: ", re.compile(r"xl/(sharedStrings|worksheets/sheet(\d+))\.xml")
 
 
 class NotCheckedError(ValueError):
@@ -340,7 +340,7 @@ def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int
 
 def _contradictions(statement: Any, whole: Any, tables: Any, columns: list[str] | None, rows: int) -> Iterator[str]:
     """Compare the words with the values, the file with its publication, and the table with what was released."""
-    own = statement if "tables" not in whole else tables.get(statement.get("table"), {})
+    own = next(iter(tables.values())) if statement is whole else tables.get(statement.get("table"), {})
     shared = [(statement[key], whole[key]) for key in ("epsilon", "delta", "statement")]
     shared += [(statement[key], own[key]) for key in ("query", "columns", "groups_shown") if statement is not whole]
     if any(mine != other for mine, other in shared):
@@ -537,8 +537,9 @@ def _read(path: Path, suffix: str) -> tuple[dict[str, Any], list[str] | None, in
 def _read_book(path: Path) -> tuple[str, list[str], int]:
     """Read the statement, the columns and the number of rows in an Excel file, whose texts may be kept apart."""
     with zipfile.ZipFile(path) as book:
-        parts = {name: ElementTree.fromstring(book.read(name)) for name in book.namelist() if SHEET.fullmatch(name)}
-    shared = ["".join(text.itertext()) for text in parts.pop("xl/sharedStrings.xml", ())]
+        found = [match for name in book.namelist() if (match := SHEET.fullmatch(name))]
+        parts = {int(match[2] or 0): ElementTree.fromstring(book.read(match[0])) for match in found}
+    shared = ["".join(text.itertext()) for text in parts.pop(0, ())]
     sheets = [part.findall(".//{*}row") for _, part in sorted(parts.items())]
     texts: list[list[str]] = []
     for row in (row for sheet in sheets for row in sheet):

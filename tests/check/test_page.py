@@ -6,6 +6,7 @@ import math
 import shutil
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pytest
 from test_check import FORGERIES, statement_of
@@ -39,15 +40,20 @@ def folder(tmp_path_factory):
     data = Dataset(rows, "user", noun="passenger")
     query = data.group_by("town", public_keys=TOWNS, max_rows=5, totals="rollup").count().mean("cost", (0, 500))
     alone = query.release(1, 1e-6)
-    for name in ("a.parquet", "a.csv"):
+    for name in ("a.parquet", "a.csv", "a.xlsx"):
         alone.write(out=folder / name)
     (folder / "a.json").write_text(json.dumps(alone.statement.to_dict()))
     both = Publication(towns=query, years=data.group_by("year", max_rows=5).count()).release(1, 1e-6)
     for name, release in both.tables.items():
         release.write(out=folder / f"{name}.parquet")
+    both.to_excel(folder / "both.xlsx")
+    workbook = openpyxl.load_workbook(folder / "a.xlsx")
+    workbook.worksheets[0].cell(1, 20, "salary")
+    workbook.save(folder / "more.xlsx")
     broken = json.loads(json.dumps(alone.statement.to_dict()))
     broken["privacy"]["measures"][0]["noise"]["slope"] *= 1.5
     (folder / "broken.json").write_text(json.dumps(broken))
+    (folder / "none.xlsx").write_bytes((folder / "a.xlsx").read_bytes()[:-30])
     return folder
 
 
@@ -164,6 +170,8 @@ OPENED = {
     "json": ["a.json"],
     "one of several tables": ["towns.parquet"],
     "another of them": ["years.parquet"],
+    "a workbook": ["a.xlsx"],
+    "a workbook with several tables": ["both.xlsx"],
 }
 
 
@@ -195,6 +203,8 @@ def test_it_shows_the_table_and_explains_a_number(page, folder):
         (["broken.json"], "The promise does not hold"),
         (["a.csv"], "open it together with the -metadata.json beside it"),
         (["check.html"], "cannot be checked"),
+        (["more.xlsx"], "the statement does not say what the column 'salary' is"),
+        (["none.xlsx"], "it is not an Excel file, or not a whole one"),
     ],
 )
 def test_it_says_what_is_wrong(page, folder, files, words):
