@@ -90,6 +90,7 @@ class Request:
     may: set[str | None]
     part: str | None = None
     is_out: bool = False
+    is_told: bool = False  # that it stands
 
 
 @dataclass
@@ -391,7 +392,7 @@ class World:
             says_so(error)
             request.may = {None}
         else:
-            request.may = {"reserved"}
+            request.may, request.is_told = {"reserved"}, True
             process.held.append((name, reservation))
         self.say(f"  {name}: {request.may}")
 
@@ -429,6 +430,7 @@ class World:
             says_so(error)
         else:
             request.may = {"settled"} if outcome.left_to_do is None else {"reserved", "settled"}
+            request.is_told = True
         finally:
             query.dataset.close()
         request.is_out = place.exists()
@@ -456,7 +458,7 @@ class World:
             self.say(f"  {type(error).__name__}")
             request.may = {"reserved", "settled"}
         else:
-            request.may = {"reserved", "settled"}
+            request.may, request.is_told = {"reserved", "settled"}, True
         self.look_at_instalments(dataset, take=self.random.random() < 0.3)
 
     def look_at_instalments(self, dataset: str, *, take: bool) -> None:
@@ -642,8 +644,13 @@ class World:
         backup = self.random.choice(self.backups)
         self.say(f"{backup.path.name} is put in the place of the ledger")
         behind = [name for name in COMPOSITIONS if self.heads[name] != backup.heads[name] and name not in self.lost]
-        # Who charged since notices it; that the ledger was restored since is no charge.
-        charged = [name for name in behind if charges(self.path, name) != charges(backup.path, name)]
+        # Who charged since, and was told so, notices it; that the ledger was restored since is no charge.
+        since = {name: charges(self.path, name) - charges(backup.path, name) for name in behind}
+        charged = [
+            name
+            for name, entries in since.items()
+            if any(self.requests[text].is_told or self.requests[text].is_out for _, text in entries)
+        ]
         with self.another_file() as ledger:
             shutil.copy(backup.path, self.path)
             assert not behind or not ledger.verify(self.heads).ok, "a copy that lacks entries counts as whole"
@@ -713,7 +720,7 @@ class World:
         """Compare one data set."""
         statuses: dict[str, str] = {}
         for record in ledger.history(dataset):
-            text = (record.title or record.query.strip()).removesuffix(f", {len(MONTHS)} instalments")
+            text = request_of(record)
             assert text not in statuses, f"{text} was charged twice"
             assert self.requests[text].dataset == dataset
             statuses[text] = record.status
@@ -797,10 +804,15 @@ def forge_last_charge(path: Path, dataset: str) -> bool:
     return True
 
 
-def charges(path: Path, name: str) -> list[int]:
-    """The entries of all charges of a data set in a file."""
+def request_of(record: Any) -> str:
+    """The request that a charge in the ledger is of."""
+    return str(record.title or record.query.strip()).removesuffix(f", {len(MONTHS)} instalments")
+
+
+def charges(path: Path, name: str) -> set[tuple[int, str]]:
+    """The entries of all charges of a data set in a file, and the requests that they are of."""
     with Ledger(path) as ledger:
-        return [release.sequence for release in ledger.history(name)]
+        return {(record.sequence, request_of(record)) for record in ledger.history(name)}
 
 
 def simulate(number: int, tell: Callable[[str], None] = lambda _: None) -> None:

@@ -1,13 +1,14 @@
 """Commits whose answer is lost: what stands is found out, nothing is charged twice, and what is not known is said."""
 
 import pickle
+import shutil
 import sqlite3
 
 import pytest
 
 from charges import laplace
 from osgt import Ledger
-from osgt.ledger import LedgerError, LostAnswerError, accounts
+from osgt.ledger import DamagedLedgerError, LedgerError, LostAnswerError, accounts
 from proxy import proxy_for
 
 
@@ -71,6 +72,19 @@ def test_a_charge_stands_once(faulty, cut):
     reservation.cancel()  # its owner is known
     ledger.reserve("flights", laplace(0.2), query="after").settle("hash")
     assert ledger.verify().ok
+
+
+def test_a_charge_that_was_found_is_missed_in_an_older_copy(sqlite_ledger, tmp_path):
+    """Its answer was lost, and the release went on: this user has seen it."""
+    commits, path = Commits(sqlite_ledger), sqlite_ledger.name
+    shutil.copy(path, tmp_path / "old.db")
+    commits.cuts = 1
+    sqlite_ledger.reserve("flights", laplace(0.1), query="q").reading()
+    assert commits.cuts == 0
+    sqlite_ledger.close()
+    shutil.copy(tmp_path / "old.db", path)
+    with Ledger(path) as other, pytest.raises(DamagedLedgerError):
+        other.reserve("flights", laplace(0.1), query="q")
 
 
 @pytest.mark.parametrize("cut", ["answer", "question"])

@@ -30,6 +30,15 @@ def test_the_ledger_keeps_its_promise(batch):
     simulate_many(range(batch * RUNS, (batch + 1) * RUNS))
 
 
+#: Runs in which something was wrong once, and what: 513186611784 asked that a charge be known of which nobody was told,
+#: since the process that made it was killed at once.
+FOUND = [513186611784]
+
+
+def test_it_keeps_it_in_runs_that_found_something():
+    simulate_many(FOUND)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("batch", range(20))
 def test_it_does_so_in_thousands_of_other_runs(batch):

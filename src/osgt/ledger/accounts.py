@@ -135,7 +135,10 @@ class Accounts:
             time.sleep(pause)
             try:
                 with self.lock:
-                    return self.database.write(locked)
+                    sequence = self.database.write(locked)
+                    if sequence is not None:
+                        self._see(self._known[name])
+                    return sequence
             except LedgerError:
                 continue
         raise lost
