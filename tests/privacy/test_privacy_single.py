@@ -8,6 +8,7 @@ import pytest
 from privacy_oracles import enumerated_delta, gaussian_delta, theorem_1
 
 from osgt import OSGT, DiscreteOSGT, PrivacyProfile
+from osgt.privacy import pair
 
 
 def law_with(kind, shape, scale):
@@ -147,3 +148,26 @@ def test_two_integers_by_enumeration():
     for epsilon in (0.0, 0.37, 1.234, 2.9):
         exact = enumerated_delta(parts, epsilon)
         assert exact * (1 - 1e-11) <= profile.delta(epsilon) <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "shift"),
+    [
+        (DiscreteOSGT(3000, 6000), 1),
+        (DiscreteOSGT.gaussian(20_000), 400),
+        (DiscreteOSGT(300_000, 90_000), 7000),
+        (DiscreteOSGT.gaussian(20_000), 60_000),
+        (DiscreteOSGT.laplace(5000), 10),
+    ],
+    ids=str,
+)
+def test_long_sums_are_those_of_all_terms(noise, shift):
+    """Integrals with the terms of Euler and Maclaurin at their ends, against all terms one by one."""
+    of = pair.pair_of(noise, shift)
+    for epsilon in (0.0, 0.1 * of.kink, 0.9 * of.kink, 2.0 * of.kink, 20.0 * of.kink):
+        if epsilon < min(of.largest_loss, 30.0):
+            first = max(math.floor(float(of.position(np.asarray(epsilon)))) + 1.0, math.ceil(-shift / 2))
+            life = 1.0 / float(noise.potential.hazard(np.asarray(max(first, 0.0))))
+            assert life > pair._SUMMED
+            terms = pair._terms(of, np.asarray(epsilon), np.arange(first, max(first, 0.0) + 60 * life))
+            assert pair._sum(of, epsilon, first) == pytest.approx(math.fsum(terms), rel=2e-13)
