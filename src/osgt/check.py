@@ -32,7 +32,8 @@ COUNTS |= dict.fromkeys(("values", "bins", "leaves", "ranges", "units_at", "dist
     "quantile_draw": (-1, 1)
 }
 SUMS, CENTRED = ("clipped_sum", "limited_sum", "centred_sum", "squares"), ("centred", "centred_on_all")
-KNOWN = {*COUNTS, *SUMS, *CENTRED, "total", "cut_off", "outside", "misfits"}
+LEFT_OUT = ("cut_off", "outside", "misfits")
+KNOWN = {*COUNTS, *SUMS, *CENTRED, *LEFT_OUT, "total"}
 EACH, SEVERAL = ("units", "units_in_any", "units_at", "centred_on_all"), ("bins", "leaves", "ranges")
 NEIGHBOURS = {"add_remove": "added or removed", "change_one": "exchanged for those of another"}
 #: The mark of the cells of an Excel file that hold the statement, and the parts of the file that hold cells.
@@ -73,6 +74,7 @@ class Limits:
     def __init__(self, query: dict[str, Any], aggregates: list[dict[str, Any]]) -> None:
         given, data, self.aggregates = query["groups"], query["data"], aggregates
         self.each_row, self.exchanged = data["privacy_unit"] == "row", data["neighbours"] == "change_one"
+        self.times = 2 if self.exchanged else 1
         names = ("max_rows", "max_rows_per_group", "max_length", "max_groups", "public_keys")
         if any(value is not None and (type(value) is not int or value < 1) for value in map(given.get, names)):
             raise NotCheckedError(f"limits are whole numbers from 1 on, and there are others in {given}")
@@ -98,36 +100,45 @@ class Limits:
         limit = self.kind_of(rule)
         if rule["kind"] == "distinct" and not rule["in_steps"]:
             return (1 if self.each_row else self.most_distinct(rule)), 1
-        return max(map(abs, self.adds(rule))) if limit == "each" else K, self.groups if limit in ("each", "box") else 1
+        spread = self.groups if limit in ("each", "box") and rule["kind"] != "units_in_any" else 1
+        return max(map(abs, self.adds(rule))) if limit == "each" else K, spread
 
-    def moves(self, rule: dict[str, Any]) -> list[tuple[int, int]]:  # noqa: PLR0911 - one for each rule
+    def moves(self, rule: dict[str, Any]) -> list[tuple[int, int]]:
         """List how far a unit moves how many numbers: (shift, coordinates). Exchanged for another, both move some."""
-        kind, times = rule["kind"], 2 if self.exchanged else 1
-        if kind == "cut_off":  # what is cut off counts up to 3K and what is kept up to K; of lengths 11K each
-            return [((22 if self.length and rule["what"] not in ("sum", "pairs") else 4) * K, times)]
-        if kind in ("misfits", "outside"):
-            root = math.isqrt((self.public or self.groups) - 1) + 1  # of a length, over so many groups
-            in_all = kind == "misfits" or self.each_row or self.rows
-            return [((1 if self.each_row else K) * (1 if in_all else root if self.length else self.groups), times)]
-        base = rule["base"] if kind == "total" else rule
-        (low, high), (shift, spread), length = self.adds(base), self.reach(base), self.kind_of(base) == "length"
-        signs = low < 0 < high
-        if (kind == "total" and length) or (kind == "centred_on_all" and self.exchanged):
-            raise NotCheckedError("a limit on the length bounds no totals, and units in any group must come and go")
-        if base["kind"] == "units_at":
-            return [(1, min(times * spread, rule["groups"]))]
-        if kind == "total":  # all that a unit adds may fall on one number of the level
-            most = 1 if rule["groups"] == 1 and base["kind"] not in SEVERAL else times
-            return [(times * shift * spread, 1) if signs else (shift * spread, most)]
-        if length:  # two vectors are 2K apart, or √2·K if no number is negative
-            return [(shift if times == 1 else 2 * K if signs else math.isqrt(2 * K * K) + 1, 1)]
-        if kind == "units_in_any":
-            return [(shift, 1)]
+        if rule["kind"] in LEFT_OUT:
+            return [self.moves_left_out(rule)]
+        if rule["kind"] == "total":
+            return [self.moves_totals(rule["base"], rule["groups"])]
+        (low, high), (shift, spread), kind = self.adds(rule), self.reach(rule), rule["kind"]
         if kind == "centred_on_all":  # who comes or goes moves the groups that they are not in as well
+            if self.exchanged:
+                raise NotCheckedError("units in any group must come and go, and not be exchanged")
             return [(far, n) for far, n in [(shift, spread), (abs(rule["by"]), self.public - spread)] if n]
-        if self.exchanged and not signs:  # both cannot add up in one number
-            return [(shift, min(2 * spread, self.public if self.public and kind not in SEVERAL else 2 * spread))]
-        return [(times * shift, spread)]
+        if not self.exchanged or kind == "units_in_any":
+            return [(shift, spread)]
+        signs, most = low < 0 < high, self.public if self.public and kind not in SEVERAL else 2 * spread
+        if self.kind_of(rule) == "length":  # two vectors are 2K apart, or √2·K if no number is negative
+            return [(2 * K if signs else math.isqrt(2 * K * K) + 1, 1)]
+        return [(2 * shift, spread) if signs else (shift, min(2 * spread, most))]  # without signs they do not add up
+
+    def moves_left_out(self, rule: dict[str, Any]) -> tuple[int, int]:
+        """Say how far a unit moves a number about what limits leave out, over all groups."""
+        if rule["kind"] == "cut_off":  # what is cut off counts up to 3K and what is kept up to K; of lengths 11K each
+            return (22 if self.length and rule["what"] not in ("sum", "pairs") else 4) * K, self.times
+        in_all = rule["kind"] == "misfits" or self.each_row or self.rows
+        root = math.isqrt((self.public or self.groups) - 1) + 1  # of a length, over so many groups
+        return (1 if self.each_row else K) * (1 if in_all else root if self.length else self.groups), self.times
+
+    def moves_totals(self, base: dict[str, Any], groups: int) -> tuple[int, int]:
+        """Say how far a unit moves how many of the totals of a level: all that it adds may fall on one of them."""
+        (low, high), (shift, spread) = self.adds(base), self.reach(base)
+        if self.kind_of(base) == "length" or base["kind"] == "centred_on_all":
+            raise NotCheckedError(f"nothing bounds totals of {base['kind']}")
+        if base["kind"] == "units_at":
+            return 1, min(self.times * spread, groups)
+        if low < 0 < high:
+            return self.times * shift * spread, 1
+        return shift * spread, 1 if groups == 1 and base["kind"] not in SEVERAL else self.times
 
     def most_distinct(self, rule: dict[str, Any]) -> int:
         """The pairs of group and value that a unit counts with at most: the limit that the query states."""
@@ -315,7 +326,8 @@ def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int
         if not (0 < epsilon < math.inf and 0 <= delta < 1):
             raise NotCheckedError(f"ε = {epsilon} and δ = {delta} promise nothing")
         result.problems += [
-            *_contradictions(statement, whole, tables, columns, rows),
+            *_contradicting_words(whole),
+            *_strange_table(statement, whole, tables, columns or [], rows),
             *_strange_groups(privacy, tables),
         ]
         parts = _choice(result, privacy["choice_of_limits"])
@@ -338,21 +350,25 @@ def check(statement: dict[str, Any], columns: list[str] | None = None, rows: int
     return result
 
 
-def _contradictions(statement: Any, whole: Any, tables: Any, columns: list[str] | None, rows: int) -> Iterator[str]:
-    """Compare the words with the values, the file with its publication, and the table with what was released."""
-    own = next(iter(tables.values())) if statement is whole else tables.get(statement.get("table"), {})
-    shared = [(statement[key], whole[key]) for key in ("epsilon", "delta", "statement")]
-    shared += [(statement[key], own[key]) for key in ("query", "columns", "groups_shown") if statement is not whole]
-    if any(mine != other for mine, other in shared):
-        yield "the file says something else than the publication that it belongs to"
+def _contradicting_words(whole: dict[str, Any]) -> Iterator[str]:
+    """Compare the words of the promise with its values."""
     for name, value in (("ε", whole["epsilon"]), ("δ", whole["delta"])):
         said = re.search(rf"{name} = (\d[\d.e+-]*(?<=\d)|\d)", whole["statement"])
         if (value or said) and (said is None or not math.isclose(float(said[1]), value, rel_tol=1e-9)):
             yield f"the words of the statement do not say {name} = {value:.15g}, as its values do"
     if ("chosen privately" in whole["statement"]) != (whole["privacy"]["choice_of_limits"] is not None):
         yield "words and values do not tell the same of limits that were chosen privately"
-    unknown = [name for name in columns or [] if name not in [column["name"] for column in own["columns"]]]
-    yield from (f"the statement does not say what the column {name!r} is" for name in unknown)
+
+
+def _strange_table(statement: Any, whole: Any, tables: Any, columns: list[str], rows: int) -> Iterator[str]:
+    """Compare the file with its publication, and the table in it with what was released."""
+    own = next(iter(tables.values())) if statement is whole else tables.get(statement.get("table"), {})
+    shared = [(statement[key], whole[key]) for key in ("epsilon", "delta", "statement")]
+    shared += [(statement[key], own[key]) for key in ("query", "columns", "groups_shown") if statement is not whole]
+    if any(mine != other for mine, other in shared):
+        yield "the file says something else than the publication that it belongs to"
+    known = [column["name"] for column in own["columns"]]
+    yield from (f"the statement does not say what the column {name!r} is" for name in columns if name not in known)
     if columns and rows > own["groups_shown"]:
         yield f"the table has {rows:,} rows, and {own['groups_shown']:,} were released"
 
@@ -429,36 +445,40 @@ def _add_parts_of_people(result: Result, data: dict[str, Any], parts: tuple[Part
         )
 
 
-def _known_totals(groups: dict[str, Any]) -> list[str]:
-    """Say what is taken on trust where totals are public numbers."""
-    known = any(level.get("known") for level in groups.get("totals") or [])
-    return ["that the known totals, which have no noise, were public and not taken from the data"] * known
-
-
 def _parts_of(result: Result, block: list[dict[str, Any]]) -> list[Part]:
-    """The noise of a table, on what a unit moves by the rules; no less may be stated. Adds the choice of groups."""
-    privacy, parts = block[0]["privacy"], []
-    limits = Limits(block[0]["query"], [aggregate for table in block for aggregate in table["query"]["aggregates"]])
-    for measure in privacy["measures"]:
-        rule, name, noise = measure["rule"], measure["measure"], measure["noise"]
-        moves, stated = limits.moves(rule), [(m["shift"], m["coordinates"]) for m in measure["moved_by_one_unit"]]
-        length = rule["kind"] not in ("cut_off", "outside", "misfits", "total") and limits.kind_of(rule) == "length"
-        in_one = not length and sum(shift * n for shift, n in moves) <= stated[0][0]
-        fits = len(moves) == len(stated) and all(a <= b for a, b in zip(sum(moves, ()), sum(stated, ()), strict=True))
-        if not (in_one or fits):
-            result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
-        if length and noise["family"] != "rounded_gaussian":
-            raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
-        result.trusted += _trusted(rule, name, noise)
-        parts += [_part(noise, shift, n) for shift, n in stated]
+    """The noise of a table, on what a unit moves by the rules; adds the choice of groups, and what is trusted."""
+    privacy, query = block[0]["privacy"], block[0]["query"]
+    limits = Limits(query, [aggregate for table in block for aggregate in table["query"]["aggregates"]])
+    parts = [part for measure in privacy["measures"] for part in _judge_measure(result, limits, measure)]
+    if any(level.get("known") for level in query["groups"].get("totals") or []):
+        result.trusted.append("that the known totals, which have no noise, were public and not taken from the data")
     result.problems += _unmeasured(limits, privacy["measures"])
-    if limits.public is not None and block[0]["query"]["groups"]["by"]:
-        result.trusted.append(f"that the {limits.public} groups are public, and not taken from the data")
-    result.trusted += _known_totals(block[0]["query"]["groups"])
     if limits.public is None:
         [count] = [m for m in privacy["measures"] if m["measure"] == privacy["chosen_by_measure"]]
         result.selection_delta += _selection(result, limits, count, privacy)
+    elif query["groups"]["by"]:
+        result.trusted.append(f"that the {limits.public} groups are public, and not taken from the data")
     return parts
+
+
+def _judge_measure(result: Result, limits: Limits, measure: dict[str, Any]) -> list[Part]:
+    """Compare what is stated that a unit moves with the rules, and return the noise on it."""
+    rule, name, noise = measure["rule"], measure["measure"], measure["noise"]
+    moves, stated = limits.moves(rule), [(m["shift"], m["coordinates"]) for m in measure["moved_by_one_unit"]]
+    length = rule["kind"] not in (*LEFT_OUT, "total") and limits.kind_of(rule) == "length"
+    if not _covers(stated, moves, in_one=not length):
+        result.problems.append(f"a unit can move {name!r} by {moves}, and {stated} is stated")
+    if length and noise["family"] != "rounded_gaussian":
+        raise NotCheckedError(f"of {name!r} a length is known, which takes rounded Gaussian noise")
+    result.trusted += _trusted(rule, name, noise)
+    return [_part(noise, shift, n) for shift, n in stated]
+
+
+def _covers(stated: list[tuple[int, int]], moves: list[tuple[int, int]], *, in_one: bool) -> bool:
+    """Whether numbers move no further than is stated; one that moves as far as all of them together covers several."""
+    if in_one and sum(shift * n for shift, n in moves) <= stated[0][0]:
+        return True
+    return len(moves) == len(stated) and all(a <= b for a, b in zip(sum(moves, ()), sum(stated, ()), strict=True))
 
 
 def _unmeasured(limits: Limits, measures: list[dict[str, Any]]) -> list[str]:
@@ -540,13 +560,15 @@ def _read_book(path: Path) -> tuple[str, list[str], int]:
         found = [match for name in book.namelist() if (match := SHEET.fullmatch(name))]
         parts = {int(match[2] or 0): ElementTree.fromstring(book.read(match[0])) for match in found}
     shared = ["".join(text.itertext()) for text in parts.pop(0, ())]
-    sheets = [part.findall(".//{*}row") for _, part in sorted(parts.items())]
-    texts: list[list[str]] = []
-    for row in (row for sheet in sheets for row in sheet):
-        place = [int(cell.findtext("{*}v", "")) if cell.get("t") == "s" else None for cell in row]
-        texts.append(["".join(c.itertext()) if i is None else shared[i] for c, i in zip(row, place, strict=True)])
-    parted = "".join(text.removeprefix(MARK) for row in texts for text in row if text.startswith(MARK))
-    return parted, texts[0], len(sheets[0]) - 1
+    sheets = [[_texts(row, shared) for row in part.findall(".//{*}row")] for _, part in sorted(parts.items())]
+    marked = (text for sheet in sheets for row in sheet for text in row if text.startswith(MARK))
+    return "".join(text.removeprefix(MARK) for text in marked), sheets[0][0], len(sheets[0]) - 1
+
+
+def _texts(row: ElementTree.Element, shared: list[str]) -> list[str]:
+    """The texts of the cells of a row: their own, or the shared one whose number they have."""
+    own = [int(cell.findtext("{*}v", "")) if cell.get("t") == "s" else "".join(cell.itertext()) for cell in row]
+    return [shared[text] if isinstance(text, int) else text for text in own]
 
 
 def explain(result: Result) -> str:

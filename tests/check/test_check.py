@@ -317,6 +317,14 @@ FORGERIES = {
     "no parts at all": ("rows, add_remove", lambda s: s["query"]["data"].update(parts={}, max_parts=1)),
     "a rule without a name": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "kind", None)),
     "a rule of something else": ("rows, add_remove", lambda s: set_all(measures(s)[0]["rule"], "of", "thing")),
+    "totals of units in any group": (
+        "totals and quantiles, add_remove",
+        lambda s: [
+            set_all(m["rule"], "base", {"kind": "centred_on_all", "times": 1, "by": 0, "base": m["rule"]["base"]})
+            for m in measures(s)
+            if m["rule"]["kind"] == "total"
+        ],
+    ),
     "half a number": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"], "coordinates", 1.5)),
     "a huge shift": ("rows, add_remove", lambda s: set_all(measures(s)[0]["moved_by_one_unit"][0], "shift", 10**400)),
     "ε of one that is not": ("rows, add_remove", lambda s: set_all(s, "epsilon", float("nan"))),

@@ -330,7 +330,6 @@ class Series:
     def _count(self, data: Any, period: str) -> Any:
         """Remember who counts in a period: a table of the engine with those that may."""
         if not self.file.series.remember:
-            self.memory.count(period, (), "not remembered", self.file.series.max_periods)
             return None
         try:
             answer = fetch(compile_query(units_of(data.table, data.unit)))
