@@ -76,10 +76,8 @@ def hand_out(accounts: "Accounts", name: str, sequence: int, period: str, secret
     holder = _hash(secret)
 
     def decide(connection: "sa.Connection", head: "Head", account: "Account") -> "tuple[Entry, State | None] | None":
-        before = _instalments(account, sequence, period).get(period)
-        if before is not None:
-            _check_holder(before, holder, period, name, sequence)
-            return None
+        if period in _instalments(account, sequence, period):
+            return None  # whose it is, is asked below, of whatever stands
         if account.lost is not None:
             raise HandedOutError(
                 f"an earlier copy of the ledger was put back at {account.lost}, which may not know that the instalment "
@@ -90,13 +88,13 @@ def hand_out(accounts: "Accounts", name: str, sequence: int, period: str, secret
         return chain.append(connection, head, "note", values, actor=actor, refers_to=sequence), None
 
     def find(account: "Account") -> int | None:
-        one = account.instalments.get(sequence, {}).get(period)
-        return sequence if one is not None and one.holder == holder else None
+        return sequence if period in account.instalments.get(sequence, {}) else None
 
     accounts.append_once(name, decide, find, needs=sequence)
     with accounts.lock:
-        account = accounts.now(name, needs=sequence)
-        return account.instalments[sequence][period].status
+        one = accounts.now(name, needs=sequence).instalments[sequence][period]
+    _check_holder(one, holder, period, name, sequence)
+    return one.status
 
 
 def record_published(
