@@ -31,6 +31,7 @@ PUBLIC = {
     "compare",
     "cut",
     "month",
+    "publish",
     "quarter",
     "recode",
     "start",

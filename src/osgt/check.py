@@ -377,9 +377,12 @@ def _strange_groups(privacy: dict[str, Any], tables: dict[str, Any]) -> Iterator
     """Compare units, neighbours and the number of groups with those of the queries."""
     for table in tables.values():
         data, groups, shown = table["query"]["data"], table["query"]["groups"], table["groups_shown"]
-        columns, told = data["privacy_unit"], (privacy["unit"], privacy["neighbours"])
-        unit = columns if isinstance(columns, str) else " + ".join(columns)
-        if (unit, data["neighbours"]) != told or told[1] not in NEIGHBOURS:
+        columns, unit = data["privacy_unit"], privacy["unit"]
+        if isinstance(columns, list):  # several columns, or one called "row": their names, in quotation marks or not
+            is_named = unit != "row" and all(name.replace('"', "") in unit.replace('"', "") for name in columns)
+        else:
+            is_named = unit == columns
+        if not is_named or data["neighbours"] != privacy["neighbours"] or data["neighbours"] not in NEIGHBOURS:
             yield "the promise is about other units, or other neighbours, than the query"
         most = groups["public_keys"] if groups["by"] else 1
         if not 0 <= shown <= (math.inf if most is None else most * (1 + len(groups.get("totals") or []))):

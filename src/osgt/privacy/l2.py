@@ -133,7 +133,7 @@ def _envelope(charge: Floats, credit: Floats, at: float) -> float:
     def dual(slope: float) -> float:
         return float(np.max(credit - slope * charge)) + slope * at
 
-    if not np.any(charge > at):
+    if not np.any(charge > at) or np.isinf(np.max(credit)):
         return float(np.max(credit))
     # The best λ joins a point to the left of `at` with one to the right: follow the maximiser from either side.
     low, high = 0.0, float(np.max(credit)) / at * 2.0 + 1e-300

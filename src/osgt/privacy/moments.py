@@ -53,11 +53,7 @@ def _log_terms(pair: Pair, s: float, w: Floats) -> Floats:
 
 def _exponent(pair: Pair, s: float) -> Callable[[float], float]:
     potential = pair.noise.potential
-
-    def value(w: float) -> float:
-        return float(s * pair.loss(np.asarray(w)) - potential(np.asarray(abs(w))))
-
-    return value
+    return lambda w: float(s * pair.loss(np.asarray(w)) - potential(np.asarray(abs(w))))
 
 
 def _lower_piece(pair: Pair, s: float) -> float:
