@@ -40,7 +40,9 @@ GIVEN = ["visits.csv", "--unit", "patient_id", "--noun", "patient", "--units", 1
 
 
 def test_everything_as_options(run, tmp_path):
-    result = run(*GIVEN, "--key", "ward=x,y,z", "--key", "number=1,2", "--range", "cost=0:100", "--type", "zip:string")
+    result = run(
+        *GIVEN, "--keys", "ward=x,y,z", "--keys", "number=1,2", "--range", "cost=0:100", "--type", "zip:string"
+    )
     assert result.exit_code == 0, result.stderr
     file = written(tmp_path)
     assert file["data"] == {
@@ -121,18 +123,18 @@ def test_without_a_ledger(run, tmp_path):
         (["nowhere.csv", "--unit", "x", "--yes"], "there is no file 'nowhere.csv'"),
         (["visits.csv", "--yes"], "--unit must be given: who is protected is never guessed"),
         (["visits.csv", "--unit", "patient", "--yes"], "there is no column 'patient'"),
-        ([*GIVEN, "--key", "wrd=x"], "there is no column 'wrd'"),
-        ([*GIVEN, "--key", "ward"], "--key must be like department=Cardiology,Emergency"),
-        ([*GIVEN, "--key", "number=a"], "values of 'number' must be of type int64"),
-        ([*GIVEN, "--key", "ward=x,x"], "--key ward: values must hold each value once"),
-        ([*GIVEN, "--key", "ward=none.csv"], "--key ward: values: there is no file 'none.csv'"),
+        ([*GIVEN, "--keys", "wrd=x"], "there is no column 'wrd'"),
+        ([*GIVEN, "--keys", "ward"], "--keys must be like department=Cardiology,Emergency"),
+        ([*GIVEN, "--keys", "number=a"], "values of 'number' must be of type int64"),
+        ([*GIVEN, "--keys", "ward=x,x"], "--keys ward: values must hold each value once"),
+        ([*GIVEN, "--keys", "ward=none.csv"], "--keys ward: values: there is no file 'none.csv'"),
         ([*GIVEN, "--range", "cost=0"], "--range must be like cost=0:50000"),
         ([*GIVEN, "--range", "cost=9:1"], "--range cost: range must be the least and the largest"),
         ([*GIVEN, "--type", "zipp:int64"], "--type: there is no column 'zipp'"),
         ([*GIVEN, "--type", "zip:number"], "zip"),
         ([*GIVEN, "--out", "data.txt"], "--out must end in .toml"),
-        ([*GIVEN, "--key", "patient_id=1,2"], "keys: 'patient_id' is the privacy unit"),
-        ([*GIVEN, "--key", "cost=1.5"], "values are for columns that can be keys"),
+        ([*GIVEN, "--keys", "patient_id=1,2"], "keys: 'patient_id' is the privacy unit"),
+        ([*GIVEN, "--keys", "cost=1.5"], "values are for columns that can be keys"),
         ([*GIVEN, "--range", "ward=0:1"], "range is for columns of numbers"),
         ([*GIVEN, "--range", "csot=0:1"], "there is no column 'csot' (did you mean 'cost'?)"),
         ([*GIVEN, "--epsilon", 0, "--ledger", "none"], "--epsilon must be a finite number > 0, got 0"),
@@ -156,6 +158,7 @@ def test_without_a_ledger(run, tmp_path):
             "'header.xlsx' has no rows, only the names of columns",
         ),
         (["bytes.csv", "--unit", "x", "--yes"], "'bytes.csv' is no text with a separator between fields"),
+        (["visits.csv", "--unit", "patient_id"], "a question got no answer: --yes takes what is offered"),
         (["twice.csv", "--unit", "a", "--yes"], "the columns 'a' and 'A' have one name"),
     ],
 )
@@ -201,7 +204,7 @@ def test_in_python(run, tmp_path):
 def test_parquet_has_types_of_its_own(run, tmp_path):
     table = pa.table({"person": [1, 2], "town": ["a", "b"]})
     pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
-    result = run("rows.parquet", "--unit", "person", "--key", "town=a,b", "--yes")
+    result = run("rows.parquet", "--unit", "person", "--keys", "town=a,b", "--yes")
     assert result.exit_code == 0, result.stderr
     assert written(tmp_path)["columns"] == {"town": {"values": ["a", "b"]}}
 

@@ -3,6 +3,7 @@
 import datetime
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ _NONE, _ROW = "none", "row"
 
 
 #: The options that say what is known of a column, by its key in the file.
-_OPTION_OF = {"range": "--range", "values": "--key"}
+_OPTION_OF = {"range": "--range", "values": "--keys"}
 
 #: How a file is read: options as of every command.
 _FORM = ("table", "delimiter", "encoding", "decimal", "date_format")
@@ -41,7 +42,7 @@ _Keys = Annotated[
         "COLUMN=VALUES",
         "A column to group by and its public values: between commas, a CSV file of codes and labels, or the name "
         f"of a list ({', '.join(CODE_LISTS)}). May be repeated.",
-        "--key",
+        "--keys",
         panel=_COLUMNS,
     ),
 ]
@@ -87,7 +88,7 @@ def start(
     What is offered comes from the header and the first rows of the file, and is shown on your screen alone. What you
     confirm becomes public. Where every row is about another person, the unit is row.
 
-    Example: osgt start visits.csv --unit patient_id --noun patient --units 14000 --key department=Cardiology,Emergency
+    Example: osgt start visits.csv --unit patient_id --noun patient --units 14000 --keys department=Cardiology,Emergency
     """
     with clear_errors(), _named_by_options():
         command_target("--out", out, overwrite=overwrite, suffixes=(".toml",), apart=[source]).checked()
@@ -119,9 +120,17 @@ def start(
 
 @contextmanager
 def _named_by_options() -> Iterator[None]:
-    """Name the option in a message about what is known of a column."""
+    """Name the option in a message about what is known of a column, or that stands for an answer."""
     try:
         yield
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        typer.echo(err=True)
+        words = (
+            "a question got no answer: --yes takes what is offered, and each answer has an option (osgt start --help)"
+        )
+        raise ValueError(words) from None
     except USER_ERRORS as error:
         named = re.match(r"columns: (?=.+?: (range|values)\b)", str(error))
         if named is None:
@@ -171,7 +180,7 @@ class _Asking:
             "noun": None if noun is None else _one_or_several(noun),
             "units": units,
             "types": types,
-            "keys": self.keys(_pairs("--key", keys, "="), _open(source, {"types": types, **form}), unit),
+            "keys": self.keys(_pairs("--keys", keys, "="), _open(source, {"types": types, **form}), unit),
             **form,
         }
 
@@ -349,7 +358,7 @@ def _pairs(option: str, texts: Sequence[str] | None, between: str) -> dict[str, 
         if not (found and name.strip() and rest.strip()):
             example = {":": "age:int64", "=": "department=Cardiology,Emergency"}[between]
             example = "cost=0:50000" if option == "--range" else example
-            hint = "; keys without public values are left out here" if option == "--key" else ""
+            hint = "; keys without public values are left out here" if option == "--keys" else ""
             raise ValueError(f"{option} must be like {example}, got {text!r}{hint}")
         pairs[name.strip()] = rest.strip()
     return pairs
@@ -377,7 +386,7 @@ def _values(data: "Dataset", name: str, text: str) -> Any:
     try:
         return [readers.get(dtype.kind, str)(value.strip()) for value in text.split(",") if value.strip()]
     except (ValueError, KeyError):
-        raise ValueError(f"--key: values of {name!r} must be of type {dtype}, got {text!r}") from None
+        raise ValueError(f"--keys: values of {name!r} must be of type {dtype}, got {text!r}") from None
 
 
 def _truth(text: str) -> bool:
