@@ -12,6 +12,7 @@ import threading
 import tomllib
 from pathlib import Path
 from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from osgt.api.periods import longer_periods, periods_between
 from osgt.api.series import OtherNoiseError, Series
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, HandedOutError, OtherSubjectError
+from osgt.ledger.instalments import series_of
 from osgt.privacy import Charge
 from osgt.query.file.reading import query_file_of, read_query_file
 from osgt.release.measuring import NothingReleasedError
@@ -681,3 +683,9 @@ def test_longer_periods_have_whole_ones_alone():
         "2026-W53": ("2026-12-28", "2027-01-03"),
         "2027-W01": ("2027-01-04", "2027-01-10"),
     }
+
+
+@pytest.mark.parametrize("told", ["births", {"name": 1, "periods": []}, {"name": "births", "periods": [1]}])
+def test_a_series_that_cannot_be_read_is_none(told):
+    with pytest.raises(TypeError, match="its series cannot be read"):
+        series_of(SimpleNamespace(values={"series": told}))
