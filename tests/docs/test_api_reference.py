@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import osgt
 from osgt.query.file.aggregates import AGGREGATES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -31,6 +32,20 @@ def test_every_member_is_there_and_documented(name, members):
         place = getattr(importlib.import_module(module), inner)
     for member in members:
         assert getattr(place, member).__doc__, member
+
+
+@pytest.mark.parametrize(("name", "members"), SHOWN, ids=[name for name, _ in SHOWN])
+def test_every_method_for_users_is_shown(name, members):
+    module, _, inner = name.rpartition(".")
+    place = getattr(importlib.import_module(module), inner)
+    own = getattr(place, "_for_users", "").split()
+    assert {member for member in own if callable(getattr(place, member, None))} <= set(members)
+
+
+def test_every_public_name_is_shown():
+    text = (REFERENCE / "python.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^::: \S*\b(\w+)$", text, re.M)) | set(dict(SHOWN)["osgt.data.derived"])
+    assert set(osgt.__all__) - {"OsgtWarning", "__version__"} <= shown
 
 
 def test_every_aggregate_is_shown():
