@@ -62,7 +62,9 @@ TESTS = {
     "privacy/renyi.py": "privacy/test_privacy_renyi.py privacy/test_filters.py",
     "privacy/moments.py": "privacy/test_privacy_renyi.py",
     "privacy/estimate.py": "privacy/test_estimate.py calibration/test_rough.py calibration/test_calibrate.py",
-    "privacy/l2.py": "privacy/test_rounded_gaussian.py privacy/test_privacy_composition.py",
+    "privacy/l2.py": (
+        "privacy/test_rounded_gaussian.py privacy/test_privacy_renyi.py privacy/test_privacy_composition.py"
+    ),
     "privacy/filters/part*.py": "privacy/test_parts.py ledger/test_ledger_parts.py",
     "privacy/filters/*.py": _FILTERS,
     "privacy/dp_accounting.py": "privacy/test_privacy_renyi.py",

@@ -31,7 +31,8 @@ from osgt.api.periods import longer_periods, periods_between
 from osgt.api.series import OtherNoiseError, Series
 from osgt.cli import app
 from osgt.ledger import BudgetExceeded, HandedOutError, OtherSubjectError
-from osgt.ledger.instalments import series_of
+from osgt.ledger.instalments import follow, series_of
+from osgt.ledger.store.chain import Fault
 from osgt.privacy import Charge
 from osgt.query.file.reading import query_file_of, read_query_file
 from osgt.release.measuring import NothingReleasedError
@@ -683,6 +684,20 @@ def test_longer_periods_have_whole_ones_alone():
         "2026-W53": ("2026-12-28", "2027-01-03"),
         "2027-W01": ("2027-01-04", "2027-01-10"),
     }
+
+
+def test_units_keep_the_form_in_which_they_are_remembered(tmp_path):
+    """Nobody would be known in another one, and everybody would count again."""
+    with Memory(tmp_path / "m").held() as memory:
+        assert memory.count("2026-01", [b"1", b"2"], "text", 1) == [True, True]
+        with pytest.raises(ForgottenError, match="was text when this series was begun, and is numbers now"):
+            memory.count("2026-02", [b"3"], "numbers", 1)
+
+
+def test_a_note_is_about_an_instalment_of_its_series():
+    told = {"period": "2027-01", "holder": "h", "status": "handed out"}
+    with pytest.raises(Fault, match="which is no instalment of its series"):
+        follow({}, SimpleNamespace(values={"instalment": told, "actor": "a"}, sequence=3), ["2026-01"])
 
 
 @pytest.mark.parametrize("told", ["births", {"name": 1, "periods": []}, {"name": "births", "periods": [1]}])

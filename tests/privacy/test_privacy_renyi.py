@@ -135,6 +135,10 @@ def test_conversion_is_never_below_delta(noise):
     assert np.all(profile.delta_from_renyi(epsilons) >= profile.delta(epsilons) * (1 - 1e-9))
 
 
+def test_delta_is_one_where_nothing_is_hidden():
+    assert PrivacyProfile(OSGT.laplace(1e-3)).delta_from_renyi(1.0) == 1.0
+
+
 def test_tradeoff_of_one_coordinate():
     alphas = np.array([0.0, 1e-12, 0.01, 0.3, 0.5, 0.9, 1.0])
     gaussian = PrivacyProfile(OSGT.gaussian(2), 1).tradeoff(alphas)

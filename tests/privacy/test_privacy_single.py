@@ -43,6 +43,24 @@ def test_closed_form_to_ten_digits_at_every_scale(shape):
             assert 0 <= ratio < 1e-10, (noise, shift, epsilon)
 
 
+def test_delta_of_many_integers_by_summation():
+    """So many that integrals take the place of sums, with corrections at both sides of the kink."""
+    noise, shift, k = DiscreteOSGT.laplace(80_000), 9_000, np.arange(-3_000_000, 3_000_001)
+    losses = noise.potential(np.abs(k + shift)) - noise.potential(np.abs(k))
+    weights = np.exp(-noise.potential(np.abs(k)))
+    for epsilon in (0.02, 0.05):
+        exact = math.fsum(weights[losses > epsilon] * -np.expm1(epsilon - losses[losses > epsilon])) / math.fsum(
+            weights
+        )
+        assert exact < 0.05
+        assert PrivacyProfile(noise, shift).delta(epsilon) == pytest.approx(exact, rel=1e-9)
+
+
+def test_shifts_that_floats_cannot_count_are_refused():
+    with pytest.raises(ValueError, match="shift"):
+        PrivacyProfile(DiscreteOSGT.laplace(2), shift=2.0**54)
+
+
 def test_very_small_delta():
     noise = OSGT(3, math.sqrt(40))
     epsilon = PrivacyProfile(noise).epsilon(1e-200)
