@@ -613,7 +613,7 @@ class World:
     def back_up(self) -> None:
         """Make a copy."""
         self.say("backup")
-        path = self.folder / f"backup-{len(self.backups)}.db"
+        path = self.folder / f"backup-{len([*self.folder.glob('backup-*.db')])}.db"
         self.processes[0].ledger.backup(path)
         may = {name: set(request.may) for name, request in self.requests.items()}
         self.backups.append(Backup(path, may, set(self.seen), dict(self.budgets), self.heads))
