@@ -447,8 +447,7 @@ def _add_releases(
     for name, own in query.tables.items():
         own_plan = replace(plan.tables[name], aggregates=tuple(additive(plan.tables[name])))
         own_allowances = [one[name] for one in allowances] if told["intervals"] == "truth" else []
-        tables_of_all = [one.table for one in parts[name] if one.table is not None]
-        added = add_tables(tables_of_all, own_plan, marks, own_allowances)
+        added = add_tables([_table_of(one) for one in parts[name]], own_plan, marks, own_allowances)
         tables[name] = NoisyTable(with_rates(own, added), own_plan, own, None)
     whole, statements = statements_of_total(total, tables, plan, made, last)
     releases = {
@@ -457,6 +456,13 @@ def _add_releases(
     if isinstance(plan, PublicationPlan):
         return PublicationRelease(releases, plan, query, whole)
     return releases[""]
+
+
+def _table_of(instalment: Published) -> pa.Table:
+    """The table of an instalment; none may be missing in a total."""
+    if instalment.table is None:
+        raise ValueError("the numbers of an instalment cannot be read: its total would be too small")
+    return instalment.table
 
 
 def publish(query: str | os.PathLike[str], *, period: str | None = None, today: date | None = None) -> list[Instalment]:

@@ -229,17 +229,8 @@ class Median(Quantile):
 
 
 @dataclass(frozen=True)
-class DrawnMedian(DrawnQuantile):
-    """The quantile in the middle, under a name of its own and without an interval."""
-
-    kind = "median"
-
-    @property
-    def names(self) -> list[str]:
-        return [self.name]
-
-    def arguments(self) -> dict[str, Any]:
-        return {name: value for name, value in super().arguments().items() if name != "levels"}
+class DrawnMedian(Median, DrawnQuantile):
+    """The quantile in the middle, without an interval."""
 
 
 class MedianMethod(QuerySpec):
