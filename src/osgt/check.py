@@ -378,10 +378,8 @@ def _strange_groups(privacy: dict[str, Any], tables: dict[str, Any]) -> Iterator
     for table in tables.values():
         data, groups, shown = table["query"]["data"], table["query"]["groups"], table["groups_shown"]
         columns, unit = data["privacy_unit"], privacy["unit"]
-        if isinstance(columns, list):  # several columns, or one called "row": their names, in quotation marks or not
-            is_named = unit != "row" and all(name.replace('"', "") in unit.replace('"', "") for name in columns)
-        else:
-            is_named = unit == columns
+        names = " + ".join([columns] if isinstance(columns, str) else sorted(columns))  # unclear ones are in quotes
+        is_named = names.replace('"', "") == unit.replace('"', "") and (columns == "row") == (unit == "row")
         if not is_named or data["neighbours"] != privacy["neighbours"] or data["neighbours"] not in NEIGHBOURS:
             yield "the promise is about other units, or other neighbours, than the query"
         most = groups["public_keys"] if groups["by"] else 1

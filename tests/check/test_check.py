@@ -258,6 +258,10 @@ FORGERIES = {
     "more groups than are public": ("units, add_remove", fewer_groups),
     "steps of a sum": ("each row", coarse_steps),
     "another unit": ("rows, add_remove", lambda s: set_all(s["privacy"], "unit", "row")),
+    "a part of the name of a unit": (
+        "units, add_remove",
+        lambda s: set_all(s["query"]["data"], "privacy_unit", [s["privacy"]["unit"][:2]]),
+    ),
     "another unit in the query": ("units, add_remove", lambda s: set_all(s["query"]["data"], "privacy_unit", "row")),
     "other neighbours": ("rows, change_one", lambda s: set_all(s["privacy"], "neighbours", "add_remove")),
     "unknown neighbours": (
